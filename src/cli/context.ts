@@ -1,0 +1,50 @@
+import type { AgentOperations } from '../daemon/operations.ts';
+import type { Clock } from '../system/clock.ts';
+import type { OffsetMinutes } from './time.ts';
+
+/** Where text goes. */
+export interface TextOutput {
+  readonly isTTY: boolean;
+  /** Asked each time: a terminal changes its size. Undefined: not a terminal. */
+  readonly columns: number | undefined;
+  /** Never throws; after the reader went away, nothing happens. */
+  write(text: string): void;
+  /**
+   * Keeps a line at the bottom of the terminal while other text scrolls above it; undefined takes it away. Printable
+   * and without colours. Nothing where there is no terminal.
+   */
+  pin(line: string | undefined): void;
+}
+
+export interface ConfigCheck {
+  readonly path: string;
+  /** What is allowed but weakens a promise. */
+  readonly warnings: readonly string[];
+}
+
+/** What the commands need of the world; main.ts makes it. */
+export interface CliContext {
+  readonly out: TextOutput;
+  readonly err: TextOutput;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+  /** Of the program's start; a FILE is looked for from here. */
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  /** Aborted with an Interruption when a person presses Ctrl-C. */
+  readonly signal: AbortSignal;
+  /** The running daemon; undefined: nobody answers. */
+  connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
+  /** The same in this process, under the lock. */
+  local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  /** Resolves with the exit code when the daemon has stopped. */
+  runDaemon(): Promise<number>;
+  readonly config: {
+    /** Throws ConfigError. */
+    check(): Promise<ConfigCheck>;
+    /** The configuration with its defaults, secrets hidden: as a person reads it, and as a value. */
+    show(): Promise<{ readonly text: string; readonly value: unknown }>;
+    schema(): Promise<unknown>;
+  };
+}

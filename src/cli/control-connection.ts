@@ -1,0 +1,122 @@
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+
+import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
+
+export interface ControlRequest {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  /** After `/v1/`. */
+  readonly path: string;
+  readonly body?: unknown;
+  /** How long the daemon may say nothing. */
+  readonly silentMs: number;
+}
+
+/** One request to the daemon on a connection of its own; `read` takes the reply while it comes. */
+export async function exchange<T>(
+  socketPath: string,
+  asked: ControlRequest,
+  read: (reply: IncomingMessage) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  signal.throwIfAborted();
+  const body = asked.body === undefined ? undefined : JSON.stringify(asked.body);
+  const request = httpRequest({
+    socketPath,
+    agent: false,
+    method: asked.method,
+    path: `/v1/${asked.path}`,
+    headers: { host: 'agent', ...(body !== undefined && { 'content-type': 'application/json' }) },
+  });
+  const replied = Promise.withResolvers<IncomingMessage>();
+  let open: { destroy(error: Error): void } = request;
+  const cut = (): void => open.destroy(new Error('aborted'));
+  request.on('error', replied.reject);
+  request.on('response', replied.resolve);
+  request.setTimeout(asked.silentMs, () => open.destroy(silent()));
+  signal.addEventListener('abort', cut, { once: true });
+  try {
+    request.end(body);
+    const reply = await replied.promise;
+    open = reply;
+    return await read(reply);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw translate(error, socketPath);
+  } finally {
+    signal.removeEventListener('abort', cut);
+    request.destroy();
+  }
+}
+
+/** The text of a reply, which must be short. */
+export async function readText(reply: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of reply as AsyncIterable<Buffer>) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw replyInvalid('its reply is too long');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** The lines of a reply, as they come. */
+export async function* readLines(reply: IncomingMessage, maxLineBytes: number): AsyncGenerator<string> {
+  let rest = '';
+  reply.setEncoding('utf8');
+  for await (const chunk of reply as AsyncIterable<string>) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+    if (rest.length > maxLineBytes) throw replyInvalid('a line of its reply is too long');
+  }
+}
+
+export function replyInvalid(why: string): AgentError {
+  return new AgentError({
+    code: 'daemon-reply-invalid',
+    message: `the daemon cannot be understood: ${why}`,
+    remedy: 'give-up',
+    exit: 'protocol',
+    advice: 'it may be of another version: systemctl restart thing-agent',
+  });
+}
+
+/** The connection ended before the answer. */
+export function daemonLost(why: string): AgentError {
+  return new AgentError({
+    code: 'daemon-lost',
+    message: `the daemon went away: ${why}`,
+    remedy: 'retry',
+    exit: 'tryAgain',
+    advice: 'what was begun is finished or undone when it starts again: agent status',
+  });
+}
+
+export function notPermitted(socketPath: string): AgentError {
+  return new AgentError({
+    code: 'control-not-permitted',
+    message: `not permitted to speak to the daemon at ${socketPath}`,
+    remedy: 'give-up',
+    exit: 'refused',
+    advice: 'use sudo, or join the group that owns the socket',
+  });
+}
+
+function silent(): AgentError {
+  return new AgentError({
+    code: 'daemon-silent',
+    message: 'the daemon does not answer',
+    remedy: 'retry',
+    exit: 'tryAgain',
+    advice: 'see what it does: systemctl status thing-agent',
+  });
+}
+
+/** What node:net and node:http say of a connection, in our words. A defect passes through. */
+export function translate(error: unknown, socketPath: string): unknown {
+  const code = systemErrorCode(error);
+  if (error instanceof AgentError || code === undefined) return error;
+  if (code === 'EACCES' || code === 'EPERM') return notPermitted(socketPath);
+  return code.startsWith('HPE_') ? replyInvalid('not HTTP') : daemonLost(describeError(error));
+}

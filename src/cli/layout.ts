@@ -1,0 +1,76 @@
+import type { Page } from './page.ts';
+import type { Tone } from './paint.ts';
+import { displayWidth, fitting, printable } from './printable.ts';
+
+/** A label and what stands beside it, one paragraph each. */
+export interface Row {
+  readonly label: string;
+  readonly paragraphs: readonly string[];
+  readonly tone?: Tone | undefined;
+}
+
+/** Longer texts from outside are cut. */
+const maxParagraph = 600;
+
+/** Rows with their labels in one column. Whatever is unprintable is written out here. */
+export function renderRows(rows: readonly Row[], { columns, paint }: Pick<Page, 'columns' | 'paint'>): string {
+  const shown = rows.filter(({ paragraphs }) => paragraphs.length > 0);
+  const labels = shown.map(({ label }) => fitting(printable(label), Math.floor(columns / 2)));
+  const indent = Math.max(0, ...labels.map(displayWidth)) + 2;
+  const lines = shown.flatMap(({ paragraphs, tone }, row) => {
+    const label = labels[row] ?? '';
+    return paragraphs
+      .flatMap((paragraph) => wrap(paragraph, columns - indent))
+      .map((line, index) => `${besides(index === 0 ? label : '', indent)}${paint(tone, line)}`);
+  });
+  return lines.map((line) => `${line.trimEnd()}\n`).join('');
+}
+
+function besides(label: string, indent: number): string {
+  return label + ' '.repeat(indent - displayWidth(label));
+}
+
+/** One paragraph over the whole width. */
+export function renderParagraph(
+  text: string,
+  { columns, paint }: Pick<Page, 'columns' | 'paint'>,
+  tone?: Tone,
+): string {
+  return wrap(text, columns)
+    .map((line) => `${paint(tone, line)}\n`)
+    .join('');
+}
+
+/** Lines of at most so many columns (two or more), broken at spaces, long words anywhere. */
+export function wrap(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of words(text, columns)) {
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (displayWidth(longer) <= columns) {
+      line = longer;
+      continue;
+    }
+    lines.push(line);
+    line = word;
+  }
+  lines.push(line);
+  return lines;
+}
+
+function words(text: string, columns: number): readonly string[] {
+  const safe = printable(text);
+  const cut = safe.length > maxParagraph ? `${safe.slice(0, maxParagraph).toWellFormed()} ...` : safe;
+  return cut.split(' ').flatMap((word) => pieces(word, columns));
+}
+
+function pieces(word: string, columns: number): readonly string[] {
+  const found: string[] = [];
+  let rest = word;
+  while (displayWidth(rest) > columns) {
+    const piece = fitting(rest, columns);
+    found.push(piece);
+    rest = rest.slice(piece.length);
+  }
+  return [...found, rest];
+}

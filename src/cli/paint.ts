@@ -1,0 +1,20 @@
+/** What a colour says; it is never the only thing that says it. */
+export type Tone = 'good' | 'attention' | 'bad' | 'strong';
+
+export type Paint = (tone: Tone | undefined, text: string) => string;
+
+const codes: Readonly<Record<Tone, number>> = { good: 32, attention: 33, bad: 31, strong: 1 };
+
+export const plain: Paint = (_tone, text) => text;
+
+export const coloured: Paint = (tone, text) =>
+  tone === undefined || text === '' ? text : `\u001B[${codes[tone]}m${text}\u001B[0m`;
+
+/** Colours on a terminal that knows them, unless `NO_COLOR` is set and not empty (no-color.org). */
+export function paintFor(
+  screen: { readonly isTTY: boolean },
+  env: Readonly<Record<string, string | undefined>>,
+): Paint {
+  const wanted = (env['NO_COLOR'] ?? '') === '';
+  return screen.isTTY && wanted && env['TERM'] !== 'dumb' ? coloured : plain;
+}

@@ -1,0 +1,57 @@
+import { parseArgs } from 'node:util';
+
+import { optionTable, type OptionName } from './command-table.ts';
+import type { UsageError } from './command.ts';
+import { unknownOption, usageError } from './usage-error.ts';
+
+export interface TypedArguments {
+  readonly kind: 'typed';
+  /** What is not an option, in order. */
+  readonly words: readonly string[];
+  readonly flags: ReadonlySet<OptionName>;
+  readonly values: ReadonlyMap<OptionName, string>;
+}
+
+const parseOptions = Object.fromEntries(
+  Object.entries(optionTable).map(([name, { value }]) => [
+    name,
+    { type: value === undefined ? ('boolean' as const) : ('string' as const), ...(name === 'help' && { short: 'h' }) },
+  ]),
+);
+
+/** Tells options, wherever they stand, from words. A negative number is a word. */
+export function readOptions(args: readonly string[]): TypedArguments | UsageError {
+  const { tokens } = parseArgs({ args: args.map(guardNumber), options: parseOptions, strict: false, tokens: true });
+  const words: string[] = [];
+  const flags = new Set<OptionName>();
+  const values = new Map<OptionName, string>();
+  for (const token of tokens) {
+    if (token.kind === 'positional') words.push(args[token.index] ?? '');
+    if (token.kind !== 'option') continue;
+    if (!isOption(token.name)) return unknownOption(token.rawName);
+    if (optionTable[token.name].value === undefined) {
+      if (token.value !== undefined) return usageError(`${token.rawName} takes no value`);
+      flags.add(token.name);
+      continue;
+    }
+    const value = token.inlineValue === true ? token.value : nextWord(args, token.index);
+    if (value === undefined || value === '') return usageError(`${token.rawName} takes a value`);
+    values.set(token.name, value);
+  }
+  return { kind: 'typed', words, flags, values };
+}
+
+/** What follows an option, unless it is one itself. */
+function nextWord(args: readonly string[], index: number): string | undefined {
+  const next = args[index + 1];
+  return next === undefined || next.startsWith('--') ? undefined : next;
+}
+
+/** The space keeps parseArgs from reading a negative number as options. */
+function guardNumber(argument: string): string {
+  return /^-\.?\d/.test(argument) ? ` ${argument}` : argument;
+}
+
+function isOption(name: string): name is OptionName {
+  return Object.hasOwn(optionTable, name);
+}

@@ -1,0 +1,76 @@
+import type { ReportedError } from '../daemon/operations.ts';
+import { AgentError, describeError, exitCodes } from '../system/errors.ts';
+import type { CommandEntry } from './command-table.ts';
+import type { Command, ParsedCommand } from './command.ts';
+import type { CliContext } from './context.ts';
+import { Detached, Interruption } from './interruption.ts';
+
+/** Does what was typed; resolves with the exit code. Never rejects: what fails is told and has its code. */
+export async function runCommand(parsed: ParsedCommand, context: CliContext): Promise<number> {
+  try {
+    return await dispatch(parsed.command, parsed.json, context);
+  } catch (error) {
+    return tell(error, parsed.json, context);
+  }
+}
+
+async function dispatch(command: Command, json: boolean, context: CliContext): Promise<number> {
+  switch (command.kind) {
+    case 'usage-error':
+      throw new AgentError({ ...command, code: 'usage', remedy: 'give-up', exit: 'usage' });
+    case 'help':
+      return help(command.entry, context);
+    case 'version':
+      return version(json, context);
+    case 'run':
+      return context.runDaemon();
+    case 'report':
+      return (await import('./report-commands.ts')).runReport(command.report, json, context);
+    case 'config':
+      return (await import('./config-commands.ts')).runConfig(command.what, json, context);
+    case 'operation':
+      return (await import('./operation-commands.ts')).runOperation(command.operation, json, context);
+    case 'request':
+      return (await import('./request-commands.ts')).runRequest(command.request, json, context);
+  }
+}
+
+async function help(entry: CommandEntry | undefined, context: CliContext): Promise<number> {
+  const { helpText } = await import('./help.ts');
+  context.out.write(helpText(entry));
+  return exitCodes.done;
+}
+
+function version(json: boolean, { out, version: agent }: CliContext): number {
+  out.write(json ? `${JSON.stringify({ version: agent })}\n` : `agent ${agent}\n`);
+  return exitCodes.done;
+}
+
+async function tell(error: unknown, json: boolean, context: CliContext): Promise<number> {
+  const reason: unknown = context.signal.reason;
+  if (reason instanceof Interruption && !(error instanceof AgentError)) {
+    tellInterruption(error instanceof Detached, json, context);
+    return reason.exitCode;
+  }
+  const { renderError } = await import('./render-reports.ts');
+  const { pageFor } = await import('./page.ts');
+  const { printableJson } = await import('./printable.ts');
+  const reported = describe(error);
+  if (json) context.out.write(`${printableJson({ kind: 'error', error: reported })}\n`);
+  else context.err.write(renderError(reported, pageFor(context.err, context)));
+  return exitCodes[reported.exit];
+}
+
+function tellInterruption(goesOn: boolean, json: boolean, { out, err }: CliContext): void {
+  if (json) out.write(`${JSON.stringify({ kind: 'interrupted', goesOn })}\n`);
+  else if (goesOn)
+    err.write('agent: interrupted; the daemon goes on with it\n       see where it stands: agent status\n');
+  else err.write('agent: interrupted\n');
+}
+
+function describe(error: unknown): ReportedError {
+  if (error instanceof AgentError) {
+    return { code: error.code, message: error.message, exit: error.exit, advice: error.advice };
+  }
+  return { code: 'internal-error', message: `unexpected failure: ${describeError(error)}`, exit: 'failed' };
+}

@@ -1,0 +1,62 @@
+const withZone = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
+
+/** ISO 8601 with a zone, as UTC with milliseconds; undefined: it is none. */
+export function parseTime(text: string): string | undefined {
+  const match = withZone.exec(text);
+  const atMs = Date.parse(text);
+  if (match === null || Number.isNaN(atMs)) return undefined;
+  const [year, month, day] = [Number(match[1]), Number(match[2]), Number(match[3])];
+  if (new Date(Date.UTC(year, month - 1, day)).getUTCDate() !== day) return undefined;
+  return new Date(atMs).toISOString();
+}
+
+/** How far local time is ahead of UTC at that moment, in minutes. */
+export type OffsetMinutes = (atMs: number) => number;
+
+export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
+
+/** `2026-03-01 14:05 +01:00`; a text that is no time stays as it is. */
+export function localTime(iso: string, offset: OffsetMinutes): string {
+  const atMs = Date.parse(iso);
+  if (Number.isNaN(atMs)) return iso;
+  const minutes = offset(atMs);
+  const shifted = new Date(atMs + minutes * 60_000);
+  if (Number.isNaN(shifted.getTime())) return iso;
+  const text = shifted.toISOString().replace('T', ' ').slice(0, -8);
+  const zone = `${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+  return `${text} ${minutes < 0 ? '-' : '+'}${zone}`;
+}
+
+function two(value: number): string {
+  return String(Math.trunc(value)).padStart(2, '0');
+}
+
+/** `in 12 min`, `3 days ago`, `now`. */
+export function distance(iso: string, nowMs: number): string | undefined {
+  const atMs = Date.parse(iso);
+  if (Number.isNaN(atMs)) return undefined;
+  const text = duration(Math.abs(atMs - nowMs));
+  if (text === '0 s') return 'now';
+  return atMs > nowMs ? `in ${text}` : `${text} ago`;
+}
+
+const secondMs = 1_000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+/** At most two units: `9 s`, `3 min 20 s`, `2 h 5 min`, `3 days`. */
+export function duration(ms: number): string {
+  if (ms < minuteMs) return `${Math.floor(ms / secondMs)} s`;
+  if (ms < hourMs) return twoUnits(ms, [minuteMs, 'min'], [secondMs, 's']);
+  if (ms < 2 * dayMs) return twoUnits(ms, [hourMs, 'h'], [minuteMs, 'min']);
+  return `${Math.floor(ms / dayMs)} days`;
+}
+
+type Unit = readonly [ms: number, name: string];
+
+function twoUnits(ms: number, [large, largeName]: Unit, [small, smallName]: Unit): string {
+  const rest = Math.floor((ms % large) / small);
+  const first = `${Math.floor(ms / large)} ${largeName}`;
+  return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+}

@@ -1,0 +1,241 @@
+/**
+ * The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
+ * described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
+ */
+import type { LogLevel } from '../system/log.ts';
+import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
+
+export interface Config {
+  readonly service: ServiceSettings;
+  readonly device: DeviceSettings;
+  readonly paths: PathSettings;
+  readonly update: UpdateSettings;
+  readonly trust: TrustSettings;
+  readonly report: ReportSettings;
+  readonly system: SystemSettings;
+  readonly log: LogSettings;
+  readonly targets: readonly TargetSettings[];
+  readonly telemetry: TelemetrySettings;
+  /** Sensors and properties. */
+  readonly measurements: readonly MeasurementSettings[];
+  readonly watches: readonly WatchSettings[];
+}
+
+/** A program and its arguments; never a shell line. */
+export type Command = readonly [string, ...string[]];
+
+// ---------------------------------------------------------------------------------------------------------- service
+
+export interface ServiceSettings {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly transport: 'rest' | 'messaging';
+  readonly keyOnProvisioning: boolean;
+  /** How a property value that is a text is sent: as it is, or as a JSON string. */
+  readonly propertyText: 'plain' | 'json';
+  readonly tls: TlsSettings;
+  readonly deadlines: DeadlineSettings;
+  readonly messaging: MessagingSettings | undefined;
+}
+
+export interface TlsSettings {
+  readonly caFile: string | undefined;
+  /** Both or none. */
+  readonly clientCertificateFile: string | undefined;
+  readonly clientKeyFile: string | undefined;
+}
+
+export interface DeadlineSettings {
+  readonly connectMs: number;
+  readonly firstByteMs: number;
+  /** Between two chunks of a reply. */
+  readonly idleMs: number;
+  /** Of a whole call, its reply included; a firmware transfer has `transferMs` instead. */
+  readonly wholeMs: number;
+  readonly transferMs: number;
+}
+
+export interface MessagingSettings {
+  readonly url: string;
+  /** 4 is MQTT 3.1.1. */
+  readonly protocolVersion: 5 | 4;
+  /** Undefined: made from the serial number. */
+  readonly clientId: string | undefined;
+  readonly username: string | undefined;
+  readonly passwordFile: string | undefined;
+  readonly tls: TlsSettings;
+  /** In all topics `{topic_id}` is filled in. */
+  readonly activateTopic: string;
+  readonly requestTopic: string;
+  readonly replyTopic: string;
+  readonly statusTopic: string | undefined;
+  readonly wakeTopic: string | undefined;
+  readonly keepAliveMs: number;
+  readonly sessionExpiryMs: number;
+  readonly requestTimeoutMs: number;
+  readonly maxMessageBytes: number;
+  readonly firmwareTransport: 'rest' | 'messaging';
+}
+
+// ------------------------------------------------------------------------------------------- device, paths, system
+
+export interface DeviceSettings {
+  readonly serialNumber: string | undefined;
+  readonly serialNumberFile: string | undefined;
+  readonly deviceType: string;
+}
+
+export interface PathSettings {
+  readonly state: string;
+  readonly run: string;
+}
+
+export interface SystemSettings {
+  readonly rebootCommand: Command;
+  /** Changes with every boot. */
+  readonly bootIdFile: string;
+}
+
+export interface LogSettings {
+  readonly level: LogLevel;
+  /** `auto`: lines with a priority for the journal, else text. */
+  readonly format: 'auto' | 'text' | 'json';
+}
+
+// ----------------------------------------------------------------------------------------------------------- update
+
+export interface UpdateSettings {
+  readonly follow: 'target' | 'updates' | 'none';
+  /** Cron. */
+  readonly schedule: string;
+  readonly splayMs: number;
+  readonly choose: Choice;
+  /** Undefined: at any time. */
+  readonly window: DailyWindow | undefined;
+  /** A name of `targets`; undefined: there is no target, or no way to choose among several. */
+  readonly defaultTarget: string | undefined;
+  readonly encoding: 'auto' | 'base64' | 'base64url' | 'hex';
+  readonly health: HealthSettings;
+  /** How often one version may fail before it is held back. */
+  readonly attempts: number;
+  /** How often a staged slot may be booted for its trial before it counts as broken. */
+  readonly trialAttempts: number;
+}
+
+/** Of several versions to switch to, which one. Several matches of a pattern: the newest of them. */
+export type Choice =
+  | { readonly kind: 'newest' }
+  | { readonly kind: 'last' }
+  | { readonly kind: 'first' }
+  | { readonly kind: 'pattern'; readonly pattern: RegExp };
+
+/** In minutes of the local day; crosses midnight where `fromMinute` is the larger. */
+export interface DailyWindow {
+  readonly fromMinute: number;
+  readonly toMinute: number;
+}
+
+export interface HealthSettings {
+  readonly deadlineMs: number;
+  /** Healthy when each of them exits with 0. */
+  readonly commands: readonly Command[];
+  /** Healthy when each of them is active. */
+  readonly units: readonly string[];
+  /** Healthy when the service answers. */
+  readonly service: boolean;
+}
+
+export interface TrustSettings {
+  /** Files with public keys. */
+  readonly keys: readonly string[];
+  readonly allowUnsigned: boolean;
+}
+
+export interface ReportSettings {
+  /** The property that receives the end of each attempt; undefined: none. */
+  readonly outcome: string | undefined;
+}
+
+// ---------------------------------------------------------------------------------------------------------- targets
+
+export type TargetSettings = SlotsTargetSettings | McuTargetSettings;
+
+export interface SlotsTargetSettings {
+  readonly kind: 'slots';
+  readonly name: string;
+  /** Block devices or files. */
+  readonly slots: { readonly A: string; readonly B: string };
+  /** Undefined: this pair follows the one that has it. */
+  readonly bootloader: BootloaderSettings | undefined;
+}
+
+/** The one pair that decides which slot boots. */
+export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
+
+export type BootloaderSettings = UbootSettings | GrubSettings | TrybootSettings | CustomBootloaderSettings;
+
+export interface UbootSettings {
+  readonly kind: 'uboot';
+  /** Undefined: the tools' own, /etc/fw_env.config. */
+  readonly fwEnvConfig: string | undefined;
+  readonly orderVariable: string;
+  /** Of the boot attempts left; contains `{slot}`. */
+  readonly leftVariable: string;
+  /** What the boot counter of a committed slot is set to. */
+  readonly attempts: number;
+  readonly names: BootNames;
+}
+
+/** What the bootloader calls the slots: in its variables, on the kernel command line, as a handler’s argument. */
+export interface BootNames {
+  readonly A: string;
+  readonly B: string;
+}
+
+export interface GrubSettings {
+  readonly kind: 'grub';
+  readonly environment: string;
+  /** How often a committed slot may fail to start. */
+  readonly attempts: number;
+  readonly names: BootNames;
+}
+
+export interface TrybootSettings {
+  readonly kind: 'tryboot';
+  readonly autoboot: string;
+  /** Numbers of the boot partitions. */
+  readonly partitions: { readonly A: number; readonly B: number };
+}
+
+export interface CustomBootloaderSettings {
+  readonly kind: 'custom';
+  readonly handler: string;
+  readonly names: BootNames;
+}
+
+export interface McuTargetSettings {
+  readonly kind: 'mcu';
+  readonly name: string;
+  readonly port: string;
+  readonly protocol: 'stk500v1' | 'stk500v2' | 'stm32' | 'esp' | 'smp' | 'xmodem';
+  readonly baud: number;
+  readonly reset:
+    | { readonly kind: 'dtr' | 'dtr-rts' | '1200bps' | 'none' }
+    | { readonly kind: 'command'; readonly command: Command };
+  /** Where a raw binary goes. */
+  readonly address: number | undefined;
+  /** AVR: size of the boot section, where it is not the usual one. */
+  readonly bootloaderBytes: number | undefined;
+  /** Size of the flash memory, where an STM32 has less than the largest of its kind, or an ESP is not to be asked. */
+  readonly flashBytes: number | undefined;
+  /** Only images for MCUboot that are signed with this key are taken. */
+  readonly mcubootKeyFile: string | undefined;
+  readonly smp: { readonly framing: 'console' | 'raw'; readonly confirm: boolean };
+  readonly xmodem: {
+    readonly variant: 'xmodem' | 'xmodem-1k' | 'ymodem';
+    /** What a bootloader with a menu wants to hear before it receives, and to start the application. */
+    readonly uploadKeys: string | undefined;
+    readonly startKeys: string | undefined;
+    readonly fileName: string | undefined;
+  };
+}

@@ -1,0 +1,188 @@
+import type { ConfigFile, SoundTables } from './schema.ts';
+import { durationMs } from './values.ts';
+
+/** Something that two settings say together; `path` is the one to change. */
+export interface Finding {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** What each setting alone cannot show to be wrong, in the tables that are right. */
+export function findContradictions({ service, update, targets, sensors, properties }: SoundTables): readonly Finding[] {
+  return [
+    ...(service === undefined ? [] : serviceContradictions(service)),
+    ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
+    ...targetContradictions(targets ?? {}),
+    ...sensorContradictions(sensors ?? [], properties ?? []),
+  ];
+}
+
+function serviceContradictions(service: ConfigFile['service']): readonly Finding[] {
+  const { messaging } = service;
+  const findings = [...tlsContradictions(['service'], service)];
+  if (messaging === undefined) {
+    if (service.transport === 'messaging') {
+      findings.push({
+        path: ['service', 'transport'],
+        message: 'service.transport = "messaging" needs a table [service.messaging]',
+      });
+    }
+    return findings;
+  }
+  return [...findings, ...messagingContradictions(messaging)];
+}
+
+type Messaging = NonNullable<ConfigFile['service']['messaging']>;
+
+const topicKeys = ['activate_topic', 'request_topic', 'reply_topic', 'status_topic', 'wake_topic'] as const;
+
+function messagingContradictions(messaging: Messaging): readonly Finding[] {
+  const table = ['service', 'messaging'];
+  const findings = tlsContradictions(table, messaging);
+  const wrong = (key: keyof Messaging, why: string): void =>
+    void findings.push({ path: [...table, key], message: `service.messaging.${key} ${why}` });
+  for (const key of topicKeys) {
+    if (messaging.topic_id === undefined && messaging[key]?.includes('{topic_id}') === true) {
+      wrong(key, 'contains {topic_id}: set service.messaging.topic_id');
+    }
+  }
+  for (const own of ['status_topic', 'wake_topic'] as const) {
+    const other = topicKeys.find((key) => key !== own && messaging[key] === messaging[own]);
+    if (messaging[own] !== undefined && other !== undefined) wrong(own, `is the same as ${other}`);
+  }
+  if (new URL(messaging.url).username !== '') wrong('url', 'has a user name: set username and password_file instead');
+  if (messaging.password_file !== undefined && messaging.username === undefined) {
+    wrong('password_file', 'needs username beside it');
+  }
+  return findings;
+}
+
+interface TlsFiles {
+  readonly client_certificate_file?: string | undefined;
+  readonly client_key_file?: string | undefined;
+}
+
+function tlsContradictions(table: readonly string[], files: TlsFiles): Finding[] {
+  const names = ['client_certificate_file', 'client_key_file'] as const;
+  const missing = names.find((name) => files[name] === undefined);
+  const given = names.find((name) => files[name] !== undefined);
+  if (missing === undefined || given === undefined) return [];
+  return [{ path: [...table, given], message: `${table.join('.')}.${given} needs ${missing} beside it` }];
+}
+
+function defaultTargetContradictions(
+  targets: ConfigFile['targets'],
+  { default_target: wanted }: ConfigFile['update'],
+): readonly Finding[] {
+  if (wanted === undefined || Object.hasOwn(targets, wanted)) return [];
+  const names = Object.keys(targets).join(', ');
+  const known = names === '' ? 'there are no targets' : `there are: ${names}`;
+  const message = `update.default_target: there is no [targets.${wanted}] (${known})`;
+  return [{ path: ['update', 'default_target'], message }];
+}
+
+function targetContradictions(targets: ConfigFile['targets']): readonly Finding[] {
+  const pairs = Object.entries(targets).flatMap(([name, target]) =>
+    target.kind === 'slots' ? slotContradictions(name, target) : [],
+  );
+  return [...pairs, ...bootloaderContradictions(targets)];
+}
+
+/** Exactly one pair of slots has the bootloader. */
+function bootloaderContradictions(targets: ConfigFile['targets']): readonly Finding[] {
+  const pairs = Object.entries(targets).flatMap(([name, target]) =>
+    target.kind === 'slots' ? [{ name, target }] : [],
+  );
+  const [booting, ...more] = pairs.filter(({ target }) => target.bootloader !== undefined);
+  if (booting === undefined) {
+    return pairs.slice(0, 1).map(({ name }) => ({
+      path: ['targets', name],
+      message: `targets.${name}: a pair of slots needs a bootloader`,
+    }));
+  }
+  return more.map(({ name }) => ({
+    path: ['targets', name, 'bootloader'],
+    message: `targets.${name}.bootloader: only one pair of slots may have the bootloader, and ${booting.name} has it`,
+  }));
+}
+
+type SlotsTarget = Extract<ConfigFile['targets'][string], { kind: 'slots' }>;
+
+function slotContradictions(name: string, { slots, bootloader }: SlotsTarget): readonly Finding[] {
+  const pairs: { readonly path: readonly string[]; readonly pair: { readonly A: unknown; readonly B: unknown } }[] = [
+    { path: ['slots'], pair: slots },
+  ];
+  if (bootloader?.kind === 'tryboot') pairs.push({ path: ['bootloader', 'partitions'], pair: bootloader.partitions });
+  else if (bootloader !== undefined) pairs.push({ path: ['bootloader', 'names'], pair: bootloader.names });
+  return pairs
+    .filter(({ pair }) => pair.A === pair.B)
+    .map(({ path }) => ({
+      path: ['targets', name, ...path],
+      message: `targets.${name}.${path.join('.')}: A and B are the same`,
+    }));
+}
+
+/** Of systemd/thing-agent-trial.timer (30 minutes after boot), less the time that a start may take. */
+const LONGEST_GUARDED_DEADLINE = '25m';
+
+function sensorContradictions(
+  sensors: ConfigFile['sensors'],
+  properties: ConfigFile['properties'],
+): readonly Finding[] {
+  const findings: Finding[] = [];
+  for (const [index, { event, outputs }] of sensors.entries()) {
+    const path = ['sensors', index];
+    if (event === undefined && outputs.length === 0) {
+      findings.push({ path, message: `sensors[${index}]: name an event, or outputs` });
+    }
+    for (const [number, output] of outputs.entries()) {
+      if ((output.event === undefined) !== (output.property === undefined)) continue;
+      const where = `sensors[${index}].outputs[${number}]`;
+      findings.push({ path: [...path, 'outputs', number], message: `${where}: name an event or a property` });
+    }
+  }
+  for (const [table, all] of [['sensors', sensors] as const, ['properties', properties] as const]) {
+    for (const [index, { deadband, deadband_percent: percent }] of all.entries()) {
+      if (deadband === undefined || percent === undefined) continue;
+      findings.push({
+        path: [table, index, 'deadband'],
+        message: `${table}[${index}]: deadband and deadband_percent exclude each other`,
+      });
+    }
+  }
+  return findings;
+}
+
+/** What is allowed and weakens a promise, or has no effect. */
+export function findWarnings(file: ConfigFile): readonly Finding[] {
+  const warnings: Finding[] = healthWarnings(file.update);
+  const warn = (path: readonly string[], message: string): void => void warnings.push({ path, message });
+  const { service, trust, targets } = file;
+  if (trust.allow_unsigned) {
+    warn(['trust', 'allow_unsigned'], 'trust.allow_unsigned = true: firmware is installed without a signature');
+  } else if (trust.keys.length === 0) {
+    warn(['trust'], 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed');
+  }
+  if (service.url.startsWith('http://') && !isLoopback(service.url)) {
+    warn(['service', 'url'], 'service.url is plain http: the API key travels unprotected');
+  }
+  const { messaging } = service;
+  if (messaging?.url.startsWith('mqtt://') === true && !isLoopback(messaging.url)) {
+    const what = messaging.password_file === undefined ? 'what is said' : 'the password';
+    warn(['service', 'messaging', 'url'], `service.messaging.url is plain mqtt: ${what} travels unprotected`);
+  }
+  if (Object.keys(targets).length === 0) warn([], 'there are no [targets]: no firmware will be installed');
+  return warnings;
+}
+
+function healthWarnings({ health }: ConfigFile['update']): Finding[] {
+  if (durationMs(health.deadline) <= durationMs(LONGEST_GUARDED_DEADLINE)) return [];
+  const message =
+    `update.health.deadline = "${health.deadline}" is longer than ${LONGEST_GUARDED_DEADLINE}: thing-agent-trial.timer ` +
+    'ends a trial 30 minutes after boot, so raise its OnBootSec= in a drop-in, too';
+  return [{ path: ['update', 'health', 'deadline'], message }];
+}
+
+function isLoopback(url: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname);
+}

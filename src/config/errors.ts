@@ -1,0 +1,38 @@
+import { AgentError } from '../system/errors.ts';
+
+/** One thing that is wrong with the configuration. Its message names the key and never a secret. */
+export interface ConfigProblem {
+  /** From 1; undefined: nothing in the file to point at. */
+  readonly line: number | undefined;
+  readonly message: string;
+}
+
+export type ConfigErrorCode = 'config-missing' | 'config-unreadable' | 'config-syntax' | 'config-invalid';
+
+/** More problems than this are counted, not told. */
+export const MAX_PROBLEMS = 20;
+
+/** The configuration cannot be used. */
+export class ConfigError extends AgentError {
+  override readonly name = 'ConfigError';
+  readonly path: string;
+  /** In the order of the file, at most MAX_PROBLEMS. */
+  readonly problems: readonly ConfigProblem[];
+  /** How many more there are. */
+  readonly omitted: number;
+
+  constructor(code: ConfigErrorCode, path: string, problems: readonly ConfigProblem[], advice?: string) {
+    const [first] = problems;
+    const rest = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
+    const message = first === undefined ? `${path} cannot be used` : `${describeProblem(path, first)}${rest}`;
+    super({ code, message, remedy: 'give-up', exit: 'configuration', advice });
+    this.path = path;
+    this.problems = problems.slice(0, MAX_PROBLEMS);
+    this.omitted = problems.length - this.problems.length;
+  }
+}
+
+/** One line: `config.toml:12: update.follow: …`. */
+export function describeProblem(path: string, problem: ConfigProblem): string {
+  return `${path}${problem.line === undefined ? '' : `:${problem.line}`}: ${problem.message}`;
+}

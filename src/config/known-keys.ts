@@ -1,0 +1,61 @@
+import * as z from 'zod';
+
+/** The keys that the schema knows in the table at `path` of `input`; where it depends on a `kind`, those of its kind. */
+export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly string[] {
+  return tablesAt(schema, path, input).flatMap((table) => Object.keys(table.shape));
+}
+
+/** The tables, as a person writes them, in which the schema knows this key: `[update]`, `[targets.NAME]`. */
+export function tablesWithKey(schema: unknown, key: string): readonly string[] {
+  const found = new Set<string>();
+  const visit = (inner: unknown, path: readonly string[]): void => {
+    const type = unwrap(inner);
+    if (type instanceof z.ZodObject) {
+      const shape: Readonly<Record<string, unknown>> = type.shape;
+      if (key in shape && path.length > 0) found.add(`[${path.join('.')}]`);
+      for (const [name, below] of Object.entries(shape)) visit(below, [...path, name]);
+    }
+    if (type instanceof z.ZodRecord) visit(type.valueType, [...path, 'NAME']);
+    if (type instanceof z.ZodUnion) for (const option of type.options) visit(option, path);
+  };
+  visit(schema, []);
+  return [...found];
+}
+
+function tablesAt(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly z.ZodObject[] {
+  const type = unwrap(schema);
+  if (type instanceof z.ZodUnion) {
+    return type.options.filter((option) => mayBe(option, input)).flatMap((option) => tablesAt(option, path, input));
+  }
+  const [key, ...rest] = path;
+  if (key === undefined) return type instanceof z.ZodObject ? [type] : [];
+  const below = valueAt(input, [key]);
+  if (type instanceof z.ZodObject) return tablesAt(type.shape[String(key)], rest, below);
+  if (type instanceof z.ZodRecord) return tablesAt(type.valueType, rest, below);
+  if (type instanceof z.ZodArray) return tablesAt(type.element, rest, below);
+  return [];
+}
+
+/** False where the input's `kind` says that it is another option of a union. */
+function mayBe(option: unknown, input: unknown): boolean {
+  const kind: unknown = option instanceof z.ZodObject ? option.shape['kind'] : undefined;
+  return !(kind instanceof z.ZodLiteral) || kind.safeParse(valueAt(input, ['kind'])).success;
+}
+
+function unwrap(schema: unknown): unknown {
+  let type = schema;
+  while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
+    type = type.unwrap();
+  }
+  return type;
+}
+
+/** What the input has at this path; undefined: nothing. */
+export function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  let value = input;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = Object.getOwnPropertyDescriptor(value, key)?.value;
+  }
+  return value;
+}

@@ -1,0 +1,121 @@
+import { readFile, stat } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
+
+import type { Environment } from '../system/environment.ts';
+import { describeError, systemErrorCode } from '../system/errors.ts';
+import { type Finding, findContradictions } from './cross-check.ts';
+import { ConfigError, type ConfigProblem } from './errors.ts';
+import { lineOf, locateKeys } from './key-lines.ts';
+import { describeIssues } from './problems.ts';
+import { type ConfigFile, configSchema, type SoundTables, soundTables } from './schema.ts';
+import { parseToml, TomlSyntaxError } from './toml.ts';
+
+export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
+
+/** A configuration file that was read and found good. */
+export interface ReadConfig {
+  readonly text: string;
+  /** With defaults, and with what the environment decides. */
+  readonly file: ConfigFile;
+  /** Settings that the environment overrules. */
+  readonly overruled: readonly Finding[];
+}
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** Throws ConfigError with everything that is wrong. */
+export async function readConfig(path: string, environment: Environment): Promise<ReadConfig> {
+  const text = await readConfigText(path);
+  return { text, ...applyEnvironment(parseConfig(path, text), environment) };
+}
+
+export async function readConfigText(path: string): Promise<string> {
+  const fail = (why: string, advice: string): ConfigError =>
+    new ConfigError('config-unreadable', path, [{ line: undefined, message: why }], advice);
+  try {
+    const facts = await stat(path);
+    if (!facts.isFile()) throw fail('is not a file', 'name a configuration file');
+    if (facts.size > MAX_FILE_BYTES) throw fail(`is larger than ${MAX_FILE_BYTES} bytes`, 'name a configuration file');
+    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    if (systemErrorCode(error) === 'ENOENT') {
+      const problem = { line: undefined, message: 'there is no such configuration file' };
+      throw new ConfigError('config-missing', path, [problem], 'write it, or name another with --config FILE');
+    }
+    if (error instanceof TypeError) throw fail('is not UTF-8 text', 'save it as UTF-8');
+    throw fail(`cannot be read: ${describeError(error)}`, 'check the file and its permissions, or run as root');
+  }
+}
+
+/** Pure. Throws ConfigError with everything that is wrong. */
+export function parseConfig(path: string, text: string): ConfigFile {
+  const { file, problems } = examineConfig(path, text);
+  if (file === undefined || problems.length > 0) throw new ConfigError('config-invalid', path, problems, fixIt(path));
+  return file;
+}
+
+export interface ExaminedConfig {
+  /** Undefined: a table is not what it should be. */
+  readonly file: ConfigFile | undefined;
+  readonly sound: SoundTables;
+  /** In the order of the file. */
+  readonly problems: readonly ConfigProblem[];
+}
+
+/** Pure. What can be said of a text that is TOML: also of the tables that are right while others are not. */
+export function examineConfig(path: string, text: string): ExaminedConfig {
+  const input = { service: {}, device: {}, ...parseSyntax(path, text) };
+  const result = configSchema.safeParse(input, { error: () => '' });
+  const sound = result.success ? result.data : soundTables(input);
+  const keyLines = locateKeys(text);
+  const unfit = result.success ? [] : describeIssues(result.error.issues, { schema: configSchema, input, keyLines });
+  return { file: result.data, sound, problems: inOrder([...unfit, ...withLines(findContradictions(sound), text)]) };
+}
+
+export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
+  return problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
+}
+
+/** What a person types next. */
+export function fixIt(path: string): string {
+  const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
+  return `correct the file, then try it with: agent${which} config check`;
+}
+
+function parseSyntax(path: string, text: string): Record<string, unknown> {
+  try {
+    return parseToml(text);
+  } catch (error) {
+    if (!(error instanceof TomlSyntaxError)) throw error;
+    const message = `not TOML: ${error.message} (column ${error.column})`;
+    throw new ConfigError('config-syntax', path, [{ line: error.line, message }], fixIt(path));
+  }
+}
+
+/** Findings as problems, in the order of the file. */
+export function withLines(findings: readonly Finding[], text: string): readonly ConfigProblem[] {
+  if (findings.length === 0) return [];
+  const keyLines = locateKeys(text);
+  return inOrder(findings.map(({ path, message }) => ({ line: lineOf(keyLines, path), message })));
+}
+
+/** systemd's StateDirectory= and RuntimeDirectory= win over [paths] (systemd.exec(5), RuntimeDirectory=). */
+export function applyEnvironment(file: ConfigFile, environment: Environment): Omit<ReadConfig, 'text'> {
+  const defaults = configSchema.shape.paths.parse({});
+  const overruled: Finding[] = [];
+  const choose = (key: 'state' | 'run', variable: string): string => {
+    const [given = ''] = (environment[variable] ?? '').split(':', 1);
+    const written = file.paths[key];
+    if (!isAbsolute(given) || given === written) return written;
+    if (written !== defaults[key]) {
+      overruled.push({
+        path: ['paths', key],
+        message: `paths.${key} = "${written}" has no effect here, $${variable} = ${given} wins: the agent that a person starts would use another directory than the service`,
+      });
+    }
+    return given;
+  };
+  const paths = { state: choose('state', 'STATE_DIRECTORY'), run: choose('run', 'RUNTIME_DIRECTORY') };
+  return { file: { ...file, paths }, overruled };
+}

@@ -1,0 +1,170 @@
+import type {
+  BootloaderSettings,
+  Choice,
+  Config,
+  MessagingSettings,
+  ServiceSettings,
+  TargetSettings,
+  TlsSettings,
+  UpdateSettings,
+} from './config.ts';
+import { resolveMeasurements, resolveTelemetry, resolveWatches } from './resolve-telemetry.ts';
+import type { ConfigFile } from './schema.ts';
+import { parsePattern } from './update-schema.ts';
+import { durationMs, parseDailyWindow, sizeBytes } from './values.ts';
+
+/** From the file's words to the program's. The file has passed the schema and cross-check.ts. */
+export function resolveConfig(file: ConfigFile): Config {
+  return {
+    service: resolveService(file.service),
+    device: {
+      serialNumber: file.device.serial_number,
+      serialNumberFile: file.device.serial_number_file,
+      deviceType: file.device.device_type,
+    },
+    paths: file.paths,
+    update: resolveUpdate(file),
+    trust: { keys: file.trust.keys, allowUnsigned: file.trust.allow_unsigned },
+    report: { outcome: file.report.outcome },
+    system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
+    log: file.log,
+    targets: Object.entries(file.targets).map(([name, target]) => resolveTarget(name, target)),
+    telemetry: resolveTelemetry(file),
+    measurements: resolveMeasurements(file),
+    watches: resolveWatches(file),
+  };
+}
+
+function resolveService(service: ConfigFile['service']): ServiceSettings {
+  const { deadlines, messaging } = service;
+  return {
+    url: service.url.replace(/\/+$/, ''),
+    transport: service.transport,
+    keyOnProvisioning: service.key_on_provisioning,
+    propertyText: service.property_text,
+    tls: resolveTls(service),
+    deadlines: {
+      connectMs: durationMs(deadlines.connect),
+      firstByteMs: durationMs(deadlines.first_byte),
+      idleMs: durationMs(deadlines.idle),
+      wholeMs: durationMs(deadlines.whole),
+      transferMs: durationMs(deadlines.transfer),
+    },
+    messaging: messaging === undefined ? undefined : resolveMessaging(messaging, service.transport),
+  };
+}
+
+function resolveMessaging(
+  messaging: NonNullable<ConfigFile['service']['messaging']>,
+  transport: ServiceSettings['transport'],
+): MessagingSettings {
+  const topic = (text: string): string => text.replaceAll('{topic_id}', () => messaging.topic_id ?? '');
+  const { status_topic: status, wake_topic: wake } = messaging;
+  return {
+    url: messaging.url,
+    protocolVersion: messaging.protocol_version,
+    clientId: messaging.client_id,
+    username: messaging.username,
+    passwordFile: messaging.password_file,
+    tls: resolveTls(messaging),
+    activateTopic: topic(messaging.activate_topic),
+    requestTopic: topic(messaging.request_topic),
+    replyTopic: topic(messaging.reply_topic),
+    statusTopic: status === undefined ? undefined : topic(status),
+    wakeTopic: wake === undefined ? undefined : topic(wake),
+    keepAliveMs: durationMs(messaging.keep_alive),
+    sessionExpiryMs: durationMs(messaging.session_expiry),
+    requestTimeoutMs: durationMs(messaging.request_timeout),
+    maxMessageBytes: sizeBytes(messaging.max_message),
+    firmwareTransport: messaging.firmware_transport ?? transport,
+  };
+}
+
+interface TlsFiles {
+  readonly ca_file?: string | undefined;
+  readonly client_certificate_file?: string | undefined;
+  readonly client_key_file?: string | undefined;
+}
+
+function resolveTls(files: TlsFiles): TlsSettings {
+  return {
+    caFile: files.ca_file,
+    clientCertificateFile: files.client_certificate_file,
+    clientKeyFile: files.client_key_file,
+  };
+}
+
+function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
+  return {
+    follow: update.follow,
+    schedule: update.schedule,
+    splayMs: durationMs(update.splay),
+    choose: resolveChoice(update.choose),
+    window: update.window === undefined ? undefined : parseDailyWindow(update.window),
+    defaultTarget: update.default_target ?? mainTarget(targets),
+    encoding: update.encoding,
+    health: {
+      deadlineMs: durationMs(update.health.deadline),
+      commands: update.health.commands,
+      units: update.health.units,
+      service: update.health.service,
+    },
+    attempts: update.attempts,
+    trialAttempts: update.trial_attempts,
+  };
+}
+
+function resolveChoice(choose: string): Choice {
+  if (choose === 'last' || choose === 'first') return { kind: choose };
+  const pattern = parsePattern(choose);
+  return pattern === undefined ? { kind: 'newest' } : { kind: 'pattern', pattern };
+}
+
+/** The pair of slots that boots; without one, the only target. */
+function mainTarget(targets: ConfigFile['targets']): string | undefined {
+  const names = Object.keys(targets);
+  const boots = ([, target]: [string, ConfigFile['targets'][string]]): boolean =>
+    target.kind === 'slots' && target.bootloader !== undefined;
+  return Object.entries(targets).find(boots)?.[0] ?? (names.length === 1 ? names[0] : undefined);
+}
+
+function resolveTarget(name: string, target: ConfigFile['targets'][string]): TargetSettings {
+  if (target.kind === 'slots') {
+    const bootloader = target.bootloader === undefined ? undefined : resolveBootloader(target.bootloader);
+    return { ...target, name, bootloader };
+  }
+  const { kind, port, protocol, baud, reset, address, smp, xmodem } = target;
+  return {
+    kind,
+    name,
+    port,
+    protocol,
+    baud,
+    reset: typeof reset === 'string' ? { kind: reset } : { kind: 'command', ...reset },
+    address,
+    bootloaderBytes: target.bootloader_bytes,
+    flashBytes: target.flash_bytes,
+    mcubootKeyFile: target.mcuboot_key_file,
+    smp,
+    xmodem: {
+      variant: xmodem.variant,
+      uploadKeys: xmodem.upload_keys,
+      startKeys: xmodem.start_keys,
+      fileName: xmodem.file_name,
+    },
+  };
+}
+
+type SlotsTarget = Extract<ConfigFile['targets'][string], { kind: 'slots' }>;
+
+function resolveBootloader(bootloader: NonNullable<SlotsTarget['bootloader']>): BootloaderSettings {
+  if (bootloader.kind !== 'uboot') return bootloader;
+  return {
+    kind: 'uboot',
+    fwEnvConfig: bootloader.fw_env_config,
+    orderVariable: bootloader.order_variable,
+    leftVariable: bootloader.left_variable,
+    attempts: bootloader.attempts,
+    names: bootloader.names,
+  };
+}

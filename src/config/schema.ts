@@ -1,0 +1,71 @@
+import * as z from 'zod';
+
+import { serviceSchema } from './service-schema.ts';
+import { targetSchema } from './target-schema.ts';
+import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from './telemetry-schema.ts';
+import { reportSchema, trustSchema, updateSchema } from './update-schema.ts';
+import { absolutePath, command, text } from './values.ts';
+
+const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
+
+/** What a person writes in config.toml. Tables are strict: an unknown key is an error. */
+export const configSchema = z.strictObject({
+  service: serviceSchema,
+  device: z.strictObject({
+    serial_number: text('a text that is not empty', 128).regex(/\S/, 'a text that is not blank').optional(),
+    serial_number_file: absolutePath().optional(),
+    device_type: text().describe('Compared with the artifact’s'),
+  }),
+  paths: z
+    .strictObject({
+      state: absolutePath().default('/var/lib/thing-agent').describe('$STATE_DIRECTORY wins'),
+      run: absolutePath().default('/run/thing-agent').describe('$RUNTIME_DIRECTORY wins'),
+    })
+    .prefault({}),
+  update: updateSchema.prefault({}),
+  trust: trustSchema.prefault({}),
+  report: reportSchema.prefault({}),
+  system: z
+    .strictObject({
+      reboot_command: command().default(['systemctl', 'reboot']),
+      boot_id_file: absolutePath()
+        .default('/proc/sys/kernel/random/boot_id')
+        .describe('Changes with every boot; another one for containers, which share the kernel’s'),
+    })
+    .prefault({}),
+  log: z
+    .strictObject({
+      level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+      format: z.enum(['auto', 'text', 'json']).default('auto'),
+    })
+    .prefault({}),
+  targets: z.record(text(targetName, 64).regex(/^[A-Za-z][A-Za-z0-9_-]*$/, targetName), targetSchema).default({}),
+  sensors: z.array(sensorSchema).max(1000).default([]),
+  properties: z.array(propertySchema).max(1000).default([]),
+  watch: z.array(watchSchema).max(1000).default([]),
+  telemetry: telemetrySchema.prefault({}),
+});
+
+/** The file's content, checked, with defaults, in the file's own words. */
+export type ConfigFile = z.output<typeof configSchema>;
+
+/** The tables that are right, each by itself. */
+export function soundTables(input: Readonly<Record<string, unknown>>) {
+  const { service, device, update, trust, targets, sensors, properties } = configSchema.shape;
+  return {
+    service: sound(service, input['service']),
+    device: sound(device, input['device']),
+    update: sound(update, input['update']),
+    trust: sound(trust, input['trust']),
+    targets: sound(targets, input['targets']),
+    sensors: sound(sensors, input['sensors']),
+    properties: sound(properties, input['properties']),
+  };
+}
+
+export type SoundTables = ReturnType<typeof soundTables>;
+
+function sound<T extends z.ZodType>(schema: T, input: unknown): z.output<T> | undefined {
+  const result = schema.safeParse(input);
+  return result.success ? result.data : undefined;
+}

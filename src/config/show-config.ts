@@ -1,0 +1,18 @@
+import type { Environment } from '../system/environment.ts';
+import { maskSecrets } from '../system/secrets.ts';
+import { readConfig } from './read-config.ts';
+import { writeToml } from './toml.ts';
+
+/** The settings in effect, defaults included and secrets masked, in the file's words. Throws ConfigError. */
+export async function effectiveConfig(
+  path: string,
+  environment: Environment,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { file } = await readConfig(path, environment);
+  return Object.fromEntries(Object.entries(file).map(([key, value]) => [key, maskSecrets(value, key)]));
+}
+
+/** The same as TOML. */
+export async function showConfig(path: string, environment: Environment): Promise<string> {
+  return writeToml(await effectiveConfig(path, environment));
+}

@@ -1,0 +1,61 @@
+import * as z from 'zod';
+
+import { mcuTargetSchema } from './mcu-schema.ts';
+import { absolutePath, text, wholeNumber } from './values.ts';
+
+const variableText = 'the name of a boot variable';
+const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, variableText);
+const slotVariableText = 'the name of a boot variable with "{slot}" in it';
+
+const bootNameText = 'what the bootloader calls this slot';
+const bootName = (name: string) =>
+  text(bootNameText, 32)
+    .regex(/^[A-Za-z0-9_-]+$/, bootNameText)
+    .default(name);
+const bootNames = () =>
+  z
+    .strictObject({ A: bootName('A'), B: bootName('B') })
+    .default({ A: 'A', B: 'B' })
+    .describe('What the bootloader calls the slots');
+
+export const bootloaderSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('uboot'),
+    fw_env_config: absolutePath().optional().describe('Instead of /etc/fw_env.config'),
+    order_variable: variable().default('BOOT_ORDER'),
+    left_variable: variable()
+      .refine((name) => name.includes('{slot}'), slotVariableText)
+      .default('BOOT_{slot}_LEFT'),
+    attempts: wholeNumber(1, 99).default(3).describe('Boot counter of a committed slot'),
+    names: bootNames(),
+  }),
+  z.strictObject({
+    kind: z.literal('grub'),
+    environment: absolutePath().default('/boot/grub/grubenv'),
+    attempts: wholeNumber(1, 9).default(3).describe('Boots that a committed slot may fail; 1 for RAUC’s own grub.conf'),
+    names: bootNames(),
+  }),
+  z.strictObject({
+    kind: z.literal('tryboot'),
+    autoboot: absolutePath().default('/boot/firmware/autoboot.txt'),
+    partitions: z
+      .strictObject({ A: wholeNumber(1, 255), B: wholeNumber(1, 255) })
+      .default({ A: 2, B: 3 })
+      .describe('Numbers of the boot partitions'),
+  }),
+  z.strictObject({
+    kind: z.literal('custom'),
+    handler: absolutePath().describe('Speaks RAUC’s custom interface'),
+    names: bootNames(),
+  }),
+]);
+
+const slotsTargetSchema = z.strictObject({
+  kind: z.literal('slots'),
+  slots: z.strictObject({ A: absolutePath(), B: absolutePath() }),
+  bootloader: bootloaderSchema
+    .optional()
+    .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
+});
+
+export const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema]);

@@ -1,0 +1,30 @@
+import { parse, stringify, TomlError } from 'smol-toml';
+
+/** A text that is not TOML. Its message carries nothing of the text, which may hold secrets. */
+export class TomlSyntaxError extends Error {
+  override readonly name = 'TomlSyntaxError';
+  readonly line: number;
+  readonly column: number;
+
+  constructor(message: string, line: number, column: number) {
+    super(message);
+    this.line = line;
+    this.column = column;
+  }
+}
+
+/** Parses TOML 1.1. Throws TomlSyntaxError. */
+export function parseToml(text: string): Record<string, unknown> {
+  try {
+    return parse(text, { unsafeKeyBehaviour: 'throw' });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [firstLine = ''] = error.message.split('\n', 1);
+    throw new TomlSyntaxError(firstLine.replace(/^Invalid TOML document: /, ''), error.line, error.column);
+  }
+}
+
+/** Values that are undefined are left out. */
+export function writeToml(value: Readonly<Record<string, unknown>>): string {
+  return stringify(value);
+}

@@ -1,0 +1,54 @@
+import * as z from 'zod';
+
+import { absolutePath, command, dailyWindow, duration, flag, text, wholeNumber } from './values.ts';
+
+const choiceWords = new Set(['newest', 'last', 'first']);
+const choicePattern = /^\/(.+)\/(i?)$/s;
+
+/** The pattern of `/pattern/` or `/pattern/i`; undefined: it is not one, or not a regular expression. */
+export function parsePattern(value: string): RegExp | undefined {
+  const [, source, flags] = choicePattern.exec(value) ?? [];
+  if (source === undefined) return undefined;
+  try {
+    return new RegExp(source, `u${flags ?? ''}`);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+const choiceText = '"newest", "last", "first" or a regular expression such as "/^stable-/"';
+
+export const updateSchema = z.strictObject({
+  follow: z.enum(['target', 'updates', 'none']).default('target').describe('Which version of the service to follow'),
+  schedule: text('a cron expression such as "*/15 * * * *"').default('*/15 * * * *'),
+  splay: duration().default('10m').describe('Spread by serial number, so that a fleet does not call at once'),
+  choose: z
+    .string({ error: choiceText })
+    .max(256, choiceText)
+    .refine((value) => choiceWords.has(value) || parsePattern(value) !== undefined, choiceText)
+    .default('newest')
+    .describe('Of the versions to switch to, with follow = "updates"'),
+  window: dailyWindow().optional().describe('When installing may begin, local time'),
+  default_target: text().optional().describe('Where a raw image goes'),
+  encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto'),
+  health: z
+    .strictObject({
+      deadline: duration('1s', '1d').default('5m'),
+      commands: z.array(command()).max(32).default([]),
+      units: z.array(text()).max(32).default([]),
+      service: flag().default(true),
+    })
+    .prefault({}),
+  attempts: wholeNumber(1, 100).default(3).describe('How often one version may fail before it is held back'),
+  trial_attempts: wholeNumber(1, 10).default(2).describe('How often a staged slot may be booted for its trial'),
+});
+
+export const trustSchema = z.strictObject({
+  keys: z.array(absolutePath()).max(32).default([]).describe('Files with public keys'),
+  allow_unsigned: flag().default(false),
+});
+
+export const reportSchema = z.strictObject({
+  outcome: text().optional().describe('The property that receives the end of each attempt'),
+});

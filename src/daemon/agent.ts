@@ -1,0 +1,201 @@
+import { basename } from 'node:path';
+
+import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import { maskAddresses } from '../system/secrets.ts';
+import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
+import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
+import type { BootState, SlotName } from '../update/ports.ts';
+import { flashBoard, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
+import { diagnose } from './doctor.ts';
+import { noTargets } from './obstacles.ts';
+import type {
+  AgentOperations,
+  BoardFile,
+  BoardPlan,
+  BoardProbe,
+  BoardReport,
+  CheckReport,
+  DoctorFinding,
+  InstallOptions,
+  OnEvent,
+  OperationOutcome,
+  StatusReport,
+} from './operations.ts';
+import { brokerStatus, checkReport, statusReport } from './status-report.ts';
+import type { Updater } from './updater.ts';
+import { noSpool, sendPoints } from './values.ts';
+import type { Wiring } from './wiring.ts';
+
+export interface AgentOptions {
+  /** Asked for each call: a reload replaces it. */
+  readonly wiring: () => Wiring;
+  /** The daemon's; undefined: values go straight to the service. */
+  readonly telemetry?: () => Telemetry | undefined;
+  readonly daemon: boolean;
+  /** Wall clock of the next look; undefined: there is none. */
+  readonly nextLookAtMs: () => number | undefined;
+  readonly warnings: () => readonly string[];
+  /** What ends with this agent; undefined: nothing. */
+  readonly resources?: AsyncDisposable;
+}
+
+/** What a person or a program can ask for, done in this process. Operations are called one at a time. */
+export class Agent implements AgentOperations, AsyncDisposable {
+  readonly #options: AgentOptions;
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#options.resources?.[Symbol.asyncDispose]();
+  }
+
+  async status(signal: AbortSignal): Promise<StatusReport> {
+    const { session, identities, serialNumber, updater, journal, world, config, messaging } = this.#wiring;
+    const boot = await this.#lookAtBootloader(signal);
+    const identity = await identities.load();
+    return statusReport(journal.state, {
+      agentVersion: world.agentVersion,
+      daemon: this.#options.daemon,
+      serialNumber,
+      thingId: identity?.thingId,
+      boards: await listBoards(this.#wiring),
+      booted: boot.booted,
+      boot: boot.state,
+      lastLook: updater?.lastLook,
+      obstacle: boot.obstacle,
+      nextLookAtMs: this.#options.nextLookAtMs(),
+      warnings: this.#options.warnings(),
+      telemetry: this.#telemetry?.status(),
+      service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
+    });
+  }
+
+  async check(signal: AbortSignal): Promise<CheckReport> {
+    const updater = this.#updater;
+    return checkReport(updater.journal.state, await updater.look({ manual: true, force: false }, signal));
+  }
+
+  async updateNow(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#updater.updateNow({ ...options, manual: true }, onEvent, signal);
+  }
+
+  async install(
+    path: string,
+    options: InstallOptions,
+    onEvent: OnEvent,
+    signal: AbortSignal,
+  ): Promise<OperationOutcome> {
+    await requireFile(path);
+    return this.#updater.installFile(openFileSource(path), basename(path), options, { onEvent, signal });
+  }
+
+  async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
+    return this.#wiring.session.activate(signal);
+  }
+
+  async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#updater.commit(onEvent, signal);
+  }
+
+  async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#updater.rollback(options, onEvent, signal);
+  }
+
+  /** A staged slot is booted on its trial by this, too. */
+  async reboot(signal: AbortSignal): Promise<void> {
+    const { machine, bootloader, journal } = this.#wiring;
+    const onTrial = journal.state.phase.kind === 'trial';
+    await machine.reboot(onTrial ? bootloader?.trialRebootArgument : undefined, signal);
+  }
+
+  async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
+    return this.#wiring.session.property(propertyId, signal);
+  }
+
+  async setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
+    await (this.#telemetry ?? this.#wiring.session).setProperty(propertyId, value, signal);
+  }
+
+  async sendDatapoint(eventId: string, value: unknown, at: string | undefined, signal: AbortSignal): Promise<void> {
+    await this.sendDatapoints([{ event: eventId, value, at }], signal);
+  }
+
+  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<void> {
+    await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
+  }
+
+  async spool(): Promise<TelemetryStatus> {
+    const telemetry = this.#telemetry;
+    if (telemetry === undefined) throw noSpool();
+    return telemetry.status();
+  }
+
+  async flushSpool(): Promise<{ readonly onDisk: boolean }> {
+    const telemetry = this.#telemetry;
+    if (telemetry === undefined) throw noSpool();
+    return { onDisk: telemetry.flush() };
+  }
+
+  async boards(): Promise<readonly BoardReport[]> {
+    return listBoards(this.#wiring);
+  }
+
+  async probeBoard(name: string, signal: AbortSignal): Promise<BoardProbe> {
+    return probeBoard(this.#wiring, name, signal);
+  }
+
+  async planBoard(name: string, path: string, signal: AbortSignal): Promise<BoardPlan> {
+    return planBoard(this.#wiring, name, path, signal);
+  }
+
+  async flashBoard(board: BoardFile, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return flashBoard(this.#wiring, board, onEvent, signal);
+  }
+
+  async restoreBoard(name: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return restoreBoard(this.#wiring, name, onEvent, signal);
+  }
+
+  async resetBoard(name: string, signal: AbortSignal): Promise<void> {
+    await restartBoard(this.#wiring, name, signal);
+  }
+
+  async doctor(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+    return diagnose(this.#wiring, signal);
+  }
+
+  get #telemetry(): Telemetry | undefined {
+    return this.#options.telemetry?.();
+  }
+
+  get #wiring(): Wiring {
+    return this.#options.wiring();
+  }
+
+  get #updater(): Updater {
+    const { updater } = this.#wiring;
+    if (updater === undefined) throw noTargets();
+    return updater;
+  }
+
+  /** `status` answers whatever the bootloader does. */
+  async #lookAtBootloader(signal: AbortSignal): Promise<{
+    readonly booted: SlotName | undefined;
+    readonly state: BootState | undefined;
+    readonly obstacle: string | undefined;
+  }> {
+    const { bootloader, updater } = this.#wiring;
+    const nothing = updater === undefined ? noTargets().message : undefined;
+    if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing };
+    try {
+      const booted = await bootloader.bootedSlot(signal);
+      return { booted, state: await bootloader.inspect(signal), obstacle: undefined };
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      return { booted: undefined, state: undefined, obstacle: describeError(error) };
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+
+import { payloadDigest } from '../mcu/board-store.ts';
+import { planFlash, probe, resetBoard } from '../mcu/flash.ts';
+import { flashImage, restoreImage } from '../mcu/mcu-target.ts';
+import type { McuTargetParts } from '../mcu/mcu-target.ts';
+import { isPortPresent } from '../mcu/ports.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import type { BoardFile, BoardPlan, BoardProbe, BoardReport, OnEvent, OperationOutcome } from './operations.ts';
+import type { Wiring } from './wiring.ts';
+
+/** The configured microcontrollers, as far as can be said without talking to them. */
+export async function listBoards({ boards, config }: Wiring): Promise<readonly BoardReport[]> {
+  const reports: BoardReport[] = [];
+  for (const settings of config.targets) {
+    if (settings.kind !== 'mcu') continue;
+    const { name, port, protocol } = settings;
+    const flashed = await boards.get(name)?.store.flashed();
+    const connected = await isPortPresent(port);
+    const facts = { chip: flashed?.chip, imageDigest: flashed?.imageDigest, imageName: flashed?.name };
+    const last = { flashedAt: flashed?.at, attempts: flashed?.attempts, roundTripMs: flashed?.roundTripMs };
+    reports.push({ name, port, protocol, connected, ...facts, ...last });
+  }
+  return reports;
+}
+
+export async function probeBoard(wiring: Wiring, name: string, signal: AbortSignal): Promise<BoardProbe> {
+  const { chip, can, roundTripMs } = await probe(boardOf(wiring, name).board, signal);
+  return { name, chip: chip.name, can, roundTripMs };
+}
+
+/** How much flashing this file would change. Changes nothing. */
+export async function planBoard(wiring: Wiring, name: string, path: string, signal: AbortSignal): Promise<BoardPlan> {
+  const { board, readImage } = boardOf(wiring, name);
+  const image = await readImage(await readImageFile(path));
+  const { chip, unitsTotal, unitsDifferent } = await planFlash(image, board, signal);
+  return { name, chip: chip.name, unitsTotal, unitsDifferent };
+}
+
+/**
+ * A file that a person brings, outside of any update. Without a signature of its own, which only images for MCUboot
+ * have, it needs the operator's permission.
+ */
+export async function flashBoard(
+  wiring: Wiring,
+  { name, path }: BoardFile,
+  onEvent: OnEvent,
+  signal: AbortSignal,
+): Promise<OperationOutcome> {
+  const { board, store, readImage } = boardOf(wiring, name);
+  refuseUnsigned(wiring, name);
+  const bytes = await readImageFile(path);
+  const image = await readImage(bytes);
+  const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
+  onEvent({ kind: 'phase', phase: 'flashing', detail: name });
+  await flashImage({ board, store, image, payload, name: basename(path) }, signal);
+  return { kind: 'flashed', version: basename(path), board: name };
+}
+
+/** What the board held before it was flashed last. */
+export async function restoreBoard(
+  wiring: Wiring,
+  name: string,
+  onEvent: OnEvent,
+  signal: AbortSignal,
+): Promise<OperationOutcome> {
+  const { board, store } = boardOf(wiring, name);
+  const kept = await store.kept();
+  if (kept?.image === undefined) {
+    throw new AgentError({
+      code: 'nothing-to-restore',
+      message: `${name}: nothing is kept of what it held before`,
+      remedy: 'give-up',
+      exit: 'refused',
+      advice: 'flash a file: agent mcu flash NAME FILE',
+    });
+  }
+  onEvent({ kind: 'phase', phase: 'flashing', detail: name });
+  await restoreImage({ board, store, onProgress: progressTo(onEvent) }, kept.image, signal);
+  return { kind: 'flashed', version: 'what it held before', board: name };
+}
+
+export async function restartBoard(wiring: Wiring, name: string, signal: AbortSignal): Promise<void> {
+  await resetBoard(boardOf(wiring, name).board, signal);
+}
+
+function boardOf({ boards }: Wiring, name: string): McuTargetParts {
+  const parts = boards.get(name);
+  if (parts !== undefined) return parts;
+  const known = [...boards.keys()].join(', ');
+  throw new AgentError({
+    code: 'board-not-configured',
+    message: `there is no microcontroller ${name} (${known === '' ? 'none is configured' : `there are: ${known}`})`,
+    remedy: 'give-up',
+    exit: 'usage',
+    advice: 'agent mcu list',
+  });
+}
+
+function refuseUnsigned({ config }: Wiring, name: string): void {
+  const settings = config.targets.find((target) => target.name === name);
+  const signed = settings?.kind === 'mcu' && settings.mcubootKeyFile !== undefined;
+  if (signed || config.trust.allowUnsigned) return;
+  throw new AgentError({
+    code: 'image-unsigned',
+    message: `${name}: a file without a signature is not flashed`,
+    remedy: 'give-up',
+    exit: 'refused',
+    advice: 'install a signed artifact (agent install FILE), or set [trust] allow_unsigned = true',
+  });
+}
+
+async function readImageFile(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    throw new AgentError({
+      code: 'file-unreadable',
+      message: `${path} cannot be read: ${describeError(error)}`,
+      remedy: 'give-up',
+      exit: 'usage',
+      cause: error,
+    });
+  }
+}
+
+function progressTo(onEvent: OnEvent): Parameters<typeof restoreImage>[0]['onProgress'] {
+  return (progress) => onEvent({ kind: 'board', ...progress });
+}

@@ -1,0 +1,192 @@
+import { rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
+import type { Log } from '../system/log.ts';
+import { agentStopping, ControlRequestError, httpStatus, reportError } from './control-errors.ts';
+import { controlLimits, type ControlLimits } from './control-limits.ts';
+import { type Action, findRoute, type FoundRoute, type RouteTargets } from './control-routes.ts';
+import { listenOnSocket } from './control-socket.ts';
+import { endResponse, EventStream } from './event-stream.ts';
+
+export interface ControlServerOptions extends RouteTargets {
+  readonly socketPath: string;
+  readonly log: Log;
+  readonly limits?: Partial<ControlLimits>;
+}
+
+/**
+ * Starts to answer on the control socket. The signal is the daemon's: when it is aborted, what is asked for ends with
+ * `agent-stopping`. Disposing removes the socket and gives open connections a moment.
+ */
+export async function startControlServer(options: ControlServerOptions, signal: AbortSignal): Promise<ControlServer> {
+  const server = new ControlServer(options, signal);
+  await server.start();
+  return server;
+}
+
+export class ControlServer implements AsyncDisposable {
+  readonly #options: ControlServerOptions;
+  readonly #limits: ControlLimits;
+  readonly #signal: AbortSignal;
+  readonly #server: Server;
+
+  constructor(options: ControlServerOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#limits = { ...controlLimits, ...options.limits };
+    this.#signal = signal;
+    this.#server = createServer({
+      maxHeaderSize: this.#limits.maxHeaderBytes,
+      headersTimeout: this.#limits.headersMs,
+      requestTimeout: this.#limits.requestMs,
+      connectionsCheckingInterval: Math.min(1_000, this.#limits.headersMs),
+    });
+    this.#server.maxConnections = this.#limits.maxConnections;
+    this.#server.maxRequestsPerSocket = 1;
+    this.#server.on('request', (request, response) => void this.#serve(request, response));
+    this.#server.on('clientError', refuseUnreadable);
+  }
+
+  async start(): Promise<void> {
+    await listenOnSocket(this.#server, this.#options.socketPath);
+    this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'control socket'));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#server.listening) return;
+    await rm(this.#options.socketPath, { force: true });
+    const closed = Promise.withResolvers<void>();
+    this.#server.close(() => closed.resolve());
+    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
+    await closed.promise;
+    clearTimeout(timer);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.setHeader('connection', 'close');
+    response.on('error', () => response.destroy()); // the client went away
+    try {
+      const found = findRoute(request.method ?? '', request.url ?? '');
+      const body = await readJson(request, this.#limits.maxBodyBytes);
+      const action = found.route.prepare(this.#options, found.parameter, body);
+      this.#note(found);
+      if (action.kind === 'answer') await this.#answer(action, response);
+      else await this.#follow(action, response);
+    } catch (error) {
+      if (response.destroyed) return;
+      const reason = this.#reasonOf(error);
+      await this.#send(response, httpStatus(reason), { error: reportError(reason) });
+    }
+  }
+
+  async #answer(action: Extract<Action, { kind: 'answer' }>, response: ServerResponse): Promise<void> {
+    this.#signal.throwIfAborted();
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(this.#signal.reason);
+    const deadline = setTimeout(() => ending.abort(answerTimeout()), this.#limits.answerMs);
+    response.once('close', () => ending.abort(clientGone));
+    this.#signal.addEventListener('abort', stop, { once: true });
+    try {
+      await this.#send(response, 200, await action.answer(ending.signal));
+    } finally {
+      clearTimeout(deadline);
+      this.#signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async #follow({ request, work }: Extract<Action, { kind: 'operation' }>, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort(clientGone));
+    using stream = new EventStream(response, this.#limits);
+    try {
+      const outcome = await this.#options.runner.run(
+        request,
+        work,
+        (event) => stream.send({ kind: 'event', event }),
+        gone.signal,
+      );
+      await stream.end({ kind: 'result', outcome });
+    } catch (error) {
+      await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) });
+    }
+  }
+
+  async #send(response: ServerResponse, status: number, reply: object): Promise<void> {
+    const text = JSON.stringify(reply);
+    response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+    response.write(`${text}\n`);
+    await endResponse(response, this.#limits.stalledMs);
+  }
+
+  #note({ route }: FoundRoute): void {
+    if (route.method === 'GET') return;
+    this.#options.log.info({ method: route.method, path: route.path.join('/') }, 'asked through the control socket');
+  }
+
+  /** A defect goes to the log, with its text; the reason of the daemon's end becomes `agent-stopping`. */
+  #reasonOf(error: unknown): unknown {
+    if (error instanceof AgentError) return error;
+    if (this.#signal.aborted && error === this.#signal.reason) return agentStopping();
+    if (error !== clientGone) this.#options.log.error({ error: describeError(error) }, 'a request failed unexpectedly');
+    return error;
+  }
+}
+
+const clientGone = new Error('the client went away');
+
+function answerTimeout(): AgentError {
+  return new AgentError({
+    code: 'answer-timeout',
+    message: 'the daemon did not finish in time',
+    remedy: 'retry',
+    exit: 'tryAgain',
+    advice: 'try again; agent status shows what the daemon does',
+  });
+}
+
+async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = Number(request.headers['content-length'] ?? 0);
+  if (size <= maxBytes) {
+    size = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxBytes) break;
+      chunks.push(chunk);
+    }
+  }
+  if (size > maxBytes) {
+    throw new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
+  }
+  if (size === 0) return undefined;
+  try {
+    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return value;
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');
+    throw error;
+  }
+}
+
+/** What is not HTTP, too large or too slow never becomes a request: it is answered on the bare connection. */
+function refuseUnreadable(error: Error, socket: Duplex): void {
+  if (!socket.writable || systemErrorCode(error) === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const [status, code, message] = unreadable(systemErrorCode(error));
+  const body = `${JSON.stringify({ error: { code, message, exit: 'usage' } })}\n`;
+  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: application/json\r\n`;
+  socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+function unreadable(code: string | undefined): readonly [string, string, string] {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return ['431 Request Header Fields Too Large', 'control-request-too-large', 'the headers are too large'];
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return ['408 Request Timeout', 'control-request-slow', 'the request did not come in time'];
+  }
+  return ['400 Bad Request', 'control-request-invalid', 'not HTTP/1.1'];
+}

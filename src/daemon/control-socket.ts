@@ -1,0 +1,93 @@
+import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
+import { connect, type Server } from 'node:net';
+import { basename, dirname, join } from 'node:path';
+
+import { describeError, systemErrorCode } from '../system/errors.ts';
+import { ControlSocketError } from './control-errors.ts';
+
+/** Readable and writable by the owner and the group, which is the process's. */
+const socketMode = 0o660;
+
+/** `sun_path` of unix(7), without the final zero. */
+const maxPathBytes = 107;
+
+/**
+ * Makes the server listen on a Unix socket of mode 0660 that never existed with a wider one: it is made in a directory
+ * of mode 0700 and renamed when it is ready. A socket that is there already is replaced only when nobody answers on
+ * it. Two daemons at once must be kept apart by their lock.
+ */
+export async function listenOnSocket(server: Server, path: string): Promise<void> {
+  await refuseTaken(path);
+  const nursery = join(dirname(path), `.${basename(path)}.new`);
+  const draft = join(nursery, 's');
+  const longest = Math.max(Buffer.byteLength(draft), Buffer.byteLength(path));
+  if (longest > maxPathBytes) throw unavailable(path, `the path is ${longest - maxPathBytes} bytes too long`);
+  try {
+    await rm(nursery, { recursive: true, force: true });
+    await mkdir(nursery, { mode: 0o700 });
+    await listen(server, draft);
+    await chmod(draft, socketMode);
+    await rename(draft, path);
+    await rm(nursery, { recursive: true, force: true });
+  } catch (error) {
+    server.close();
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+/** Whether somebody answers on the socket. Throws the system's error (EACCES, …) where that cannot be told. */
+export async function somebodyAnswers(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.once('connect', resolve);
+      socket.once('error', reject);
+    });
+    return true;
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === 'ENOENT' || code === 'ECONNREFUSED') return false;
+    throw error;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function refuseTaken(path: string): Promise<void> {
+  try {
+    const found = await lstat(path);
+    if (!found.isSocket()) throw unavailable(path, 'something that is not a socket stands there');
+    if (await somebodyAnswers(path)) {
+      throw new ControlSocketError({
+        code: 'control-socket-in-use',
+        message: `another daemon answers on ${path}`,
+        exit: 'tryAgain',
+        advice: 'only one daemon runs on a gateway: agent status shows it',
+      });
+    }
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return;
+    if (error instanceof ControlSocketError) throw error;
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+async function listen(server: Server, path: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ path }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function unavailable(path: string, why: string, cause?: unknown): ControlSocketError {
+  return new ControlSocketError({
+    code: 'control-socket-unavailable',
+    message: `cannot make the control socket ${path}: ${why}`,
+    exit: 'disk',
+    advice: 'check the run directory and its permissions',
+    cause,
+  });
+}

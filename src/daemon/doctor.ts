@@ -1,0 +1,176 @@
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
+import { realSystem } from '../slots/device-identity.ts';
+import { admitSlot } from '../slots/slot-admission.ts';
+import { runProgram } from '../system/child-process.ts';
+import { replaceFileDurably } from '../system/durable-file.ts';
+import { AgentError } from '../system/errors.ts';
+import { maskAddresses } from '../system/secrets.ts';
+import { isPlausible } from '../system/wall-clock.ts';
+import { otherSlot } from '../update/slot.ts';
+import { listBoards } from './boards.ts';
+import { noSlots } from './obstacles.ts';
+import type { DoctorFinding } from './operations.ts';
+import type { Wiring } from './wiring.ts';
+
+/**
+ * One thing that an update needs: says what was found, or throws an AgentError that says what is wrong. Undefined: this
+ * gateway does not need it.
+ */
+interface Check {
+  readonly name: string;
+  readonly look: (wiring: Wiring, signal: AbortSignal) => Promise<string | undefined>;
+}
+
+const checks: readonly Check[] = [
+  { name: 'serial number', look: async ({ serialNumber }) => serialNumber },
+  { name: 'clock', look: lookAtClock },
+  { name: 'state directory', look: lookAtStateDirectory },
+  { name: 'trusted keys', look: lookAtKeys },
+  { name: 'service', look: lookAtService },
+  { name: 'broker', look: lookAtBroker },
+  { name: 'boot environment', look: lookAtBootEnvironment },
+  { name: 'staging slot', look: lookAtStagingSlot },
+  { name: 'microcontrollers', look: lookAtBoards },
+  { name: 'safety net', look: lookAtSafetyNet },
+];
+
+/** All of them, whatever fails; nothing is changed but a harmless boot variable and a file that is removed again. */
+export async function diagnose(wiring: Wiring, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+  const findings: DoctorFinding[] = [];
+  for (const { name, look } of checks) {
+    const found = await finding(name, async () => look(wiring, signal));
+    if (found !== undefined) findings.push(found);
+  }
+  return findings;
+}
+
+async function finding(name: string, look: () => Promise<string | undefined>): Promise<DoctorFinding | undefined> {
+  try {
+    const detail = await look();
+    return detail === undefined ? undefined : { name, ok: true, detail };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { name, ok: false, detail: error.message, advice: error.advice };
+  }
+}
+
+async function lookAtClock({ world }: Wiring): Promise<string> {
+  const nowMs = world.clock.nowMs();
+  const shown = new Date(nowMs).toISOString();
+  if (isPlausible(nowMs)) return shown;
+  throw new AgentError({
+    code: 'clock-not-set',
+    message: `the clock shows ${shown}, which cannot be`,
+    remedy: 'retry',
+    exit: 'failed',
+    advice: 'check the network time service: TLS certificates and maintenance windows need a clock',
+  });
+}
+
+async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
+  const path = join(config.paths.state, '.doctor');
+  await replaceFileDurably(path, 'written by agent doctor\n');
+  await rm(path, { force: true });
+  return `${config.paths.state} is writable`;
+}
+
+async function lookAtKeys({ config }: Wiring): Promise<string> {
+  const { keys, allowUnsigned } = config.trust;
+  const loaded = await loadTrustedKeys(keys);
+  const unsigned = allowUnsigned ? 'unsigned firmware is permitted' : 'unsigned firmware is refused';
+  if (loaded.length > 0) return `${loaded.map(({ name }) => name).join(', ')}; ${unsigned}`;
+  if (allowUnsigned) return `none; ${unsigned}`;
+  throw new AgentError({
+    code: 'no-trusted-key',
+    message: 'there is no trusted key, so no firmware can be installed',
+    remedy: 'give-up',
+    exit: 'configuration',
+    advice: 'name the public key of your releases in [trust] keys',
+  });
+}
+
+async function lookAtService({ session, identities, config }: Wiring, signal: AbortSignal): Promise<string> {
+  const identity = await identities.load();
+  if (identity === undefined) {
+    throw new AgentError({
+      code: 'not-activated',
+      message: `this gateway is not activated at ${addressOf(config)} yet`,
+      remedy: 'retry',
+      exit: 'unreachable',
+      advice: 'the daemon activates by itself; `agent activate` does it now',
+    });
+  }
+  const version = await session.currentVersion(signal);
+  return `${addressOf(config)} knows this gateway as thing ${identity.thingId}, version ${version.name}`;
+}
+
+function addressOf({ service }: Wiring['config']): string {
+  return maskAddresses(service.transport === 'messaging' ? (service.messaging?.url ?? service.url) : service.url);
+}
+
+/** What the daemon sees; without one, there is no connection to look at. */
+async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> {
+  if (messaging === undefined) return undefined;
+  const { url, state, problem } = messaging.report;
+  if (problem !== undefined) throw problem;
+  return `${url}, ${state}`;
+}
+
+async function lookAtBoards(wiring: Wiring): Promise<string | undefined> {
+  const boards = await listBoards(wiring);
+  const missing = boards.find(({ connected }) => !connected);
+  if (missing !== undefined) {
+    throw new AgentError({
+      code: 'port-missing',
+      message: `${missing.name}: nothing is plugged in at ${missing.port}`,
+      remedy: 'retry',
+      exit: 'disk',
+      advice: `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`,
+    });
+  }
+  return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
+}
+
+async function lookAtBootEnvironment({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) throw noSlots();
+  const booted = await bootloader.bootedSlot(signal);
+  await bootloader.canary(signal);
+  const { primary } = await bootloader.inspect(signal);
+  return `slot ${booted} runs, slot ${primary} boots next; the environment can be written`;
+}
+
+async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) throw noSlots();
+  const booted = await bootloader.bootedSlot(signal);
+  const slot = otherSlot(booted);
+  const found: string[] = [];
+  for (const target of config.targets) {
+    if (target.kind !== 'slots') continue;
+    const { slots } = target;
+    const { where, capacityBytes } = await admitSlot({ slot, slots, booted, sizeBytes: undefined }, realSystem);
+    found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
+  }
+  return found.join('; ');
+}
+
+const SAFETY_NET = 'thing-agent-trial.timer';
+/** sd_booted(3) */
+const SYSTEMD_RUNS = '/run/systemd/system';
+
+async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) return 'not needed: no slots are configured';
+  if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
+  const { stdout } = await runProgram(['systemctl', 'is-active', SAFETY_NET], { timeoutMs: 10_000 }, signal);
+  if (stdout.trim() === 'active') return `${SAFETY_NET} is active`;
+  throw new AgentError({
+    code: 'safety-net-missing',
+    message: `${SAFETY_NET} is not active: a new slot in which the agent cannot start would stay`,
+    remedy: 'give-up',
+    exit: 'configuration',
+    advice: `systemctl enable --now ${SAFETY_NET}, in the image too`,
+  });
+}

@@ -1,0 +1,31 @@
+import type { OnEvent, OperationOutcome } from './operations.ts';
+import type { Wiring } from './wiring.ts';
+
+/** One round of the daemon: it belongs to one wiring, and ends with one outcome. */
+type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
+
+/** At start-up: finishes or undoes what was left half done. */
+export const settleOnce: RoundWork = async ({ updater, journal }, onEvent, signal) => {
+  const version = journal.state.installed?.version.name ?? 'what runs';
+  const settled = (await updater?.settle(onEvent, signal)) ?? { kind: 'settled' };
+  switch (settled.kind) {
+    case 'settled':
+      return { kind: 'up-to-date', version };
+    case 'committed':
+      return { kind: 'installed', version: settled.version };
+    case 'awaiting-reboot':
+      return { ...settled, kind: 'reboot-required' };
+    case 'rolled-back':
+    case 'rebooting':
+      return settled;
+  }
+};
+
+/** Settles, tells, looks and installs. */
+export const updateOnce: RoundWork = async ({ updater, session }, onEvent, signal) => {
+  const outcome = await updater?.updateNow({ reboot: true, force: false, manual: false }, onEvent, signal);
+  if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
+  await session.thing(signal); // what follows nothing is activated all the same
+  if (outcome !== undefined) return outcome;
+  return { kind: 'up-to-date', version: 'nothing: no target is configured' };
+};

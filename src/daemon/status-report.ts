@@ -1,0 +1,153 @@
+import type { BrokerReport } from '../service/messaging/transport.ts';
+import { describeError } from '../system/errors.ts';
+import type { BootState, SlotName } from '../update/ports.ts';
+import { hasSlotPayload } from '../update/state.ts';
+import type { Installed, Phase, UpdateState } from '../update/state.ts';
+import type { BoardReport, CheckReport, InstalledReport, OperationOutcome, StatusReport } from './operations.ts';
+import type { Look } from './updater.ts';
+
+/** Around the journal: what only a running process knows. */
+export interface Surroundings {
+  readonly agentVersion: string;
+  readonly daemon: boolean;
+  readonly serialNumber: string | undefined;
+  readonly thingId: string | undefined;
+  readonly boards: readonly BoardReport[];
+  readonly booted: SlotName | undefined;
+  readonly boot: BootState | undefined;
+  readonly lastLook: Look | undefined;
+  /** The update room cannot work at all, for this reason. */
+  readonly obstacle: string | undefined;
+  readonly nextLookAtMs: number | undefined;
+  readonly warnings: readonly string[];
+  readonly telemetry: StatusReport['telemetry'];
+  readonly service: StatusReport['service'];
+}
+
+export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
+  const awaitsReboot = waitsForReboot(state.phase, around.booted);
+  return {
+    agentVersion: around.agentVersion,
+    daemon: around.daemon,
+    serialNumber: around.serialNumber,
+    thingId: around.thingId,
+    installed: installedReport(state.installed),
+    previous: installedReport(state.previous),
+    phase: awaitsReboot ? 'staged' : state.phase.kind,
+    slots: around.boot === undefined ? undefined : describeSlots(around.boot),
+    booted: around.booted,
+    lastOutcome: state.lastOutcome,
+    quarantine: state.quarantine.map(({ version, digest, reason }) => ({
+      version: version.name,
+      digest: digest ?? 'unknown',
+      reason,
+    })),
+    idleReason: around.obstacle ?? describePhase(state.phase, awaitsReboot) ?? describeLooks(around),
+    nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
+    pendingSwitch: state.pendingSwitch,
+    boards: around.boards,
+    pendingReports: state.reports.length,
+    warnings: around.warnings,
+    telemetry: around.telemetry,
+    service: around.service,
+  };
+}
+
+/** Nothing where there is no broker. */
+export function brokerStatus(report: BrokerReport | undefined): Pick<StatusReport['service'], 'broker'> {
+  if (report === undefined) return {};
+  const { url, state, problem, ignored } = report;
+  const named = problem === undefined ? undefined : { code: problem.code, message: describeError(problem) };
+  return { broker: { url, state, problem: named, ignored } };
+}
+
+export function installedReport(installed: Installed | undefined): InstalledReport | undefined {
+  if (installed === undefined) return undefined;
+  const { version, digest, slot, signedBy, at } = installed;
+  return { versionId: version.id, versionName: version.name, digest, slot, signedBy, at };
+}
+
+export function checkReport(state: UpdateState, look: Look): CheckReport {
+  const { offered, plan } = look;
+  const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
+  return { installed: installedReport(state.installed), offered, plan: planned, reason: describeLook(look) };
+}
+
+function describeSlots({ primary, slots }: BootState): Readonly<Record<string, string>> {
+  const describe = (slot: SlotName): string => {
+    const { bootable, detail } = slots[slot];
+    const next = slot === primary ? 'next to boot' : 'bootable';
+    return `${bootable ? next : 'not bootable'} (${detail})`;
+  };
+  return { A: describe('A'), B: describe('B') };
+}
+
+/** Armed, but the old slot still runs: a trial begins with the boot. */
+function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
+  return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
+}
+
+/** Undefined: the phase does not stand in the way of a look. */
+function describePhase(phase: Phase, awaitsReboot: boolean): string | undefined {
+  switch (phase.kind) {
+    case 'idle':
+      return undefined;
+    case 'lost':
+      return 'the journal was damaged; what runs is kept if it is healthy';
+    case 'staging':
+      return `version ${phase.attempt.version.name} is being staged into slot ${phase.slot}`;
+    case 'staged':
+      return `slot ${phase.slot} holds version ${phase.attempt.version.name} and waits for its trial`;
+    case 'trial':
+      return awaitsReboot
+        ? `slot ${phase.slot} waits for a reboot into version ${phase.attempt.version.name}`
+        : `version ${phase.attempt.version.name} is on trial in slot ${phase.slot}`;
+    case 'rolling-back':
+      return `version ${phase.attempt.version.name} is being rolled back: ${phase.reason}`;
+  }
+}
+
+function describeLooks({ lastLook, daemon, service }: Surroundings): string {
+  if (lastLook !== undefined) return describeLook(lastLook);
+  if (!daemon) return 'nobody asks the service: no daemon runs';
+  return service.lastError === undefined ? describeLook(undefined) : 'the service could not be asked yet';
+}
+
+export function describeLook(look: Look | undefined): string {
+  if (look === undefined) return 'the service was not asked yet';
+  const { plan } = look;
+  switch (plan.kind) {
+    case 'install':
+      return `version ${plan.version.name} is to be installed`;
+    case 'up-to-date':
+      return `version ${plan.version} is installed, as the service wants`;
+    case 'reconcile':
+      return `version ${plan.version.name} is installed already, from a file`;
+    case 'nothing-offered':
+      return 'the service offers nothing to install';
+    case 'held-back':
+      return `version ${plan.version} is held back: ${plan.reason}`;
+  }
+}
+
+/** For the log. */
+export function describeOutcome(outcome: OperationOutcome): string {
+  switch (outcome.kind) {
+    case 'up-to-date':
+      return `${outcome.version} is up to date`;
+    case 'held-back':
+      return `${outcome.version} is held back: ${outcome.reason}`;
+    case 'installed':
+      return `${outcome.version} is installed`;
+    case 'reboot-required':
+      return `${outcome.version} waits in slot ${outcome.slot} for a reboot`;
+    case 'rebooting':
+      return outcome.goesBack === true
+        ? `leaving ${outcome.version} (${outcome.reason ?? 'unknown reason'}): rebooting into slot ${outcome.slot}`
+        : `rebooting into slot ${outcome.slot} with ${outcome.version}`;
+    case 'rolled-back':
+      return `${outcome.version} was rolled back: ${outcome.reason}`;
+    case 'flashed':
+      return `${outcome.board} runs ${outcome.version}`;
+  }
+}

@@ -1,0 +1,32 @@
+import { AgentError } from '../system/errors.ts';
+import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
+import type { Wiring } from './wiring.ts';
+
+/**
+ * Values for the service: through the spool where there is one, which acknowledges what is durable or delivered; else
+ * straight to the service.
+ */
+export async function sendPoints(
+  points: readonly LocalPoint[],
+  { wiring, telemetry }: { readonly wiring: Wiring; readonly telemetry: Telemetry | undefined },
+  signal: AbortSignal,
+): Promise<void> {
+  if (telemetry !== undefined) return telemetry.sendDatapoints(points, signal);
+  const { session, world } = wiring;
+  const now = new Date(world.clock.nowMs()).toISOString();
+  for (const [event, ofEvent] of Map.groupBy(points, (point) => point.event)) {
+    const datapoints = ofEvent.map(({ value, at }) => ({ value, at: at ?? now }));
+    await session.postDatapoints(event, datapoints, signal);
+  }
+}
+
+/** The spool is the daemon's. */
+export function noSpool(): AgentError {
+  return new AgentError({
+    code: 'spool-elsewhere',
+    message: 'the spool belongs to the daemon, and no daemon runs',
+    remedy: 'give-up',
+    exit: 'tryAgain',
+    advice: 'systemctl start thing-agent',
+  });
+}

@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { BootingSlotsSettings, Config, SlotsTargetSettings } from '../config/config.ts';
+import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
+import type { TrustSettings } from '../firmware/artifact/trust.ts';
+import { createStageFirmware } from '../firmware/stage-firmware.ts';
+import type { OpenPort } from '../mcu/line.ts';
+import { createMcuTarget, mcuTargetParts } from '../mcu/mcu-target.ts';
+import type { McuTargetParts } from '../mcu/mcu-target.ts';
+import { FileIdentityStore } from '../service/identity.ts';
+import type { IdentityStore } from '../service/identity.ts';
+import type { MessagingTransport } from '../service/messaging/transport.ts';
+import { ServiceSession } from '../service/session.ts';
+import { createBootloader } from '../slots/bootloaders/create-bootloader.ts';
+import type { BootloaderSurroundings } from '../slots/bootloaders/create-bootloader.ts';
+import { findMountedSlot } from '../slots/mounts.ts';
+import { createSlotsTarget } from '../slots/slots-target.ts';
+import { runProgram } from '../system/child-process.ts';
+import type { Clock } from '../system/clock.ts';
+import { StorageError } from '../system/durable-file.ts';
+import type { Environment } from '../system/environment.ts';
+import type { Log } from '../system/log.ts';
+import { LinuxMachine } from '../system/machine.ts';
+import { findSerialNumber } from '../system/serial-number.ts';
+import { isPlausible } from '../system/wall-clock.ts';
+import { createHealthGate } from '../update/health.ts';
+import { FileJournal } from '../update/journal.ts';
+import type { Journal } from '../update/journal.ts';
+import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../update/ports.ts';
+import { followOf } from './settings.ts';
+import { singleSystem } from './single-system.ts';
+import { Updater } from './updater.ts';
+import { wireService } from './wire-service.ts';
+
+export interface World {
+  readonly environment: Environment;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly agentVersion: string;
+  /** Where the system's word on this boot is read; its own places, if not given. */
+  readonly boot?: Pick<BootloaderSurroundings, 'commandLine' | 'deviceTreePartition'> & {
+    /** Of systemd-timesyncd. */
+    readonly timesync?: string;
+  };
+  /** Opens the port of a microcontroller; undefined: as it is. */
+  readonly openPort?: OpenPort;
+  /** Told what the service's clock shows. */
+  readonly onServiceTime?: (atMs: number) => void;
+}
+
+/** Everything that one configuration brings to life; disposed as a whole. */
+export interface Wiring extends AsyncDisposable {
+  readonly config: Config;
+  readonly world: World;
+  readonly serialNumber: string;
+  readonly journal: Journal;
+  readonly identities: IdentityStore;
+  readonly session: ServiceSession;
+  /** Undefined: nothing is said through a broker. */
+  readonly messaging: MessagingTransport | undefined;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly machine: LinuxMachine;
+  /** Microcontrollers, by target. */
+  readonly boards: ReadonlyMap<string, McuTargetParts>;
+  /** Undefined: no target of kind slots is configured. */
+  readonly bootloader: Bootloader | undefined;
+  /** Undefined: no target at all is configured. */
+  readonly updater: Updater | undefined;
+}
+
+/**
+ * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
+ * the journal stays the same object, so that an operation that still runs there and one that begins here see one state.
+ */
+export async function wire(
+  config: Config,
+  world: World,
+  before: Wiring | undefined,
+  signal: AbortSignal,
+): Promise<Wiring> {
+  const { clock, random, log } = world;
+  await makeStateDirectory(config.paths.state);
+  const serialNumber = await findSerialNumber(config.device, signal);
+  await using opened = new AsyncDisposableStack();
+  const { provisioning, values, messaging } = opened.use(await wireService(config, world, serialNumber));
+  const identities = new FileIdentityStore(config.paths.state, serialNumber, log);
+  const session = new ServiceSession({
+    provisioning,
+    values,
+    identities,
+    serialNumber,
+    clock,
+    random,
+    log,
+  });
+  const { slots, bootloader } = wireSlots(config, world);
+  const boards = wireBoards(config, world);
+  const targets = targetsOf(slots, boards);
+  const machine = new LinuxMachine(config.system);
+  const journal = before?.journal ?? (await FileJournal.open(config.paths.state, log));
+  const parts = { journal, config, world, session, targets, machine };
+  const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
+  const resources = opened.move();
+  const dispose = async (): Promise<void> => resources.disposeAsync();
+  const rooms = { journal, identities, session, messaging, targets, boards, machine, bootloader, updater };
+  return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
+}
+
+function wireSlots(
+  config: Config,
+  { log, boot }: World,
+): { readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined } {
+  const settings = config.targets.filter((target) => target.kind === 'slots');
+  const booting = settings.find(hasBootloader);
+  if (booting === undefined) return { slots: [], bootloader: undefined };
+  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
+  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log });
+  const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
+  return { slots: settings.map((target) => createSlotsTarget(target, { bootedSlot, log })), bootloader };
+}
+
+function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTargetParts> {
+  const settings = config.targets.filter((target) => target.kind === 'mcu');
+  const folder = join(config.paths.state, 'boards');
+  return new Map(settings.map((target) => [target.name, mcuTargetParts(target, join(folder, target.name), world)]));
+}
+
+function targetsOf(
+  slots: readonly SlotsTarget[],
+  boards: ReadonlyMap<string, McuTargetParts>,
+): ReadonlyMap<string, Target> {
+  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget)];
+  return new Map(targets.map((target) => [target.name, target]));
+}
+
+function bootingTarget({ targets }: Config): string | undefined {
+  return targets.find((target) => target.kind === 'slots' && hasBootloader(target))?.name;
+}
+
+function hasBootloader(target: SlotsTargetSettings): target is BootingSlotsSettings {
+  return target.bootloader !== undefined;
+}
+
+interface UpdaterWiring {
+  readonly journal: Journal;
+  readonly config: Config;
+  readonly world: World;
+  readonly session: ServiceSession;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly bootloader: Bootloader;
+  readonly machine: LinuxMachine;
+}
+
+function wireUpdater(parts: UpdaterWiring): Updater {
+  const { journal, config, world, session, targets, bootloader, machine } = parts;
+  const { update, report } = config;
+  const { clock, random, log } = world;
+  const reachService = async (signal: AbortSignal): Promise<void> => {
+    await session.currentVersion(signal);
+  };
+  const ports = {
+    journal,
+    bootloader,
+    targets,
+    stageFirmware: stagingWithKeys(config),
+    health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
+    machine,
+    clock,
+    random,
+    log,
+    newAttemptId: randomUUID,
+    settings: {
+      defaultTarget: update.defaultTarget,
+      bootingTarget: bootingTarget(config),
+      trials: update.trialAttempts,
+    },
+  };
+  const settings = {
+    follow: followOf(update),
+    policy: { attempts: update.attempts, window: update.window },
+    outcomeProperty: report.outcome,
+  };
+  return new Updater({ ports, service: session, settings, minuteOfDay: () => minuteOfDay(clock) });
+}
+
+/** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */
+function stagingWithKeys({ trust, update, device }: Config): StageFirmware {
+  return async (request, signal) => {
+    const trusted: TrustSettings = { keys: await loadTrustedKeys(trust.keys), allowUnsigned: trust.allowUnsigned };
+    const stage = createStageFirmware({ encoding: update.encoding, trust: trusted, deviceType: device.deviceType });
+    return stage(request, signal);
+  };
+}
+
+function minuteOfDay(clock: Clock): number | undefined {
+  const nowMs = clock.nowMs();
+  if (!isPlausible(nowMs)) return undefined;
+  const now = new Date(nowMs);
+  return now.getHours() * 60 + now.getMinutes();
+}
+
+async function makeStateDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StorageError('make', path, error);
+  }
+}

@@ -1,0 +1,61 @@
+import type { ArtifactDescription, Depends, Provides } from './header.ts';
+import { quoted } from './refusal.ts';
+
+/** What stands in the way of installing. */
+export type Obstacle =
+  | { readonly kind: 'device-type'; readonly why: string }
+  | { readonly kind: 'depends'; readonly why: string };
+
+/** Compares all `artifact_depends` with what the gateway is and has. */
+export function findObstacle(
+  artifact: ArtifactDescription,
+  deviceType: string,
+  installed: Provides,
+): Obstacle | undefined {
+  for (const depends of [artifact.depends, ...artifact.payloads.map((payload) => payload.depends)]) {
+    const obstacle = unmet(depends, deviceType, installed);
+    if (obstacle !== undefined) return obstacle;
+  }
+  return undefined;
+}
+
+/**
+ * What the gateway provides once the artifact is installed: what it provided before, without what the payloads clear,
+ * and with what artifact and payloads provide. Mender Artifact format version 3, "clears_artifact_provides".
+ */
+export function providesAfter(artifact: ArtifactDescription, installed: Provides): Provides {
+  const patterns = artifact.payloads.flatMap((payload) => payload.clears);
+  const kept = Object.entries(installed).filter(([key]) => !patterns.some((pattern) => matches(key, pattern)));
+  const added = [artifact.provides, ...artifact.payloads.map((payload) => payload.provides)].flatMap(Object.entries);
+  return Object.fromEntries([...kept, ...added]);
+}
+
+/** `*` stands for any characters, also none; everything else for itself. */
+export function matches(text: string, pattern: string): boolean {
+  const [start = '', ...pieces] = pattern.split('*');
+  const end = pieces.pop();
+  if (end === undefined) return text === pattern;
+  if (!text.startsWith(start)) return false;
+  let at = start.length;
+  for (const piece of pieces) {
+    const found = text.indexOf(piece, at);
+    if (found === -1) return false;
+    at = found + piece.length;
+  }
+  return text.length - at >= end.length && text.endsWith(end);
+}
+
+function unmet(depends: Depends, deviceType: string, installed: Provides): Obstacle | undefined {
+  for (const [key, wanted] of Object.entries(depends)) {
+    const choice = wanted.map(quoted).join(' or ');
+    if (key === 'device_type') {
+      if (wanted.includes(deviceType)) continue;
+      return { kind: 'device-type', why: `it is for ${choice}, this gateway is ${quoted(deviceType)}` };
+    }
+    const provided = Object.hasOwn(installed, key) ? installed[key] : undefined;
+    if (provided !== undefined && wanted.includes(provided)) continue;
+    const actual = provided === undefined ? 'nothing of that name' : quoted(provided);
+    return { kind: 'depends', why: `it needs ${quoted(key)} to be ${choice}, installed is ${actual}` };
+  }
+  return undefined;
+}

@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+
+import { VerificationError } from '../errors.ts';
+import { requireVersion3 } from './header.ts';
+import { parseManifest } from './manifest.ts';
+import type { Manifest } from './manifest.ts';
+import { quoted } from './refusal.ts';
+import { findSigner } from './signature.ts';
+import type { TarReader } from './tar-reader.ts';
+import type { TrustSettings } from './trust.ts';
+
+const VERSION_LIMIT_BYTES = 4 * 1024;
+const MANIFEST_LIMIT_BYTES = 128 * 1024;
+const SIGNATURE_LIMIT_BYTES = 8 * 1024;
+const HEADER_LIMIT_BYTES = 2 * 1024 * 1024;
+
+/** Who vouches for an artifact. `unknown-signer`: there is a signature, but no trusted key made it. */
+export type Provenance =
+  | { readonly kind: 'signed'; readonly by: string }
+  | { readonly kind: 'unknown-signer' }
+  | { readonly kind: 'unsigned' };
+
+/** The part of an artifact that stands before its payloads, verified in this order: signature, version, header. */
+export interface Envelope {
+  readonly provenance: Provenance;
+  readonly manifest: Manifest;
+  /** `sha256:` and hex, of the manifest: the artifact's own digest. */
+  readonly digest: string;
+  /** The member `header.tar` as it stands there, perhaps compressed. */
+  readonly header: Uint8Array;
+}
+
+/** Mender Artifact format version 3, "Ordering". Nothing of the header is looked at before all of this is well. */
+export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promise<Envelope> {
+  await expect(tar, 'version');
+  const version = await tar.read(VERSION_LIMIT_BYTES);
+  requireVersion3(version);
+  await expect(tar, 'manifest');
+  const manifestBytes = await tar.read(MANIFEST_LIMIT_BYTES);
+
+  let member = await tar.next();
+  let signature: Uint8Array | undefined;
+  if (member?.name === 'manifest.sig') {
+    signature = await tar.read(SIGNATURE_LIMIT_BYTES);
+    member = await tar.next();
+  }
+  const provenance = judge(manifestBytes, signature, trust);
+  const manifest = parseManifest(manifestBytes);
+  requireDigest('version', version, manifest.versionDigest);
+
+  if (member?.name !== manifest.header.memberName) throw unexpected(member?.name, manifest.header.memberName);
+  const header = await tar.read(HEADER_LIMIT_BYTES);
+  requireDigest(member.name, header, manifest.header.digest);
+  return { provenance, manifest, digest: `sha256:${sha256(manifestBytes)}`, header };
+}
+
+/** The refusal of a member that stands where another should. */
+export function unexpected(name: string | undefined, wanted: string): VerificationError {
+  if (name?.includes('-augment') === true) {
+    return new VerificationError(
+      'artifact-augmented',
+      `artifact: it has the unsigned part ${quoted(name)}, which is not supported`,
+      'build the artifact without the --augment options',
+    );
+  }
+  const found = name === undefined ? 'the end' : quoted(name);
+  return new VerificationError('artifact-malformed', `artifact: ${found} where ${wanted} should be`);
+}
+
+async function expect(tar: TarReader, name: string): Promise<void> {
+  const member = await tar.next();
+  if (member?.name !== name) throw unexpected(member?.name, name);
+}
+
+/**
+ * With `allowUnsigned`, a signature by an unknown key counts as none: whoever could forge an artifact could as well
+ * leave the signature away, so refusing would protect nobody. It is told apart only to be reported.
+ */
+function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
+  const signer = signature === undefined ? undefined : findSigner(manifest, signature, trust.keys);
+  if (signer !== undefined) return { kind: 'signed', by: signer.name };
+  if (trust.allowUnsigned) return { kind: signature === undefined ? 'unsigned' : 'unknown-signer' };
+  if (trust.keys.length === 0) {
+    throw new VerificationError(
+      'trust-no-keys',
+      'artifact: no trusted key is configured, so nothing can be verified',
+      'name the public key of the artifact in [trust] keys',
+    );
+  }
+  if (signature === undefined) {
+    throw new VerificationError('artifact-unsigned', 'artifact: it is not signed', 'sign it with a trusted key');
+  }
+  throw new VerificationError(
+    'signature-invalid',
+    `artifact: its signature is not by a trusted key (${trust.keys.map((key) => key.name).join(', ')}), or it was changed`,
+    'sign it with a trusted key, or add its public key to [trust] keys',
+  );
+}
+
+function requireDigest(name: string, bytes: Uint8Array, promised: string): void {
+  if (sha256(bytes) === promised) return;
+  throw new VerificationError('checksum-mismatch', `artifact: ${name} is not what the manifest promises`);
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

@@ -1,0 +1,96 @@
+import type { PayloadHeader } from '../../update/ports.ts';
+import { VerificationError } from '../errors.ts';
+import type { ArtifactDescription, PayloadDescription } from './header.ts';
+import type { Manifest } from './manifest.ts';
+import { quoted } from './refusal.ts';
+
+/** More than `order` may name. */
+const ORDERED_PER_PAYLOAD = 1_000;
+
+/** One payload file that the manifest promises. */
+export interface PromisedFile {
+  readonly header: PayloadHeader;
+  /** `sha256:` and hex. */
+  readonly digest: string;
+}
+
+/**
+ * Where each file of each payload goes, in the order of the manifest. The one file of a `rootfs-image` goes to the only
+ * target of kind slots, whatever its meta-data could say, so it may say nothing; every other type of payload names its
+ * targets in its meta-data: `{"targets": {"FILE": "TARGET"}}`. No target takes two files of one artifact. With
+ * `"order": ["TARGET", …]` microcontrollers are flashed one after the other; those that it does not name in parallel.
+ */
+export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly PromisedFile[])[] {
+  for (const number of manifest.payloads.keys()) {
+    if (number >= artifact.payloads.length)
+      throw malformed(`the manifest has files of payload ${number}, the header not`);
+  }
+  const assigned = artifact.payloads.map((payload, number) => {
+    requireSupported(payload);
+    const files = manifest.payloads.get(number);
+    if (files === undefined) throw malformed(`payload ${number} has no files`);
+    return assignPayload(payload, number, files);
+  });
+  requireDistinctTargets(assigned.flat());
+  return assigned;
+}
+
+function assignPayload(
+  payload: PayloadDescription,
+  number: number,
+  files: ReadonlyMap<string, string>,
+): readonly PromisedFile[] {
+  if (payload.type === 'rootfs-image' && files.size !== 1) {
+    throw malformed(`a payload of type rootfs-image has one file, this one has ${files.size}`);
+  }
+  const named = new Set(payload.targets?.values());
+  for (const target of payload.order) {
+    if (!named.has(target)) throw malformed(`its meta-data orders the target ${quoted(target)}, which takes no file`);
+  }
+  for (const fileName of payload.targets?.keys() ?? []) {
+    if (!files.has(fileName)) throw malformed(`its meta-data names a target for ${quoted(fileName)}, which it lacks`);
+  }
+  return Array.from(files, ([fileName, digest]) => ({
+    header: { fileName, target: targetOf(payload, fileName), order: orderOf(payload, number, fileName) },
+    digest: `sha256:${digest}`,
+  }));
+}
+
+function requireSupported({ type, targets }: PayloadDescription): void {
+  if (type === 'rootfs-image') {
+    if (targets === undefined) return;
+    throw malformed('a payload of type rootfs-image may not name targets; use another type to do so');
+  }
+  if (type !== undefined && targets !== undefined) return;
+  throw new VerificationError(
+    'payload-type',
+    `artifact: the payload's type is ${quoted(type ?? 'null')}, and its meta-data names no targets`,
+    'write the artifact with meta-data {"targets": {"FILE": "TARGET"}}, or as rootfs-image',
+  );
+}
+
+function targetOf(payload: PayloadDescription, fileName: string): PayloadHeader['target'] {
+  if (payload.targets === undefined) return 'rootfs-image';
+  const name = payload.targets.get(fileName);
+  if (name === undefined || name === '') throw malformed(`its meta-data names no target for ${quoted(fileName)}`);
+  return { name };
+}
+
+/** Payload after payload, each in the order that its meta-data gives. */
+function orderOf({ targets, order }: PayloadDescription, number: number, fileName: string): number | undefined {
+  const place = order.indexOf(targets?.get(fileName) ?? '');
+  return place < 0 ? undefined : number * ORDERED_PER_PAYLOAD + place;
+}
+
+function requireDistinctTargets(files: readonly PromisedFile[]): void {
+  const taken = new Set<string>();
+  for (const { header } of files) {
+    const target = typeof header.target === 'string' ? header.target : `target ${header.target.name}`;
+    if (taken.has(target)) throw malformed(`two of its files go to ${quoted(target)}`);
+    taken.add(target);
+  }
+}
+
+function malformed(why: string): VerificationError {
+  return new VerificationError('artifact-malformed', `artifact: ${why}`);
+}

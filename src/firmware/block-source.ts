@@ -1,0 +1,69 @@
+/** Large enough that handing a block to another thread or process costs little beside the work on it. */
+export const BLOCK_BYTES = 256 * 1024;
+
+/** Gathers chunks of any size into blocks, one block ahead of the taker, in two buffers used by turns. */
+export class BlockSource {
+  readonly #blocks: AsyncGenerator<Uint8Array, void, undefined>;
+  #ahead: Promise<IteratorResult<Uint8Array, void>> | undefined;
+  #returned: Uint8Array | undefined;
+  #offset = 0;
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#blocks = gather(chunks);
+  }
+
+  /** How many bytes were taken. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Valid until the next is asked for; undefined at the end. Throws what the chunks throw. */
+  async next(): Promise<Uint8Array | undefined> {
+    const block = this.#returned ?? (await this.#nextGathered());
+    this.#returned = undefined;
+    this.#offset += block?.length ?? 0;
+    return block;
+  }
+
+  /** What the last block had too much; the next taker gets it first. */
+  giveBack(rest: Uint8Array): void {
+    this.#returned = rest;
+    this.#offset -= rest.length;
+  }
+
+  async atEnd(): Promise<boolean> {
+    this.#returned ??= await this.#nextGathered();
+    return this.#returned === undefined;
+  }
+
+  /** Closes the chunks, at once or as soon as the one under way is there. */
+  close(): void {
+    this.#blocks.return().catch(() => {}); // nobody asks for it any more
+  }
+
+  async #nextGathered(): Promise<Uint8Array | undefined> {
+    const { done, value } = await (this.#ahead ?? this.#blocks.next());
+    if (done === true) return undefined;
+    this.#ahead = this.#blocks.next();
+    this.#ahead.catch(() => {}); // it is thrown when it is asked for
+    return value;
+  }
+}
+
+async function* gather(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  let [block, other] = [Buffer.allocUnsafe(BLOCK_BYTES), Buffer.allocUnsafe(BLOCK_BYTES)];
+  let filled = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length;) {
+      const part = chunk.subarray(at, at + BLOCK_BYTES - filled);
+      block.set(part, filled);
+      filled += part.length;
+      at += part.length;
+      if (filled < BLOCK_BYTES) continue;
+      yield block;
+      [block, other] = [other, block];
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield block.subarray(0, filled);
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { Checkpoint, FirmwareTransfer, StagingRequest } from '../update/ports.ts';
+import { ByteReader } from './byte-reader.ts';
+import type { EncodingSetting } from './encoding.ts';
+import { FirmwareTextDecoder } from './firmware-text.ts';
+
+/** After so much of the text at the latest, the event loop has its turn and progress is told. */
+const TURN_BYTES = 256 * 1024;
+
+/** A place in a firmware at which another transfer could go on. */
+export type StreamPlace = Omit<Checkpoint, 'image'>;
+
+export interface StreamSettings extends Pick<StagingRequest, 'source' | 'onProgress'> {
+  readonly encoding: EncodingSetting;
+}
+
+/** One transfer of a firmware, decoded as it comes. */
+export interface FirmwareStream extends AsyncDisposable {
+  /** The firmware's bytes. Their end comes only after the end of the text was found well. */
+  readonly bytes: ByteReader;
+  /** True: the bytes go on at the place that was asked for. False: they begin at the beginning. */
+  readonly isContinued: boolean;
+  /** The place up to which `bytes` were read; undefined where another transfer could not go on. */
+  readonly place: () => StreamPlace | undefined;
+}
+
+/** Begins a transfer at this place if the source still has the same text, else at the beginning. */
+export async function openFirmwareStream(
+  { source, encoding, onProgress }: StreamSettings,
+  from: StreamPlace | undefined,
+  signal: AbortSignal,
+): Promise<FirmwareStream> {
+  const transfer = await source.open(from?.wire, signal);
+  const { startOffset } = transfer;
+  const isContinued = from !== undefined && startOffset === from.wire.offset;
+  assert(isContinued || startOffset === 0, `a transfer that begins at ${startOffset}`);
+  const decoder =
+    source.form === 'decoded' ? undefined : new FirmwareTextDecoder(isContinued ? positionOf(from) : encoding);
+  const bytes = new ByteReader(decoded(transfer, decoder, onProgress, signal), 'firmware');
+  return {
+    bytes,
+    isContinued,
+    place: () => (decoder?.producedBytes === bytes.offset ? placeOf(transfer, decoder) : undefined),
+    [Symbol.asyncDispose]: async () => {
+      await transfer[Symbol.asyncDispose](); // first, as it ends a read that is under way
+      await bytes.close();
+    },
+  };
+}
+
+function positionOf({ wire, encoding, carry }: StreamPlace): ConstructorParameters<typeof FirmwareTextDecoder>[0] {
+  return { offset: wire.offset, encoding, carry };
+}
+
+function placeOf({ validator, totalBytes }: FirmwareTransfer, decoder: FirmwareTextDecoder): StreamPlace | undefined {
+  const { position } = decoder;
+  if (position === undefined || validator === undefined || totalBytes === undefined) return undefined;
+  const { offset, encoding, carry } = position;
+  return { wire: { offset, validator, totalBytes }, encoding, carry };
+}
+
+async function* decoded(
+  transfer: FirmwareTransfer,
+  decoder: FirmwareTextDecoder | undefined,
+  onProgress: StagingRequest['onProgress'],
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const { totalBytes } = transfer;
+  let receivedBytes = transfer.startOffset;
+  let toldBytes = receivedBytes;
+  for await (const chunk of transfer.chunks) {
+    for (let at = 0; at < chunk.length; at += TURN_BYTES) {
+      signal.throwIfAborted();
+      const part = chunk.subarray(at, at + TURN_BYTES);
+      if (decoder === undefined) yield part;
+      else yield* decoder.push(part);
+      receivedBytes += part.length;
+      if (receivedBytes - toldBytes < TURN_BYTES) continue;
+      toldBytes = receivedBytes;
+      onProgress({ receivedBytes, totalBytes });
+      await nextTurn();
+    }
+  }
+  if (decoder !== undefined) yield* decoder.finish();
+  onProgress({ receivedBytes, totalBytes });
+}

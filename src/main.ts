@@ -1,0 +1,137 @@
+import { join } from 'node:path';
+import process from 'node:process';
+
+import type { CliContext } from './cli/context.ts';
+import { listenForInterruption } from './cli/interruption.ts';
+import { parseArguments } from './cli/parse-arguments.ts';
+import { runCommand } from './cli/run.ts';
+import { Terminal } from './cli/terminal.ts';
+import { systemOffset } from './cli/time.ts';
+import type { LoadedConfig } from './config/load-config.ts';
+import type { World } from './daemon/wiring.ts';
+import { systemClock } from './system/clock.ts';
+import { describeError, exitCodes, systemErrorCode } from './system/errors.ts';
+import { agentVersion } from './version.ts';
+
+const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
+
+/** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
+async function main(args: readonly string[]): Promise<number> {
+  const parsed = parseArguments(args);
+  using interruption = listenForInterruption(process);
+  const { signal } = interruption;
+  const load = async (): Promise<LoadedConfig> => {
+    const { loadConfig } = await import('./config/load-config.ts');
+    return loadConfig(await configPath(parsed.configFile), process.env);
+  };
+  const context: CliContext = {
+    out: new Terminal(process.stdout),
+    err: new Terminal(process.stderr),
+    env: process.env,
+    version: agentVersion,
+    directory: process.cwd(),
+    clock: systemClock,
+    localOffset: systemOffset,
+    signal,
+    connect: async () => connect(load),
+    local: async (ending) => {
+      const loaded = await load();
+      const { openLocalAgent } = await import('./daemon/local-agent.ts');
+      return openLocalAgent(loaded, await world(loaded, 'warn'), ending);
+    },
+    runDaemon: async () => runDaemon(load, signal),
+    config: {
+      check: async () => checkConfig(await configPath(parsed.configFile)),
+      show: async () => showConfig(await configPath(parsed.configFile)),
+      schema: async () => (await import('./config/json-schema.ts')).configJsonSchema(),
+    },
+  };
+  return await runCommand(parsed, context);
+}
+
+async function configPath(typed: string | undefined): Promise<string> {
+  if (typed !== undefined) return typed;
+  return (await import('./config/read-config.ts')).DEFAULT_CONFIG_PATH;
+}
+
+/** A daemon that runs can be asked even while the configuration file is broken. */
+async function connect(load: () => Promise<LoadedConfig>): ReturnType<CliContext['connect']> {
+  const { connectToDaemon } = await import('./cli/control-client.ts');
+  try {
+    return await connectToDaemon(join((await load()).config.paths.run, 'control.sock'));
+  } catch (error) {
+    const run = process.env['RUNTIME_DIRECTORY'] ?? DEFAULT_RUN_DIRECTORY;
+    const { ConfigError } = await import('./config/errors.ts');
+    const daemon = error instanceof ConfigError ? await connectToDaemon(join(run, 'control.sock')) : undefined;
+    if (daemon !== undefined) return daemon;
+    throw error;
+  }
+}
+
+async function world({ config }: LoadedConfig, level: 'warn' | undefined): Promise<World> {
+  const { createLog } = await import('./system/pino-log.ts');
+  const log = createLog({ ...config.log, level: level ?? config.log.level }, process.env);
+  return { environment: process.env, clock: systemClock, random: Math.random, log, agentVersion };
+}
+
+async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
+  const loaded = await load();
+  const around = await world(loaded, undefined);
+  const { connectServiceManager } = await import('./system/systemd-notify.ts');
+  const daemon = await import('./daemon/run-daemon.ts');
+  const options = {
+    loaded,
+    reload: load,
+    world: around,
+    manager: connectServiceManager(process.env, around.log),
+    onReload: onHangup,
+  };
+  try {
+    await daemon.runDaemon(options, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return 0;
+}
+
+function onHangup(listener: () => void): Disposable {
+  process.on('SIGHUP', listener);
+  return { [Symbol.dispose]: () => void process.off('SIGHUP', listener) };
+}
+
+async function checkConfig(path: string): ReturnType<CliContext['config']['check']> {
+  const { checkConfig: check } = await import('./config/check-config.ts');
+  const { ConfigError } = await import('./config/errors.ts');
+  const { problems, warnings } = await check(path, process.env);
+  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  return { path, warnings: warnings.map(({ message }) => message) };
+}
+
+async function showConfig(path: string): ReturnType<CliContext['config']['show']> {
+  const { effectiveConfig, showConfig: show } = await import('./config/show-config.ts');
+  return { text: await show(path, process.env), value: await effectiveConfig(path, process.env) };
+}
+
+/** A defect: one line for a person, and where it is for whoever mends it. systemd starts the daemon again. */
+process.on('uncaughtException', (error) => {
+  const where =
+    error.stack
+      ?.split('\n')
+      .find((line) => line.startsWith('    at '))
+      ?.trim() ?? 'at an unknown place';
+  process.stderr.write(`agent: unexpected failure: ${describeError(error)} (${where})\n`);
+  process.exit(70);
+});
+
+let isOutputLost = false;
+
+/** A reader that went away is not missed; a disk that is full makes a report worth nothing. */
+process.stdout.on('error', (error) => {
+  if (isOutputLost || systemErrorCode(error) === 'EPIPE') return;
+  isOutputLost = true;
+  process.exitCode = exitCodes.disk;
+  process.stderr.write(`agent: the output was lost: ${describeError(error)}\n`);
+});
+
+const exitCode = await main(process.argv.slice(2));
+process.exitCode = isOutputLost ? exitCodes.disk : exitCode;

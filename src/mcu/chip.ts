@@ -1,0 +1,73 @@
+import { hex, McuError } from './errors.ts';
+import { endOf } from './images/image.ts';
+import type { Image, MadeFor } from './images/image.ts';
+
+/** From `start` up to and without `end`. */
+export interface Region {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A microcontroller as its bootloader identified itself, and what an image may do on it. */
+export interface Chip {
+  readonly name: string;
+  /** What the bootloader said, in hex: signature, product or chip identifier. */
+  readonly id: string;
+  /** e_machine of ELF files for it. */
+  readonly elfMachine: number | undefined;
+  /** UF2 families for it. */
+  readonly uf2Families: readonly number[];
+  /** Chip identifier in the image header of ESP images. */
+  readonly espChipId?: number | undefined;
+  readonly flash: Region;
+  /** The part of `flash` that an image may fill; the rest is the bootloader. */
+  readonly application: Region;
+}
+
+export const elfMachines = { avr: 83, arm: 40, xtensa: 94, riscv: 243 } as const;
+
+/** Refuses an image for another chip, outside the chip, or over its bootloader. */
+export function checkFits(image: Image, chip: Chip): void {
+  if (image.madeFor !== undefined && !isFor(image.madeFor, chip)) {
+    throw new McuError(
+      'image-wrong-chip',
+      `the image is made for ${describe(image.madeFor)}, the board is ${chip.name}`,
+    );
+  }
+  for (const segment of image.segments) {
+    const span = `${hex(segment.address)} to ${hex(endOf(segment))}`;
+    if (segment.address < chip.flash.start || endOf(segment) > chip.flash.end) {
+      const memory = `${hex(chip.flash.start)} to ${hex(chip.flash.end)}`;
+      throw new McuError('image-outside-chip', `the image fills ${span}; the flash of ${chip.name} is ${memory}`);
+    }
+    if (segment.address < chip.application.start || endOf(segment) > chip.application.end) {
+      const room = `${hex(chip.application.start)} to ${hex(chip.application.end)}`;
+      throw new McuError(
+        'image-overwrites-bootloader',
+        `the image fills ${span} and would overwrite the bootloader; ${chip.name} has room from ${room}`,
+      );
+    }
+  }
+}
+
+function isFor(madeFor: MadeFor, chip: Chip): boolean {
+  switch (madeFor.kind) {
+    case 'elf-machine':
+      return chip.elfMachine === undefined || madeFor.machine === chip.elfMachine;
+    case 'uf2-family':
+      return chip.uf2Families.includes(madeFor.family);
+    case 'esp-chip':
+      return chip.espChipId === undefined || madeFor.chipId === chip.espChipId;
+  }
+}
+
+function describe(madeFor: MadeFor): string {
+  switch (madeFor.kind) {
+    case 'elf-machine':
+      return `the ELF machine ${Object.entries(elfMachines).find(([, id]) => id === madeFor.machine)?.[0] ?? madeFor.machine}`;
+    case 'uf2-family':
+      return `the UF2 family ${hex(madeFor.family)}`;
+    case 'esp-chip':
+      return `the ESP chip number ${madeFor.chipId}`;
+  }
+}

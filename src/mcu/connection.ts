@@ -1,0 +1,208 @@
+import type { Clock } from '../system/clock.ts';
+import type { Log } from '../system/log.ts';
+import { Converser } from './converse.ts';
+import { McuError } from './errors.ts';
+import type { Line, OpenLine } from './line.ts';
+import type { Conversation, Protocol, Session } from './protocol.ts';
+import { enterBootloader, leaveBootloader } from './reset.ts';
+import type { Reset } from './reset.ts';
+
+/** A microcontroller of the configuration, and how it is reached. */
+export interface Board {
+  /** The name of the target. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly baud: number;
+  readonly reset: Reset;
+  readonly openLine: OpenLine;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Failures without one success between them, after which a turn is given up. */
+const maxFailures = 12;
+/** After so many of them the bootloader is reset: it may have been told something wrong at the beginning. */
+const failuresBeforeReset = 5;
+/** Resets in a row that the bootloader may leave unanswered. */
+const maxResets = 5;
+/** How long a port that was there may be gone. */
+const unpluggedMs = 30_000;
+const replugPollMs = 250;
+
+interface Open {
+  readonly line: Line;
+  readonly converser: Converser;
+}
+
+/**
+ * A bootloader that is kept answering. A turn that fails is repeated: after finding step again, else after a reset, else
+ * after the port has come back. Every conversation given to `run` must be harmless to repeat.
+ */
+export class Connection implements AsyncDisposable {
+  readonly board: Board;
+  #open: Open | undefined;
+  #session: Session | undefined;
+  #chipId: string | undefined;
+  #failuresInARow = 0;
+  #failures = 0;
+  #resets = 0;
+
+  constructor(board: Board) {
+    this.board = board;
+  }
+
+  /** Opens the port, which must be there, and connects to the bootloader. */
+  static async to(board: Board, signal: AbortSignal): Promise<Connection> {
+    const connection = new Connection(board);
+    try {
+      await connection.#line(signal);
+      await connection.#reconnect(signal);
+      return connection;
+    } catch (error) {
+      await connection[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** The session that is running; another one after each reset. */
+  get session(): Session {
+    if (this.#session === undefined) throw new McuError('board-silent', 'the bootloader was left');
+    return this.#session;
+  }
+
+  /** Turns that had to be repeated. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  get resets(): number {
+    return this.#resets;
+  }
+
+  get roundTripMs(): number | undefined {
+    return this.#open?.converser.pace.roundTripMs;
+  }
+
+  /** Runs a turn until it succeeds; gives up after many failures in a row, or one that repeating cannot cure. */
+  async run<T>(turn: (session: Session) => Conversation<T>, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      try {
+        const result = await this.#converse(turn(this.session), signal);
+        this.#failuresInARow = 0;
+        return result;
+      } catch (error) {
+        await this.#recover(error, signal);
+      }
+    }
+  }
+
+  /** Starts the application. The connection is of no more use. */
+  async leave(signal: AbortSignal): Promise<void> {
+    await this.run((session) => session.start(), signal);
+    if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, this.board.clock, signal);
+    this.#session = undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const open = this.#open;
+    this.#open = undefined;
+    this.#session = undefined;
+    await open?.line[Symbol.asyncDispose]();
+  }
+
+  async #converse<T>(conversation: Conversation<T>, signal: AbortSignal): Promise<T> {
+    if (this.#open === undefined) throw new McuError('port-unplugged', 'the port is closed');
+    return this.#open.converser.converse(conversation, signal);
+  }
+
+  async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (!(error instanceof McuError) || error.remedy === 'give-up') throw error;
+    this.#failures += 1;
+    this.#failuresInARow += 1;
+    if (this.#failuresInARow > maxFailures) throw error;
+    this.board.log.debug({ board: this.board.name, code: error.code, failures: this.#failures }, error.message);
+    if (isPortError(error) || this.#failuresInARow % failuresBeforeReset === 0) return this.#reconnect(signal);
+    try {
+      await this.#converse(this.session.resume(), signal);
+    } catch (second) {
+      if (!(second instanceof McuError) || second.remedy === 'give-up') throw second;
+      await this.#reconnect(signal);
+    }
+  }
+
+  /** A board that was there before: its port may be away for a while. */
+  async #reconnect(signal: AbortSignal): Promise<void> {
+    await this.#patiently(async () => this.#connect(signal), signal);
+  }
+
+  async #patiently(action: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+    const endMs = this.board.clock.monotonicMs() + unpluggedMs;
+    for (;;) {
+      try {
+        await action();
+        return;
+      } catch (error) {
+        if (!isPortError(error) || error.remedy === 'give-up' || this.board.clock.monotonicMs() >= endMs) throw error;
+        await this[Symbol.asyncDispose]();
+      }
+      await this.board.clock.sleep(replugPollMs, signal);
+    }
+  }
+
+  async #connect(signal: AbortSignal): Promise<void> {
+    let failure: unknown;
+    for (let attempt = 0; attempt < maxResets; attempt += 1) {
+      try {
+        const session = await this.#connectOnce(signal);
+        this.#checkSameChip(session);
+        this.#session = session;
+        return;
+      } catch (error) {
+        if (!(error instanceof McuError) || error.remedy === 'give-up' || isPortError(error)) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async #connectOnce(signal: AbortSignal): Promise<Session> {
+    this.#resets += 1;
+    const { line } = await this.#line(signal);
+    const effect = await enterBootloader(line, this.board, this.board.clock, signal);
+    if (effect === 'reopen') {
+      await this[Symbol.asyncDispose]();
+      await this.#patiently(async () => this.#line(signal), signal);
+    }
+    const { converser } = await this.#line(signal);
+    try {
+      await converser.changeBaud(this.board.baud, signal);
+      return await converser.converse(this.board.protocol.connect(), signal);
+    } catch (error) {
+      if (effect !== 'no-modem-lines' || !(error instanceof McuError) || error.code !== 'board-silent') throw error;
+      throw new McuError('board-silent', `${error.message}, and its port has no line to reset it`, {
+        advice: 'set `reset` of this target to a command that resets the board',
+        cause: error,
+      });
+    }
+  }
+
+  async #line(signal: AbortSignal): Promise<Open> {
+    if (this.#open === undefined) {
+      const { baud, protocol, clock, openLine } = this.board;
+      const line = await openLine({ baud, parity: protocol.parity }, signal);
+      this.#open = { line, converser: new Converser(line, clock) };
+    }
+    return this.#open;
+  }
+
+  #checkSameChip({ chip }: Session): void {
+    if (this.#chipId !== undefined && this.#chipId !== chip.id) {
+      throw new McuError('board-changed', `${chip.name} answers where another chip was being flashed`);
+    }
+    this.#chipId = chip.id;
+  }
+}
+
+function isPortError(error: unknown): error is McuError {
+  return error instanceof McuError && error.code.startsWith('port-');
+}

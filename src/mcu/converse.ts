@@ -1,0 +1,91 @@
+import type { Clock } from '../system/clock.ts';
+import type { Line } from './line.ts';
+import { Pace } from './pace.ts';
+import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';
+
+/** A line that never falls quiet is not waited for longer than this. */
+const maxDiscardMs = 2_000;
+/** Noise beyond the longest answer that is kept while looking for it. */
+const maxNoiseBytes = 8 * 1024;
+
+const nothing: Reply = { bytes: new Uint8Array(), whole: true };
+
+/** Runs conversations over a line: the only place where protocols and I/O meet. */
+export class Converser {
+  readonly pace: Pace;
+  readonly #line: Line;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #received: Buffer = Buffer.alloc(0);
+
+  constructor(line: Line, clock: Pick<Clock, 'monotonicMs'>) {
+    this.#line = line;
+    this.#clock = clock;
+    this.pace = new Pace(line.baud, line.bitsPerCharacter);
+  }
+
+  async converse<T>(conversation: Conversation<T>, signal: AbortSignal): Promise<T> {
+    let step = conversation.next();
+    while (step.done !== true) {
+      signal.throwIfAborted();
+      step = conversation.next(await this.#take(step.value, signal));
+    }
+    return step.value;
+  }
+
+  async changeBaud(baud: number, signal: AbortSignal): Promise<void> {
+    if (this.#line.baud === baud) return;
+    await this.#line.setBaud(baud, signal);
+    this.pace.changeBaud(baud);
+  }
+
+  async #take(turn: Turn, signal: AbortSignal): Promise<Reply> {
+    switch (turn.kind) {
+      case 'exchange':
+        return this.#exchange(turn, signal);
+      case 'discard':
+        return this.#discard(turn, signal);
+      case 'baud':
+        await this.changeBaud(turn.baud, signal);
+        return nothing;
+    }
+  }
+
+  async #exchange(turn: Exchange, signal: AbortSignal): Promise<Reply> {
+    if (!turn.pipelined) await this.#dropStale(signal);
+    const startMs = this.#clock.monotonicMs();
+    const endMs = startMs + this.pace.deadlineMs(turn);
+    if (turn.send.byteLength > 0) await this.#line.write(turn.send, signal);
+    for (;;) {
+      const length = turn.answer.length(this.#received);
+      const nowMs = this.#clock.monotonicMs();
+      if (length > 0) {
+        this.pace.observe(turn, length, nowMs - startMs);
+        return this.#consume(length, true);
+      }
+      const tooMuch = this.#received.byteLength > turn.answer.atMost + maxNoiseBytes;
+      if (nowMs >= endMs || tooMuch) return this.#consume(this.#received.byteLength, false);
+      const chunk = await this.#line.read(endMs - nowMs, signal);
+      if (chunk.byteLength > 0) this.#received = Buffer.concat([this.#received, chunk]);
+    }
+  }
+
+  async #dropStale(signal: AbortSignal): Promise<void> {
+    this.#received = Buffer.alloc(0);
+    await this.#line.read(0, signal);
+  }
+
+  #consume(length: number, whole: boolean): Reply {
+    const bytes = this.#received.subarray(0, length);
+    this.#received = this.#received.subarray(length);
+    return { bytes, whole };
+  }
+
+  async #discard({ quietMs }: Discard, signal: AbortSignal): Promise<Reply> {
+    this.#received = Buffer.alloc(0);
+    const endMs = this.#clock.monotonicMs() + maxDiscardMs;
+    for (;;) {
+      const chunk = await this.#line.read(quietMs, signal);
+      if (chunk.byteLength === 0 || this.#clock.monotonicMs() >= endMs) return nothing;
+    }
+  }
+}

@@ -1,0 +1,109 @@
+import { createHash } from 'node:crypto';
+
+import { hex, McuError } from '../errors.ts';
+
+/** No microcontroller image is larger; a file that claims more is refused. */
+export const maxImageBytes = 64 * 1024 * 1024;
+
+/** Blank parts of a chip's memory are left out of a backup in pieces of so many bytes. */
+const grainBytes = 64;
+
+export type ImageFormat = 'intel-hex' | 's-record' | 'elf' | 'uf2' | 'mcuboot' | 'raw';
+
+/** Bytes that stand in the chip's memory one after the other. */
+export interface Segment {
+  readonly address: number;
+  readonly bytes: Uint8Array;
+}
+
+/** What a file says of the chip it was made for; HEX, S-record and raw files say nothing. */
+export type MadeFor =
+  | { readonly kind: 'elf-machine'; readonly machine: number }
+  | { readonly kind: 'uf2-family'; readonly family: number }
+  | { readonly kind: 'esp-chip'; readonly chipId: number };
+
+/** What goes into a chip: segments sorted by address, neither overlapping nor touching. */
+export interface Image {
+  readonly format: ImageFormat;
+  readonly segments: readonly Segment[];
+  readonly sizeBytes: number;
+  /** `sha256:` and hex, over addresses and bytes: two files that flash the same have the same digest. */
+  readonly digest: string;
+  readonly madeFor: MadeFor | undefined;
+}
+
+/** Sorts and joins the pieces of a file. Refuses overlaps, addresses beyond 2³², and nothing at all. */
+export function makeImage(format: ImageFormat, pieces: readonly Segment[], madeFor?: MadeFor): Image {
+  const segments = join(pieces.filter((piece) => piece.bytes.byteLength > 0));
+  const sizeBytes = segments.reduce((sum, segment) => sum + segment.bytes.byteLength, 0);
+  if (sizeBytes === 0) throw new McuError('image-empty', `the ${format} image holds no bytes`);
+  if (sizeBytes > maxImageBytes) {
+    throw new McuError('image-too-large', `the ${format} image has ${sizeBytes} bytes, more than ${maxImageBytes}`);
+  }
+  return { format, segments, sizeBytes, digest: digestOf(segments), madeFor };
+}
+
+export function endOf(segment: Segment): number {
+  return segment.address + segment.bytes.byteLength;
+}
+
+/** The bytes from `start` to `end`, with `filler` where the image says nothing. */
+export function sliceOf(image: Image, start: number, end: number, filler = 0xff): Uint8Array {
+  const slice = new Uint8Array(end - start).fill(filler);
+  for (const segment of image.segments) {
+    const from = Math.max(start, segment.address);
+    const to = Math.min(end, endOf(segment));
+    if (from < to) slice.set(segment.bytes.subarray(from - segment.address, to - segment.address), from - start);
+  }
+  return slice;
+}
+
+export function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0xff);
+}
+
+/** What was read out of a chip, as an image without its blank parts; undefined where all of it is blank. */
+export function imageOfMemory(memory: Uint8Array, start: number): Image | undefined {
+  const pieces: Segment[] = [];
+  for (let at = 0; at < memory.byteLength; at += grainBytes) {
+    const bytes = memory.subarray(at, at + grainBytes);
+    if (!isBlank(bytes)) pieces.push({ address: start + at, bytes });
+  }
+  return pieces.length === 0 ? undefined : makeImage('raw', pieces);
+}
+
+function join(pieces: readonly Segment[]): Segment[] {
+  const sorted = [...pieces].sort((a, b) => a.address - b.address);
+  const segments: Segment[] = [];
+  let run: Segment[] = [];
+  let end = 0;
+  for (const piece of sorted) {
+    if (run.length > 0 && piece.address < end) {
+      throw new McuError('image-overlap', `the image gives the bytes at ${hex(piece.address)} twice`);
+    }
+    if (run.length > 0 && piece.address > end) {
+      segments.push(concatenate(run));
+      run = [];
+    }
+    run.push(piece);
+    end = endOf(piece);
+  }
+  if (end > 2 ** 32) throw new McuError('image-malformed', `the image reaches beyond 32-bit addresses: ${hex(end)}`);
+  if (run.length > 0) segments.push(concatenate(run));
+  return segments;
+}
+
+function concatenate(run: readonly Segment[]): Segment {
+  const [first] = run;
+  if (first === undefined || run.length === 1) return first ?? { address: 0, bytes: new Uint8Array() };
+  return { address: first.address, bytes: Buffer.concat(run.map((piece) => piece.bytes)) };
+}
+
+function digestOf(segments: readonly Segment[]): string {
+  const hash = createHash('sha256');
+  for (const segment of segments) {
+    hash.update(`${segment.address}+${segment.bytes.byteLength}:`);
+    hash.update(segment.bytes);
+  }
+  return `sha256:${hash.digest('hex')}`;
+}

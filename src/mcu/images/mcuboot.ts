@@ -1,0 +1,128 @@
+import { constants, createHash, verify } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+
+import { McuError } from '../errors.ts';
+import { makeImage } from './image.ts';
+import type { Image } from './image.ts';
+
+export const mcubootMagic = 0x96f3b83d;
+const headerBytes = 32;
+const trailerMagic = 0x6907;
+const protectedMagic = 0x6908;
+const maxTlvs = 64;
+
+/** TLV types (MCUboot design, "Image format"). */
+const tlv = {
+  sha256: 0x10,
+  sha384: 0x11,
+  sha512: 0x12,
+  rsa2048: 0x20,
+  ecdsa: 0x22,
+  rsa3072: 0x23,
+  ed25519: 0x24,
+} as const;
+
+const hashNames: ReadonlyMap<number, string> = new Map([
+  [tlv.sha256, 'sha256'],
+  [tlv.sha384, 'sha384'],
+  [tlv.sha512, 'sha512'],
+]);
+
+/** What the header of an image that MCUboot boots says of it. */
+export interface McubootHeader {
+  readonly version: string;
+  /** Hex, as MCUboot's image list reports it. */
+  readonly hash: string;
+}
+
+interface Tlv {
+  readonly type: number;
+  readonly value: Uint8Array;
+}
+
+interface Signed {
+  readonly region: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly tlvs: readonly Tlv[];
+}
+
+/**
+ * An image signed for MCUboot (MCUboot design, "Image format"): its digest is always checked, its signature when a key is
+ * given. The whole file goes to the chip, at `address` where the protocol has addresses.
+ */
+export function readMcuboot(file: Uint8Array, address: number, key?: KeyObject): Image {
+  const signed = checkDigest(file);
+  if (key !== undefined) checkSignature(signed, key);
+  return makeImage('mcuboot', [{ address, bytes: file }]);
+}
+
+export function mcubootHeader(file: Uint8Array): McubootHeader {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const { digest } = checkDigest(file);
+  const version = `${view.getUint8(20)}.${view.getUint8(21)}.${view.getUint16(22, true)}`;
+  const build = view.getUint32(24, true);
+  return { version: build === 0 ? version : `${version}+${build}`, hash: Buffer.from(digest).toString('hex') };
+}
+
+function checkDigest(file: Uint8Array): Signed {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  if (file.byteLength < headerBytes) throw new McuError('image-truncated', 'the MCUboot image ends in its header');
+  const bodyEnd = view.getUint16(8, true) + view.getUint32(12, true);
+  const regionEnd = bodyEnd + view.getUint16(10, true);
+  if (regionEnd + 4 > file.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends before its TLVs');
+  if (regionEnd > bodyEnd && view.getUint16(bodyEnd, true) !== protectedMagic) {
+    throw new McuError('image-malformed', 'the MCUboot image has no protected TLVs where its header says');
+  }
+  const tlvs = readTlvs(view, regionEnd);
+  const stated = tlvs.find((entry) => hashNames.has(entry.type));
+  if (stated === undefined) throw new McuError('image-digest', 'the MCUboot image states no digest');
+  const region = file.subarray(0, regionEnd);
+  const digest = createHash(hashNames.get(stated.type) ?? 'sha256')
+    .update(region)
+    .digest();
+  if (!digest.equals(stated.value)) {
+    throw new McuError('image-digest', 'the MCUboot image is not what its digest says: it was damaged or changed');
+  }
+  return { region, digest, tlvs };
+}
+
+function readTlvs(view: DataView, start: number): Tlv[] {
+  if (view.getUint16(start, true) !== trailerMagic) {
+    throw new McuError('image-malformed', 'the MCUboot image has no TLVs after its body: it is not signed');
+  }
+  const end = start + view.getUint16(start + 2, true);
+  if (end > view.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends in its TLVs');
+  const tlvs: Tlv[] = [];
+  for (let at = start + 4; at < end;) {
+    const length = at + 4 > end ? Number.POSITIVE_INFINITY : view.getUint16(at + 2, true);
+    if (at + 4 + length > end || tlvs.length >= maxTlvs) {
+      throw new McuError('image-malformed', 'the MCUboot image has impossible TLVs');
+    }
+    const value = new Uint8Array(view.buffer, view.byteOffset + at + 4, length);
+    tlvs.push({ type: view.getUint16(at, true), value });
+    at += 4 + length;
+  }
+  return tlvs;
+}
+
+function checkSignature(signed: Signed, key: KeyObject): void {
+  const valid = signed.tlvs.some((entry) => isValid(entry, signed, key));
+  if (valid) return;
+  throw new McuError('image-signature', 'the MCUboot image is not signed with the key of this target');
+}
+
+function isValid({ type, value }: Tlv, { region, digest }: Signed, key: KeyObject): boolean {
+  const kind = key.asymmetricKeyType;
+  if (type === tlv.ecdsa && kind === 'ec') return verify('sha256', region, key, derPrefix(value));
+  if (type === tlv.ed25519 && kind === 'ed25519') return verify(undefined, digest, key, value);
+  if ((type === tlv.rsa2048 || type === tlv.rsa3072) && kind === 'rsa') {
+    return verify('sha256', region, { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }, value);
+  }
+  return false;
+}
+
+/** imgtool may pad an ECDSA signature with zeros behind its DER sequence (short form: at most 127 bytes). */
+function derPrefix(value: Uint8Array): Uint8Array {
+  const [, length = 0] = value;
+  return value.subarray(0, 2 + length);
+}

@@ -1,0 +1,49 @@
+import { McuError } from '../errors.ts';
+import { makeImage } from './image.ts';
+import type { Image, Segment } from './image.ts';
+import { hexBytes, linesOf, sumOf } from './lines.ts';
+import type { NumberedLine } from './lines.ts';
+
+interface SRecord {
+  readonly type: string;
+  readonly body: Uint8Array;
+}
+
+/** How many address bytes a record has: S1 to S3 data, S5 and S6 count, S7 to S9 end. */
+const addressBytes: Readonly<Record<string, number>> = { S1: 2, S2: 3, S3: 4, S5: 2, S6: 3, S7: 4, S8: 3, S9: 2 };
+
+/** Motorola S-records (M68000 Family Programmer's Reference Manual, appendix C). */
+export function readSRecord(file: Uint8Array): Image {
+  const pieces: Segment[] = [];
+  let ended = false;
+  for (const line of linesOf(file)) {
+    if (ended) throw new McuError('image-malformed', `line ${line.number}: text after the end record`);
+    const { type, body } = readRecord(line);
+    if (type === 'S0') continue;
+    const width = addressBytes[type];
+    if (width === undefined || body.byteLength < width) {
+      throw new McuError('image-malformed', `line ${line.number}: unknown record ${type}`);
+    }
+    const address = Buffer.from(body).readUIntBE(0, width);
+    if (type === 'S7' || type === 'S8' || type === 'S9') ended = true;
+    else if (type === 'S5' || type === 'S6') checkCount(address, pieces.length, line);
+    else pieces.push({ address, bytes: body.subarray(width) });
+  }
+  if (!ended) throw new McuError('image-truncated', 'the S-record file has no end record');
+  return makeImage('s-record', pieces);
+}
+
+function readRecord(line: NumberedLine): SRecord {
+  const bytes = hexBytes(line.text.slice(2), line);
+  const [length = 0] = bytes;
+  if (bytes.byteLength !== length + 1 || length < 1) {
+    throw new McuError('image-truncated', `line ${line.number}: not as long as its length byte says`);
+  }
+  if (sumOf(bytes) !== 0xff) throw new McuError('image-checksum', `line ${line.number}: wrong checksum`);
+  return { type: line.text.slice(0, 2), body: bytes.subarray(1, -1) };
+}
+
+function checkCount(stated: number, seen: number, line: NumberedLine): void {
+  if (stated === seen) return;
+  throw new McuError('image-truncated', `line ${line.number}: ${stated} data records promised, ${seen} found`);
+}

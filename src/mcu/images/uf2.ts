@@ -1,0 +1,68 @@
+import { McuError } from '../errors.ts';
+import { makeImage, maxImageBytes } from './image.ts';
+import type { Image, Segment } from './image.ts';
+
+const blockBytes = 512;
+const firstMagic = 0x0a324655;
+const secondMagic = 0x9e5d5157;
+const lastMagic = 0x0ab16f30;
+const maxPayloadBytes = 476;
+const notForFlash = 0x0001;
+const namesFamily = 0x2000;
+
+interface Uf2Block {
+  readonly flags: number;
+  readonly address: number;
+  readonly number: number;
+  readonly count: number;
+  readonly family: number | undefined;
+  readonly bytes: Uint8Array;
+}
+
+/** UF2 (github.com/microsoft/uf2, "File format"): every block must be there once, all for one family. */
+export function readUf2(file: Uint8Array): Image {
+  if (file.byteLength % blockBytes !== 0 || file.byteLength > 2 * maxImageBytes) {
+    throw new McuError('image-truncated', 'the UF2 file is not a whole number of 512-byte blocks');
+  }
+  const blocks = Array.from({ length: file.byteLength / blockBytes }, (_, index) =>
+    readBlock(file.subarray(index * blockBytes, (index + 1) * blockBytes), index),
+  ).filter((block) => (block.flags & notForFlash) === 0);
+  const [first] = blocks;
+  if (first === undefined) throw new McuError('image-empty', 'the UF2 file holds nothing for the flash memory');
+  checkSequence(blocks, first);
+  const pieces: Segment[] = blocks.map(({ address, bytes }) => ({ address, bytes }));
+  return makeImage(
+    'uf2',
+    pieces,
+    first.family === undefined ? undefined : { kind: 'uf2-family', family: first.family },
+  );
+}
+
+function readBlock(block: Uint8Array, index: number): Uf2Block {
+  const view = new DataView(block.buffer, block.byteOffset, blockBytes);
+  const word = (offset: number): number => view.getUint32(offset, true);
+  if (word(0) !== firstMagic || word(4) !== secondMagic || word(508) !== lastMagic) {
+    throw new McuError('image-malformed', `UF2 block ${index}: wrong magic numbers`);
+  }
+  const length = word(16);
+  if (length > maxPayloadBytes) throw new McuError('image-malformed', `UF2 block ${index}: payload too long`);
+  return {
+    flags: word(8),
+    address: word(12),
+    number: word(20),
+    count: word(24),
+    family: (word(8) & namesFamily) === 0 ? undefined : word(28),
+    bytes: block.subarray(32, 32 + length),
+  };
+}
+
+function checkSequence(blocks: readonly Uf2Block[], first: Uf2Block): void {
+  if (blocks.some((block) => block.family !== first.family)) {
+    throw new McuError('image-wrong-chip', 'the UF2 file is for several chip families; give one of them');
+  }
+  const seen = new Set(blocks.map((block) => block.number));
+  const complete = seen.size === blocks.length && blocks.every((block) => block.number < block.count);
+  if (!complete || blocks.length !== first.count || blocks.some((block) => block.count !== first.count)) {
+    throw new McuError('image-truncated', `the UF2 file has ${seen.size} of ${first.count} blocks`);
+  }
+}

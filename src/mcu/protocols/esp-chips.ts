@@ -1,0 +1,124 @@
+import { elfMachines } from '../chip.ts';
+import type { Chip, Region } from '../chip.ts';
+
+/** Espressif, Technical Reference Manuals, "SPI Controller": registers of the controller that the flash hangs on. */
+export interface SpiRegisters {
+  readonly base: number;
+  readonly user: number;
+  readonly user1: number;
+  readonly user2: number;
+  readonly data: number;
+  /** Where the length of an answer is set, in bits less one; undefined: in the bits of `user1` from 8 on. */
+  readonly inputLength: number | undefined;
+}
+
+/** What differs from one ESP to the next. */
+export interface EspFamily {
+  readonly name: string;
+  /** In the header of its images; undefined where they hold none (ESP8266). */
+  readonly chipId: number | undefined;
+  /** "Chip Type Detection": what its magic register holds. */
+  readonly magics: readonly number[];
+  readonly elfMachine: number;
+  readonly uf2Family: number;
+  /** Where the ROM looks for what it starts ("Boot Mode Selection"; ESP-IDF, "Bootloader"). */
+  readonly bootAddress: number;
+  readonly spi: SpiRegisters;
+  /** The ROM inflates, digests, attaches the flash and changes its baud rate: all but the ESP8266's. */
+  readonly modern: boolean;
+  /** Begin commands take a fifth word, for encryption. */
+  readonly fifthWord: boolean;
+  /** Where security is read in fuses; undefined: the loader is asked, or there is none. */
+  readonly fuses: { readonly encryption: number; readonly secureBoot: number } | undefined;
+}
+
+const newSpi: SpiRegisters = {
+  base: 0x6000_2000,
+  user: 0x18,
+  user1: 0x1c,
+  user2: 0x20,
+  data: 0x58,
+  inputLength: 0x28,
+};
+
+const oldSpi = { user: 0x1c, user1: 0x20, user2: 0x24 } as const;
+
+const newer = { spi: newSpi, bootAddress: 0, modern: true, fifthWord: true, fuses: undefined } as const;
+
+export const espFamilies: readonly EspFamily[] = [
+  {
+    name: 'ESP8266',
+    chipId: undefined,
+    magics: [0xfff0_c101],
+    elfMachine: elfMachines.xtensa,
+    uf2Family: 0x7eab_61ed,
+    bootAddress: 0,
+    spi: { ...oldSpi, base: 0x6000_0200, data: 0x40, inputLength: undefined },
+    modern: false,
+    fifthWord: false,
+    fuses: undefined,
+  },
+  {
+    name: 'ESP32',
+    chipId: 0,
+    magics: [0x00f0_1d83],
+    elfMachine: elfMachines.xtensa,
+    uf2Family: 0x1c5f_21b0,
+    bootAddress: 0x1000,
+    spi: { ...oldSpi, base: 0x3ff4_2000, data: 0x80, inputLength: 0x2c },
+    modern: true,
+    fifthWord: false,
+    fuses: { encryption: 0x3ff5_a000, secureBoot: 0x3ff5_a018 },
+  },
+  {
+    ...newer,
+    name: 'ESP32-C3',
+    chipId: 5,
+    magics: [0x6921_506f, 0x1b31_506f, 0x4881_606f, 0x4361_606f],
+    elfMachine: elfMachines.riscv,
+    uf2Family: 0xd42b_a06c,
+  },
+  {
+    ...newer,
+    name: 'ESP32-S3',
+    chipId: 9,
+    magics: [0x09],
+    elfMachine: elfMachines.xtensa,
+    uf2Family: 0xc47e_5767,
+  },
+];
+
+/** Secure Boot guards what lies below the partition table. */
+export const partitionTableAddress = 0x8000;
+
+/** The smallest piece that every SPI flash erases. */
+export const sectorBytes = 4096;
+
+/**
+ * What is written and told apart as one. The ROM of an ESP8266 erases the sectors up to the next multiple of 16 once more
+ * than it is told ("Erase Size Bug"; esptool, `get_erase_size`): it cannot erase one alone, but a pair.
+ */
+export function espUnitBytes({ modern }: EspFamily): number {
+  return modern ? sectorBytes : 2 * sectorBytes;
+}
+
+/** The third byte of a JEDEC identification says the size as a power of two, with some makers otherwise (esptool's list). */
+export function flashBytesOf(jedecId: number): number | undefined {
+  const code = (jedecId >> 16) & 0xff;
+  if (code >= 0x12 && code <= 0x1c) return 2 ** code;
+  if (code >= 0x20 && code <= 0x22) return 2 ** (code - 6);
+  return code >= 0x32 && code <= 0x3a ? 2 ** (code - 0x20) : undefined;
+}
+
+export function espChip(family: EspFamily, flashBytes: number, guardsBootloader: boolean): Chip {
+  const flash: Region = { start: 0, end: flashBytes };
+  return {
+    name: family.name,
+    id: (family.magics[0] ?? 0).toString(16),
+    elfMachine: family.elfMachine,
+    uf2Families: [family.uf2Family],
+    espChipId: family.chipId,
+    flash,
+    application: guardsBootloader ? { start: partitionTableAddress, end: flashBytes } : flash,
+  };
+}

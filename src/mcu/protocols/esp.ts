@@ -1,0 +1,205 @@
+import { createHash } from 'node:crypto';
+
+import { McuError } from '../errors.ts';
+import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../protocol.ts';
+import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../protocol.ts';
+import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
+import type { EspFamily } from './esp-chips.ts';
+import { encodeCommand, frameBreak, words } from './esp-frames.ts';
+import { identify, magicAddress } from './esp-identify.ts';
+import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
+import { EspWriter, packetBytes } from './esp-writer.ts';
+
+export interface EspOptions {
+  /** Baud rate to flash at; the loader is found at a low one, and told. */
+  readonly baud?: number | undefined;
+  /** Size of the flash memory; undefined: it is asked. */
+  readonly flashBytes?: number | undefined;
+  /** The modem lines reset the chip, which then starts its application; without them the loader is asked to. */
+  readonly hasResetLine?: boolean | undefined;
+}
+
+/** Espressif, "Serial Protocol", "Initialization": every ROM finds out this rate; the ESP8266's can be told no other. */
+const romBaud = 115_200;
+const maxSyncs = 5;
+const maxProbes = 3;
+/** A rate at which the chip cannot be heard is tried no more often. */
+const maxBaudFailures = 2;
+/** SYNC is answered eight times. */
+const repeatedAnswersMs = 50;
+const quietMs = 20;
+/** esptool's time for 1 MB. */
+const md5WorkMsPerByte = 8_000 / 1_000_000;
+const md5TextBytes = 32;
+/** Neighbouring sectors that differ are erased as one block, which takes as long as a few of them. */
+const runBytes = 64 * 1024;
+
+/**
+ * esptool's "tight" reset: DTR drives GPIO0 and RTS the enable pin through two transistors, so that both lines asserted do
+ * nothing; they change in one go, and nothing boots in between. A chip on its own USB port (USB-Serial-JTAG)
+ * is reset by another dance: there `reset` has to be a command.
+ */
+const tight: readonly ModemStep[] = [
+  { dtr: false, rts: false, thenMs: 0 },
+  { dtr: true, rts: true, thenMs: 0 },
+  { dtr: false, rts: true, thenMs: 100 },
+  { dtr: true, rts: false, thenMs: 50 },
+  { dtr: false, rts: false, thenMs: 0 },
+];
+const hard: readonly ModemStep[] = [
+  { dtr: false, rts: true, thenMs: 100 },
+  { dtr: false, rts: false, thenMs: 0 },
+];
+
+/** The loader in the ROM of ESP8266, ESP32, ESP32-C3 and ESP32-S3. What it cannot do is read flash memory back. */
+export function esp(options: EspOptions = {}): Protocol {
+  const loader = new EspLoader(options);
+  return {
+    name: 'esp',
+    parity: 'none',
+    enter: { dtr: tight, 'dtr-rts': tight },
+    leave: { dtr: hard, 'dtr-rts': hard },
+    connect: () => loader.connect(),
+  };
+}
+
+class EspLoader {
+  readonly #options: EspOptions;
+  #baudFailures = 0;
+
+  constructor(options: EspOptions) {
+    this.#options = options;
+  }
+
+  *connect(): Conversation<MemorySession> {
+    yield { kind: 'baud', baud: Math.min(romBaud, this.#options.baud ?? romBaud) };
+    yield* synchronise();
+    const { family, securesBoot } = yield* identify();
+    yield* attach(family);
+    const flashBytes = this.#options.flashBytes ?? (yield* flashSize(family));
+    if (family.modern) {
+      yield* setParameters(flashBytes);
+      yield* this.#raiseBaud();
+    }
+    return this.#session(family, flashBytes, securesBoot);
+  }
+
+  #session(family: EspFamily, flashBytes: number, securesBoot: boolean): MemorySession {
+    const chip = espChip(family, flashBytes, securesBoot);
+    const writer = new EspWriter(family);
+    const unitBytes = espUnitBytes(family);
+    return {
+      kind: 'memory',
+      chip,
+      unitsOf: equalUnits(unitBytes),
+      blockBytes: family.modern ? runBytes : unitBytes,
+      runBytes: family.modern ? runBytes : undefined,
+      read: undefined,
+      digest: family.modern ? md5 : undefined,
+      erase: undefined,
+      writes: 'anywhere',
+      write: (address, bytes) => writer.write(address, bytes),
+      // The head of the bootloader; of an image without it, of its partition table or program: none starts without.
+      guardOf: (units) => unitAt(family.bootAddress)(units) ?? units[0],
+      parked: 'erased',
+      // Data carry one, what says where they go does not.
+      checksFrames: false,
+      resume,
+      start: () => (this.#options.hasResetLine === false ? restart(family) : silently(undefined)),
+    };
+  }
+
+  /** "Initialization": CHANGE_BAUDRATE, answered at the old rate. At a rate that fails the next reset ends. */
+  *#raiseBaud(): Conversation<void> {
+    const baud = this.#options.baud ?? romBaud;
+    if (baud <= romBaud || this.#baudFailures >= maxBaudFailures) return;
+    this.#baudFailures += 1;
+    yield* demand({ command: espCommand.changeBaudRate, data: words(baud, 0) });
+    yield { kind: 'baud', baud };
+    yield* discard(repeatedAnswersMs);
+    yield* probe();
+    this.#baudFailures = 0;
+  }
+}
+
+/** "Initialization": SYNC, from which the loader takes the baud rate too. */
+function* synchronise(): Conversation<void> {
+  const data = Uint8Array.of(0x07, 0x07, 0x12, 0x20, ...new Uint8Array(32).fill(0x55));
+  for (let tries = 1; ; tries += 1) {
+    yield* discard(quietMs);
+    try {
+      yield* demand({ command: espCommand.sync, data });
+      yield* discard(repeatedAnswersMs);
+      return;
+    } catch (error) {
+      if (!(error instanceof McuError) || tries < maxSyncs) continue;
+      throw new McuError('board-silent', 'the ROM loader does not answer', {
+        advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
+        cause: error,
+      });
+    }
+  }
+}
+
+/** "SPI Attach Command", two words for a ROM; the ESP8266's attaches at the beginning of a write, here of nothing. */
+function* attach(family: EspFamily): Conversation<void> {
+  if (family.modern) yield* demand({ command: espCommand.spiAttach, data: words(0, 0) });
+  else yield* demand({ command: espCommand.flashBegin, data: words(0, 0, packetBytes, 0) });
+}
+
+function* flashSize({ name, spi }: EspFamily): Conversation<number> {
+  const id = yield* twiceTheSame(
+    () => jedecId(spi),
+    (a, b) => a === b,
+  );
+  const bytes = flashBytesOf(id);
+  if (bytes !== undefined) return bytes;
+  throw new McuError('board-unknown', `the flash memory of ${name} says 0x${id.toString(16)}, which is no known size`, {
+    advice: 'set `flash_bytes` of this target; if that is no use, check the wiring of the flash chip',
+  });
+}
+
+/** "SPI Set Parameters": identifier, size, block, sector, page, mask of the status. */
+function* setParameters(flashBytes: number): Conversation<void> {
+  const data = words(0, flashBytes, runBytes, sectorBytes, 256, 0xffff);
+  yield* demand({ command: espCommand.spiSetParameters, data });
+}
+
+/** Reading a register changes nothing and needs no step to be found: the question whether all is well. */
+function* probe(): Conversation<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      yield* readRegister(magicAddress);
+      return;
+    } catch (error) {
+      if (!(error instanceof McuError) || tries >= maxProbes) throw error;
+    }
+    yield* discard(quietMs);
+  }
+}
+
+/** Ends a packet that was cut, and forgets what is said to it. */
+function* resume(): Conversation<void> {
+  yield { kind: 'exchange', send: frameBreak, answer: unanswered, workMs: 0, pipelined: false };
+  yield* discard(quietMs);
+  yield* probe();
+}
+
+/** "Verifying Uploaded Data": a ROM answers in hexadecimal text. */
+const md5: ChipDigest = {
+  *ofChip(address, length) {
+    const data = words(address, length, 0, 0);
+    const workMs = length * md5WorkMsPerByte;
+    const response = yield* demand({ command: espCommand.flashMd5, data, workMs }, md5TextBytes);
+    return Buffer.from(response.data.subarray(0, md5TextBytes)).toString('latin1').toLowerCase();
+  },
+  ofBytes: (bytes) => createHash('md5').update(bytes).digest('hex'),
+};
+
+/** "Writing Data": the end of a write, here of nothing, that asks for a reboot. Its answer may be lost in that. */
+function* restart(family: EspFamily): Conversation<void> {
+  const begin = family.fifthWord ? words(0, 0, packetBytes, 0, 0) : words(0, 0, packetBytes, 0);
+  yield* demand({ command: espCommand.flashBegin, data: begin });
+  const send = encodeCommand({ command: espCommand.flashEnd, data: words(0) });
+  yield { kind: 'exchange', send, answer: unanswered, workMs: 0, pipelined: false };
+}

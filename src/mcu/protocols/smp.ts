@@ -1,0 +1,265 @@
+import { decodeCbor, encodeCbor, isArray, isMap } from '../cbor.ts';
+import type { CborMap } from '../cbor.ts';
+import { McuError } from '../errors.ts';
+import type { Image } from '../images/image.ts';
+import { mcubootHeader } from '../images/mcuboot.ts';
+import { discard } from '../protocol.ts';
+import type { Conversation, Exchange, ModemStep, Protocol, UploadSession } from '../protocol.ts';
+import { consoleFraming, rawFraming } from './smp-frames.ts';
+import type { SmpFraming } from './smp-frames.ts';
+
+export interface SmpOptions {
+  readonly framing?: 'console' | 'raw' | undefined;
+  /** Mark the uploaded image as the one to keep; where the server takes it into the slot it boots, that is not needed. */
+  readonly confirm?: boolean | undefined;
+}
+
+/** Zephyr, "SMP Protocol Specification" and its management groups. */
+const operation = { read: 0, write: 2 } as const;
+const osGroup = 0;
+const imageGroup = 1;
+const os = { reset: 5, parameters: 6 } as const;
+const image = { state: 0, upload: 1 } as const;
+
+/** What a server takes that does not say: MCUboot's smallest configuration. */
+const defaultBufferBytes = 256;
+/** Header, map and keys of an upload message around its data. */
+const uploadOverheadBytes = 8 + 40;
+/** MCUboot programs flash in such pieces; of a chunk that is no multiple it takes less. */
+const chunkGrain = 16;
+/** The first chunk may erase the whole slot: about 90 ms for each 4 KiB of it. */
+const eraseSlotMs = 30_000;
+const chunkWorkMs = 300;
+const maxFirstTries = 2;
+const maxTries = 8;
+/** Raw framing is repaired by a reset only. */
+const maxRawTries = 2;
+const maxConnects = 3;
+const quietMs = 20;
+const maxWindow = 2;
+const maxLateAnswers = 4;
+
+const pulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
+  dtr: [
+    { dtr: false, rts: true, thenMs: 50 },
+    { dtr: true, rts: true, thenMs: 100 },
+  ],
+  'dtr-rts': [
+    { dtr: false, rts: false, thenMs: 50 },
+    { dtr: true, rts: true, thenMs: 100 },
+  ],
+};
+
+/** MCUboot's serial recovery, and every other SMP server with the image group. */
+export function smp(options: SmpOptions = {}): Protocol {
+  return {
+    name: 'smp',
+    parity: 'none',
+    enter: pulse,
+    leave: { dtr: [], 'dtr-rts': [] },
+    connect: () => new Smp(options).connect(),
+  };
+}
+
+class Smp {
+  readonly #framing: SmpFraming;
+  readonly #confirm: boolean;
+  readonly #maxTries: number;
+  #sequence = 0;
+  #chunkBytes = defaultBufferBytes - uploadOverheadBytes;
+  #window = 1;
+
+  constructor({ framing, confirm }: SmpOptions) {
+    this.#framing = framing === 'raw' ? rawFraming : consoleFraming;
+    this.#maxTries = framing === 'raw' ? maxRawTries : maxTries;
+    this.#confirm = confirm ?? false;
+  }
+
+  *connect(): Conversation<UploadSession> {
+    yield* this.#greet();
+    yield* this.#askParameters();
+    const everything = { start: 0, end: 2 ** 32 };
+    return {
+      kind: 'upload',
+      chip: {
+        name: 'MCUboot',
+        id: 'mcuboot',
+        elfMachine: undefined,
+        uf2Families: [],
+        flash: everything,
+        application: everything,
+      },
+      holds: (wanted) => this.#holds(wanted),
+      upload: (wanted, onProgress) => this.#upload(wanted, onProgress),
+      resume: () => this.#resume(),
+      start: () => this.#reset(),
+    };
+  }
+
+  *#greet(): Conversation<void> {
+    for (let tries = 1; ; tries += 1) {
+      yield* discard(quietMs);
+      try {
+        yield* this.#images();
+        return;
+      } catch (error) {
+        if (!(error instanceof McuError) || tries >= maxConnects) throw error;
+      }
+    }
+  }
+
+  /** Without marks and checksums a server that waits for the rest of a message cannot be told where the next begins. */
+  *#resume(): Conversation<void> {
+    if (this.#framing === rawFraming) throw new McuError('board-silent', 'a message was damaged');
+    yield* this.#greet();
+  }
+
+  /** Image management group, 0: what is in the slots. */
+  *#images(): Conversation<readonly CborMap[]> {
+    const { images } = yield* this.#ask(operation.read, imageGroup, image.state, {});
+    return isArray(images) ? images.filter(isMap) : [];
+  }
+
+  /** A server that is built without image hashes cannot tell; one without any image holds none. */
+  *#holds(wanted: Image): Conversation<boolean | undefined> {
+    const { hash } = mcubootHeader(fileOf(wanted));
+    const images = yield* this.#images();
+    const hashes = images.flatMap((entry) =>
+      entry['hash'] instanceof Uint8Array ? [Buffer.from(entry['hash']).toString('hex')] : [],
+    );
+    return images.length > 0 && hashes.length === 0 ? undefined : hashes.includes(hash);
+  }
+
+  /** OS management group, 6: how large a message may be. Older servers do not know the question. */
+  *#askParameters(): Conversation<void> {
+    try {
+      const answer = yield* this.#ask(operation.read, osGroup, os.parameters, {});
+      const bufferBytes = answer['buf_size'];
+      if (typeof bufferBytes === 'number') this.#chunkBytes = bufferBytes - 4 - uploadOverheadBytes;
+    } catch (error) {
+      if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
+    }
+    this.#chunkBytes = Math.max(chunkGrain, Math.floor(this.#chunkBytes / chunkGrain) * chunkGrain);
+  }
+
+  /**
+   * Image management group, 1. The server answers every chunk with the offset that it expects next, also a chunk that it
+   * does not want: a lost answer, a lost chunk and an upload that was cut are all taken up at that offset.
+   */
+  *#upload(wanted: Image, onProgress: (doneBytes: number) => void): Conversation<void> {
+    const file = fileOf(wanted);
+    const underWay: number[] = [];
+    let done = 0;
+    let sent = 0;
+    for (let failures = 0; done < file.byteLength;) {
+      const fresh: Uint8Array[] = [];
+      for (; underWay.length < this.#window && sent < file.byteLength; sent += this.#chunkBytes) {
+        const { bytes, sequence } = this.#chunk(file, sent);
+        fresh.push(bytes);
+        underWay.push(sequence);
+      }
+      const expected = Math.min(file.byteLength, done + this.#chunkBytes);
+      const next = yield* this.#oldestAnswer(fresh, underWay, done === 0);
+      if (next === expected) {
+        // The first chunk, which erases, has been answered: from now on two may be under way.
+        if (done === 0) this.#window = maxWindow;
+        failures = 0;
+      } else {
+        if (next === undefined) this.#window = 1;
+        failures += 1;
+        if (failures >= (done === 0 ? maxFirstTries : this.#maxTries))
+          throw new McuError('board-silent', `the chunk at ${done} is not taken`);
+        yield* discard(quietMs);
+        underWay.length = 0;
+        sent = Math.min(next ?? done, file.byteLength);
+      }
+      done = Math.min(next ?? done, file.byteLength);
+      onProgress(done);
+    }
+    if (this.#confirm) yield* this.#confirmImage(file);
+  }
+
+  /** Sends what is fresh and takes the answer to the oldest chunk under way: the offset to go on at, if it is whole. */
+  *#oldestAnswer(fresh: readonly Uint8Array[], underWay: number[], erases: boolean): Conversation<number | undefined> {
+    const pipelined = underWay.length > fresh.length;
+    const sequence = underWay.shift() ?? 0;
+    const workMs = erases ? eraseSlotMs : chunkWorkMs;
+    const { answer } = yield* this.#answerTo(sequence, { send: Buffer.concat(fresh), workMs, pipelined });
+    if (answer === undefined) return undefined;
+    requireOk(answer);
+    return typeof answer['off'] === 'number' ? answer['off'] : undefined;
+  }
+
+  #chunk(file: Uint8Array, offset: number): { readonly bytes: Uint8Array; readonly sequence: number } {
+    const data = file.subarray(offset, offset + this.#chunkBytes);
+    const body: CborMap = offset === 0 ? { off: 0, data, len: file.byteLength } : { off: offset, data };
+    return this.#message(operation.write, imageGroup, image.upload, body);
+  }
+
+  *#confirmImage(file: Uint8Array): Conversation<void> {
+    const hash = Buffer.from(mcubootHeader(file).hash, 'hex');
+    yield* this.#ask(operation.write, imageGroup, image.state, { hash, confirm: true });
+  }
+
+  /** OS management group, 5. Its answer may be lost in the reset. */
+  *#reset(): Conversation<void> {
+    const { bytes } = this.#message(operation.write, osGroup, os.reset, {});
+    yield { kind: 'exchange', send: bytes, answer: this.#framing.answer, workMs: 0, pipelined: false };
+  }
+
+  *#ask(kind: number, group: number, command: number, body: CborMap): Conversation<CborMap> {
+    const { bytes, sequence } = this.#message(kind, group, command, body);
+    const turn = { send: bytes, workMs: chunkWorkMs, pipelined: false };
+    const { answer, heard } = yield* this.#answerTo(sequence, turn);
+    if (answer !== undefined) {
+      requireOk(answer);
+      return answer;
+    }
+    if (!heard) throw new McuError('board-silent', 'no SMP server answers');
+    throw new McuError('board-garbled', 'the answer of the SMP server is damaged');
+  }
+
+  /** Says something and waits for the answer to one message; late answers to others are passed over. */
+  *#answerTo(
+    sequence: number,
+    turn: Pick<Exchange, 'send' | 'workMs' | 'pipelined'>,
+  ): Conversation<{ readonly answer: CborMap | undefined; readonly heard: boolean }> {
+    let reply = yield { kind: 'exchange', answer: this.#framing.answer, ...turn };
+    for (let late = 0; late < maxLateAnswers; late += 1) {
+      const message = reply.whole ? this.#framing.decode(reply.bytes) : undefined;
+      if (message === undefined) break;
+      if (message.sequence === sequence) return { answer: mapIn(message.body), heard: true };
+      const listen = { ...turn, send: new Uint8Array(), pipelined: true };
+      reply = yield { kind: 'exchange', answer: this.#framing.answer, ...listen };
+    }
+    return { answer: undefined, heard: reply.bytes.byteLength > 0 };
+  }
+
+  #message(kind: number, group: number, command: number, body: CborMap): { bytes: Uint8Array; sequence: number } {
+    this.#sequence = (this.#sequence + 1) & 0xff;
+    const message = { operation: kind, group, command, sequence: this.#sequence, body: encodeCbor(body) };
+    return { bytes: this.#framing.encode(message), sequence: this.#sequence };
+  }
+}
+
+function fileOf({ format, segments }: Image): Uint8Array {
+  const [only] = segments;
+  if (format === 'mcuboot' && only !== undefined) return only.bytes;
+  throw new McuError('image-wrong-chip', `MCUboot takes images that are signed for it, not ${format}`);
+}
+
+function mapIn(body: Uint8Array): CborMap | undefined {
+  try {
+    const value = decodeCbor(body);
+    return isMap(value) ? value : undefined;
+  } catch (error) {
+    if (error instanceof McuError) return undefined;
+    throw error;
+  }
+}
+
+/** "Return codes": 8 is an unknown command. */
+function requireOk({ rc }: CborMap): void {
+  if (rc === undefined || rc === 0) return;
+  throw new McuError('board-refused', `the SMP server refuses with code ${typeof rc === 'number' ? rc : 'unknown'}`);
+}

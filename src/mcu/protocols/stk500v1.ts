@@ -1,0 +1,159 @@
+import { McuError } from '../errors.ts';
+import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
+import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
+import { avrChip, avrReset, pageWorkMs, parkedPage } from './avr-chips.ts';
+import type { AvrChip, AvrOptions } from './avr-chips.ts';
+
+/** Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
+const command = {
+  getSync: 0x30,
+  getParameter: 0x41,
+  leaveProgramming: 0x51,
+  loadAddress: 0x55,
+  programPage: 0x64,
+  readPage: 0x74,
+  readSignature: 0x75,
+} as const;
+const endOfCommand = 0x20;
+const inSync = 0x14;
+const ok = 0x10;
+const softwareMajor = 0x81;
+const flashMemory = 0x46;
+
+/** A bootloader that has just been reset may need so many calls; it listens for about a second. */
+const maxSyncs = 3;
+/** Ends of command sent one by one to find the end of a cut command. */
+const maxProbes = 12;
+const quietMs = 20;
+
+/** Optiboot answers 4 and more; ATmegaBOOT, from which it descends, 1. */
+const optibootMajor = 4;
+const optibootBytes = 512;
+const atmegabootBytes = 2048;
+
+/** Optiboot and ATmegaBOOT: no checksums, no erase of its own; address and page go in one burst. */
+export function stk500v1(options: AvrOptions = {}): Protocol {
+  return {
+    name: 'stk500v1',
+    parity: 'none',
+    enter: avrReset,
+    leave: { dtr: [], 'dtr-rts': [] },
+    connect: () => connect(options),
+  };
+}
+
+function* connect(options: AvrOptions): Conversation<MemorySession> {
+  yield* synchronise();
+  const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
+  const answer = yield* ask([command.readSignature], 5);
+  const isOptiboot = major >= optibootMajor;
+  const chip = avrChip(answer.subarray(1, 4), isOptiboot ? optibootBytes : atmegabootBytes, options);
+  return session(chip, isOptiboot);
+}
+
+function session(chip: AvrChip, isOptiboot: boolean): MemorySession {
+  return {
+    kind: 'memory',
+    chip,
+    unitsOf: equalUnits(chip.pageBytes),
+    blockBytes: chip.pageBytes,
+    runBytes: undefined,
+    read: (address, length) => readPage(address, length),
+    digest: undefined,
+    erase: undefined,
+    writes: 'anywhere',
+    write: (address, bytes) => writePage(address, bytes),
+    guardOf: unitAt(chip.application.start),
+    parked: parkedPage,
+    checksFrames: false,
+    resume: () => (isOptiboot ? findEndOfCommand() : synchronise()),
+    start,
+  };
+}
+
+function* synchronise(): Conversation<void> {
+  for (let tries = 1; ; tries += 1) {
+    yield* discard(quietMs);
+    try {
+      yield* ask([command.getSync], 2);
+      return;
+    } catch (error) {
+      if (!(error instanceof McuError) || tries >= maxSyncs) throw error;
+    }
+  }
+}
+
+/**
+ * Sends ends of command, one at a time, until one completes what the bootloader was waiting for. Anything else in the
+ * place of an end of command would make Optiboot leave for the application.
+ */
+function* findEndOfCommand(): Conversation<void> {
+  yield* discard(quietMs);
+  for (let probes = 0; probes < maxProbes; probes += 1) {
+    const { bytes } = yield {
+      kind: 'exchange',
+      send: Uint8Array.of(endOfCommand),
+      answer: framed(2),
+      workMs: probes === 0 ? 0 : pageWorkMs,
+      pipelined: false,
+    };
+    if (bytes.byteLength === 2 && bytes[0] === inSync && bytes[1] === ok) return;
+  }
+  throw new McuError('board-silent', 'the bootloader does not find the end of a command any more');
+}
+
+/** AVR061, 5.12 and 5.18: the address is in words; the answers to both commands come in one read. */
+function* readPage(address: number, length: number): Conversation<Uint8Array> {
+  const burst = [...loadAddress(address), command.readPage, length >> 8, length & 0xff, flashMemory, endOfCommand];
+  const answer = yield* exchange(Uint8Array.from(burst), framed(2 + length + 2));
+  check(answer.subarray(0, 2));
+  check(answer.subarray(2));
+  return answer.subarray(3, 3 + length);
+}
+
+/** AVR061, 5.12 and 5.15. */
+function* writePage(address: number, bytes: Uint8Array): Conversation<void> {
+  const length = bytes.byteLength;
+  const head = [...loadAddress(address), command.programPage, length >> 8, length & 0xff, flashMemory];
+  const answer = yield* exchange(Uint8Array.of(...head, ...bytes, endOfCommand), framed(4), pageWorkMs);
+  check(answer.subarray(0, 2));
+  check(answer.subarray(2));
+}
+
+/** The bootloader leaves for the application by itself too: an answer that is lost here harms nothing. */
+function* start(): Conversation<void> {
+  yield {
+    kind: 'exchange',
+    send: Uint8Array.of(command.leaveProgramming, endOfCommand),
+    answer: framed(2),
+    workMs: 0,
+    pipelined: false,
+  };
+}
+
+function* ask(bytes: readonly number[], answerBytes: number): Conversation<Uint8Array> {
+  const answer = yield* exchange(Uint8Array.of(...bytes, endOfCommand), framed(answerBytes));
+  check(answer);
+  return answer;
+}
+
+function loadAddress(address: number): number[] {
+  const word = address >> 1;
+  return [command.loadAddress, word & 0xff, word >> 8, endOfCommand];
+}
+
+/** An answer of this length, or as soon as it is wrong. */
+function framed(bytes: number): Answer {
+  return {
+    atMost: bytes,
+    length: (received) => {
+      if (received.byteLength > 0 && received[0] !== inSync) return received.byteLength;
+      return received.byteLength >= bytes ? bytes : 0;
+    },
+  };
+}
+
+function check(answer: Uint8Array): void {
+  if (answer[0] === inSync && answer.at(-1) === ok) return;
+  throw new McuError('board-garbled', `the bootloader answers ${Buffer.from(answer.subarray(0, 8)).toString('hex')}`);
+}

@@ -1,0 +1,210 @@
+import type { Region } from '../chip.ts';
+import { McuError } from '../errors.ts';
+import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
+import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
+import { avrChip, avrReset, pageWorkMs, parkedPage } from './avr-chips.ts';
+import type { AvrChip, AvrOptions } from './avr-chips.ts';
+
+/** Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
+const messageStart = 0x1b;
+const token = 0x0e;
+const command = {
+  signOn: 0x01,
+  loadAddress: 0x06,
+  leaveProgramming: 0x11,
+  chipErase: 0x12,
+  programFlash: 0x13,
+  readFlash: 0x14,
+  readSignature: 0x1b,
+} as const;
+const statusOk = 0x00;
+const frameBytes = 6;
+/** Address bit that asks for extended addressing, above 64 Ki words. */
+const extendedAddress = 0x80000000;
+
+const bootloaderBytes = 8192;
+const maxSignOns = 3;
+const quietMs = 20;
+/** Longer than the longest message: completes any message that was cut. Its checksum is a mere XOR: a rare byte. */
+const filler = new Uint8Array(300).fill(0xa5);
+
+/**
+ * The Wiring bootloader of the ATmega2560 and its kin. It erases, with each page written, the page after the one erased
+ * before, whatever the address: pages must be written in order from the first, and "chip erase" only begins anew. So the
+ * pages behind the first are one unit here, which is rewritten as a whole.
+ */
+export function stk500v2(options: AvrOptions = {}): Protocol {
+  return {
+    name: 'stk500v2',
+    parity: 'none',
+    enter: avrReset,
+    leave: { dtr: [], 'dtr-rts': [] },
+    connect: () => new Stk500v2(options).connect(),
+  };
+}
+
+class Stk500v2 {
+  readonly #options: AvrOptions;
+  #sequence = 0;
+  /** Where the next page goes if nothing is said; reading and writing move it on. */
+  #nextAddress: number | undefined;
+
+  constructor(options: AvrOptions) {
+    this.#options = options;
+  }
+
+  *connect(): Conversation<MemorySession> {
+    yield* this.#signOn();
+    const signature = new Uint8Array(3);
+    for (const index of signature.keys()) {
+      const answer = yield* this.#command([command.readSignature, 4, 0x30, 0, index, 0], 4);
+      signature[index] = answer[2] ?? 0;
+    }
+    return this.#session(avrChip(signature, bootloaderBytes, this.#options));
+  }
+
+  #session(chip: AvrChip): MemorySession {
+    return {
+      kind: 'memory',
+      chip,
+      unitsOf: (region) => unitsInOrder(region, chip),
+      blockBytes: chip.pageBytes,
+      runBytes: undefined,
+      read: (address, length) => this.#read(address, length),
+      digest: undefined,
+      erase: (unit) => this.#beginAt(unit, chip),
+      write: (address, bytes) => this.#write(address, bytes),
+      writes: 'in-order',
+      guardOf: unitAt(chip.application.start),
+      parked: parkedPage,
+      checksFrames: true,
+      resume: () => this.#resume(),
+      start: () => this.#start(),
+    };
+  }
+
+  *#signOn(): Conversation<void> {
+    for (let tries = 1; ; tries += 1) {
+      yield* discard(quietMs);
+      this.#sequence = 0;
+      this.#nextAddress = undefined;
+      try {
+        yield* this.#command([command.signOn], 11);
+        return;
+      } catch (error) {
+        if (!(error instanceof McuError) || tries >= maxSignOns) throw error;
+      }
+    }
+  }
+
+  *#resume(): Conversation<void> {
+    yield { kind: 'exchange', send: filler, answer: unanswered, workMs: 0, pipelined: false };
+    yield* this.#signOn();
+  }
+
+  /** AVR068, 5.7, and the bootloader's way with it: the next page written erases the first one. */
+  *#beginAt(unit: Region, chip: AvrChip): Conversation<void> {
+    yield* this.#converse(Uint8Array.of(command.chipErase, 0, 0, 0, 0, 0, 0), 2, 0);
+    if (unit.start === chip.flash.start) return;
+    const first = new Uint8Array(chip.pageBytes).fill(0xff);
+    first.set(parkedPage);
+    yield* this.#write(chip.flash.start, first);
+  }
+
+  /** AVR068, 5.9. */
+  *#read(address: number, length: number): Conversation<Uint8Array> {
+    yield* this.#moveTo(address);
+    const answer = yield* this.#command([command.readFlash, length >> 8, length & 0xff, 0x20], length + 3);
+    this.#nextAddress = address + length;
+    return answer.subarray(2, 2 + length);
+  }
+
+  /** AVR068, 5.8; the mode and SPI commands mean nothing to a bootloader. */
+  *#write(address: number, bytes: Uint8Array): Conversation<void> {
+    yield* this.#moveTo(address);
+    const head = [
+      command.programFlash,
+      bytes.byteLength >> 8,
+      bytes.byteLength & 0xff,
+      0xc1,
+      10,
+      0x40,
+      0x4c,
+      0x20,
+      0,
+      0,
+    ];
+    const answer = yield* this.#converse(Uint8Array.of(...head, ...bytes), 2, pageWorkMs);
+    requireOk(answer);
+    this.#nextAddress = address + bytes.byteLength;
+  }
+
+  /** AVR068, 4.5: in words. */
+  *#moveTo(address: number): Conversation<void> {
+    if (this.#nextAddress === address) return;
+    const body = Buffer.alloc(5);
+    body[0] = command.loadAddress;
+    body.writeUInt32BE((address >>> 1) + (address >= 0x20000 ? extendedAddress : 0), 1);
+    requireOk(yield* this.#converse(body, 2, 0));
+    this.#nextAddress = address;
+  }
+
+  *#start(): Conversation<void> {
+    const send = this.#frame(Uint8Array.of(command.leaveProgramming, 1, 1));
+    yield { kind: 'exchange', send, answer: framed(2), workMs: 0, pipelined: false };
+  }
+
+  *#command(body: readonly number[], answerBytes: number): Conversation<Uint8Array> {
+    const answer = yield* this.#converse(Uint8Array.from(body), answerBytes, 0);
+    requireOk(answer);
+    return answer;
+  }
+
+  /** The body of the answer to a message, its frame checked. */
+  *#converse(body: Uint8Array, answerBytes: number, workMs: number): Conversation<Uint8Array> {
+    const send = this.#frame(body);
+    const nextAddress = this.#nextAddress;
+    this.#nextAddress = undefined;
+    const frame = yield* exchange(send, framed(answerBytes), workMs);
+    const sum = frame.reduce((total, byte) => total ^ byte, 0);
+    if (sum !== 0 || frame[1] !== this.#sequence || frame[5] !== body[0]) {
+      throw new McuError('board-garbled', 'the answer of the bootloader is damaged');
+    }
+    this.#nextAddress = nextAddress;
+    return frame.subarray(5, -1);
+  }
+
+  #frame(body: Uint8Array): Uint8Array {
+    this.#sequence = (this.#sequence + 1) & 0xff;
+    const head = [messageStart, this.#sequence, body.byteLength >> 8, body.byteLength & 0xff, token];
+    const sum = [...head, ...body].reduce((total, byte) => total ^ byte, 0);
+    return Uint8Array.of(...head, ...body, sum);
+  }
+}
+
+/** The first page alone, so that it can be parked; all others as one. */
+function unitsInOrder({ end }: Region, { pageBytes, flash }: AvrChip): Region[] {
+  const first = { start: flash.start, end: flash.start + pageBytes };
+  const last = Math.ceil(end / pageBytes) * pageBytes;
+  return last > first.end ? [first, { start: first.end, end: last }] : [first];
+}
+
+/** A frame whose body may have up to so many bytes. */
+function framed(bodyBytes: number): Answer {
+  return {
+    atMost: bodyBytes + frameBytes,
+    length: (received) => {
+      const [start, , high = 0, low = 0, end] = received;
+      if (start === undefined) return 0;
+      if (start !== messageStart || (end !== undefined && end !== token)) return received.byteLength;
+      const length = (high << 8) + low + frameBytes;
+      if (received.byteLength >= 4 && length > bodyBytes + frameBytes) return received.byteLength;
+      return received.byteLength >= Math.max(length, frameBytes) ? length : 0;
+    },
+  };
+}
+
+function requireOk(body: Uint8Array): void {
+  if (body[1] === statusOk) return;
+  throw new McuError('board-refused', `the bootloader refuses command ${body[0] ?? 0} with status ${body[1] ?? 0}`);
+}

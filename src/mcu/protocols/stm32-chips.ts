@@ -1,0 +1,106 @@
+import { elfMachines } from '../chip.ts';
+import type { Chip, Region } from '../chip.ts';
+import { hex, McuError } from '../errors.ts';
+
+export interface Stm32Options {
+  /** Size of the flash memory, where the part has less than the largest of its kind. */
+  readonly flashBytes?: number | undefined;
+}
+
+export interface Stm32Chip extends Chip {
+  /** Pages or sectors as the erase command numbers them. */
+  readonly pages: readonly Region[];
+  /** Longest time that erasing one of them takes, from the data sheet. */
+  readonly eraseMs: (page: Region) => number;
+}
+
+interface Model {
+  readonly productId: number;
+  readonly name: string;
+  readonly uf2Family: number;
+  readonly layout: Layout;
+}
+
+/** Pages of one size, or the sectors of F2 and F4: four of 16 KiB, one of 64, the rest of 128. */
+type Layout =
+  | { readonly kind: 'pages'; readonly pageKib: number; readonly flashKib: number; readonly eraseMs: number }
+  | { readonly kind: 'sectors'; readonly flashKib: number };
+
+const flashStart = 0x08000000;
+const kib = 1024;
+/** Data sheets of F2 and F4: a 128 KiB sector erases in at most 4 s at the lowest voltage. */
+const sectorEraseMsPerKib = 32;
+
+const family = {
+  f0: 0x647824b6,
+  f1: 0x5ee21072,
+  f4: 0x57755a57,
+  f3: 0x6b846188,
+  g0: 0x300f5633,
+  g4: 0x4c71240a,
+  l4: 0x00ff6919,
+} as const;
+
+function pages(pageKib: number, flashKib: number, eraseMs: number): Layout {
+  return { kind: 'pages', pageKib, flashKib, eraseMs };
+}
+
+function sectors(flashKib: number): Layout {
+  return { kind: 'sectors', flashKib };
+}
+
+/** ST AN2606: product identifiers; data sheets: flash layout and erase times. */
+const models: readonly Model[] = [
+  { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40) },
+  { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40) },
+  { productId: 0x414, name: 'STM32F10x high density', uf2Family: family.f1, layout: pages(2, 512, 40) },
+  { productId: 0x418, name: 'STM32F105/F107', uf2Family: family.f1, layout: pages(2, 256, 40) },
+  { productId: 0x440, name: 'STM32F05x', uf2Family: family.f0, layout: pages(1, 64, 40) },
+  { productId: 0x444, name: 'STM32F03x', uf2Family: family.f0, layout: pages(1, 32, 40) },
+  { productId: 0x448, name: 'STM32F07x', uf2Family: family.f0, layout: pages(2, 128, 40) },
+  { productId: 0x422, name: 'STM32F302/F303', uf2Family: family.f3, layout: pages(2, 256, 40) },
+  { productId: 0x413, name: 'STM32F405/F407', uf2Family: family.f4, layout: sectors(1024) },
+  { productId: 0x423, name: 'STM32F401xB/C', uf2Family: family.f4, layout: sectors(256) },
+  { productId: 0x433, name: 'STM32F401xD/E', uf2Family: family.f4, layout: sectors(512) },
+  { productId: 0x431, name: 'STM32F411', uf2Family: family.f4, layout: sectors(512) },
+  { productId: 0x460, name: 'STM32G07x/G08x', uf2Family: family.g0, layout: pages(2, 128, 40) },
+  { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64, 40) },
+  { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128, 25) },
+  { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256, 25) },
+  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25) },
+];
+
+export function stm32Chip(productId: number, options: Stm32Options): Stm32Chip {
+  const model = models.find((candidate) => candidate.productId === productId);
+  if (model === undefined)
+    throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);
+  const { layout } = model;
+  const flash = { start: flashStart, end: flashStart + (options.flashBytes ?? layout.flashKib * kib) };
+  return {
+    name: model.name,
+    id: productId.toString(16),
+    elfMachine: elfMachines.arm,
+    uf2Families: [model.uf2Family],
+    flash,
+    // The bootloader is in system memory: all of the flash memory is the application's.
+    application: flash,
+    pages: layoutPages(layout, flash),
+    eraseMs: ({ start, end }) =>
+      layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
+  };
+}
+
+function layoutPages(layout: Layout, { start, end }: Region): Region[] {
+  const regions: Region[] = [];
+  for (let at = start; at < end;) {
+    const bytes = layout.kind === 'pages' ? layout.pageKib * kib : sectorBytes(at - start);
+    regions.push({ start: at, end: at + bytes });
+    at += bytes;
+  }
+  return regions;
+}
+
+function sectorBytes(offset: number): number {
+  if (offset < 64 * kib) return 16 * kib;
+  return offset < 128 * kib ? 64 * kib : 128 * kib;
+}

@@ -1,0 +1,57 @@
+import { hex, McuError } from '../errors.ts';
+import { exactly, exchange } from '../protocol.ts';
+import type { Answer, Conversation } from '../protocol.ts';
+
+/** ST AN3155, "USART protocol used in the STM32 bootloader", 3. */
+export const ack = 0x79;
+export const nack = 0x1f;
+
+export function* acknowledged(send: Uint8Array, workMs = 0): Conversation<void> {
+  const answer = yield* exchange(send, exactly(1), workMs);
+  requireAck(answer[0]);
+}
+
+export function requireAck(byte: number | undefined): void {
+  if (byte === ack) return;
+  if (byte === nack) throw new McuError('board-refused', 'the bootloader refuses a command');
+  throw new McuError('board-garbled', `the bootloader answers ${hex(byte ?? 0)}`);
+}
+
+/** A command is sent with its complement. */
+export function commandBytes(code: number): Uint8Array {
+  return Uint8Array.of(code, ~code & 0xff);
+}
+
+/** Everything else with the XOR of its bytes. */
+export function checked(bytes: readonly number[]): Uint8Array {
+  return Uint8Array.of(
+    ...bytes,
+    bytes.reduce((sum, byte) => sum ^ byte, 0),
+  );
+}
+
+/** The most significant byte first. */
+export function wordBytes(word: number): number[] {
+  return [word >>> 24, (word >>> 16) & 0xff, (word >>> 8) & 0xff, word & 0xff];
+}
+
+/** An acknowledgement, a count N, N + 1 bytes, an acknowledgement; or a refusal alone. */
+export const counted: Answer = {
+  atMost: 259,
+  length: (received) => {
+    const [first, count] = received;
+    if (first !== undefined && first !== ack) return 1;
+    return count !== undefined && received.byteLength >= count + 4 ? count + 4 : 0;
+  },
+};
+
+/** An acknowledgement and data, or a refusal alone. */
+export function acknowledgedData(bytes: number): Answer {
+  return {
+    atMost: bytes + 1,
+    length: (received) => {
+      if (received.byteLength > 0 && received[0] !== ack) return 1;
+      return received.byteLength >= bytes + 1 ? bytes + 1 : 0;
+    },
+  };
+}

@@ -1,0 +1,222 @@
+import type { Region } from '../chip.ts';
+import { hex, McuError } from '../errors.ts';
+import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../protocol.ts';
+import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../protocol.ts';
+import { probeChecksum } from './stm32-checksum.ts';
+import { stm32Chip } from './stm32-chips.ts';
+import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';
+import {
+  ack,
+  acknowledged,
+  acknowledgedData,
+  checked,
+  commandBytes,
+  counted,
+  nack,
+  requireAck,
+  wordBytes,
+} from './stm32-frames.ts';
+
+/** ST AN3155, "USART protocol used in the STM32 bootloader", section 3. */
+const command = {
+  get: 0x00,
+  getId: 0x02,
+  readMemory: 0x11,
+  go: 0x21,
+  writeMemory: 0x31,
+  erase: 0x43,
+  extendedErase: 0x44,
+  getChecksum: 0xa1,
+} as const;
+/** AN3155, 2: sent with even parity, it lets the bootloader measure the baud rate. */
+const autobaud = 0x7f;
+
+const blockBytes = 256;
+const digestedBytes = 16 * 1024;
+/** Programming 256 bytes: the slowest families take 70 µs per half-word. */
+const writeWorkMs = 20;
+const maxSyncs = 3;
+const maxRefusals = 3;
+const quietMs = 20;
+/** Longer than the longest command; neither a mass erase nor a block of one value that would be taken. */
+const filler = new Uint8Array(260).fill(0x5a);
+
+/** By convention DTR drives NRST and RTS the inverted BOOT0; asserted is low at the pin. */
+const bootMs = 50;
+const enter: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
+  dtr: [
+    { dtr: true, rts: true, thenMs: 20 },
+    { dtr: false, rts: true, thenMs: bootMs },
+  ],
+  'dtr-rts': [
+    { dtr: true, rts: false, thenMs: 20 },
+    { dtr: false, rts: false, thenMs: bootMs },
+  ],
+};
+const leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
+  dtr: [],
+  'dtr-rts': [
+    { dtr: true, rts: true, thenMs: 20 },
+    { dtr: false, rts: true, thenMs: 0 },
+  ],
+};
+
+/** The bootloader in the system memory of every STM32, over its UART, with even parity. */
+export function stm32(options: Stm32Options = {}): Protocol {
+  return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(options) };
+}
+
+function* connect(options: Stm32Options): Conversation<MemorySession> {
+  yield* synchronise();
+  const commands = yield* twiceTheSame(get, (a, b) => Buffer.compare(a, b) === 0);
+  const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
+  if (erase === undefined) throw new McuError('board-cannot', 'this bootloader offers no erase command');
+  const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), options);
+  yield* refuseProtected(chip);
+  const digest = commands.includes(command.getChecksum) ? yield* findDigest(chip) : undefined;
+  return session(chip, erase, digest);
+}
+
+/** Trusted only if it agrees with what is read; a bootloader that answers otherwise is brought back to step. */
+function* findDigest(chip: Stm32Chip): Conversation<ChipDigest | undefined> {
+  const { start } = chip.flash;
+  try {
+    return yield* probeChecksum(start, yield* readMemory(start, blockBytes));
+  } catch (error) {
+    if (!(error instanceof McuError)) throw error;
+    yield* resume();
+    return undefined;
+  }
+}
+
+function session(chip: Stm32Chip, erase: number, digest: ChipDigest | undefined): MemorySession {
+  return {
+    kind: 'memory',
+    chip,
+    unitsOf: ({ start, end }) => chip.pages.filter((page) => page.start < end && page.end > start),
+    blockBytes,
+    // One checksum takes as many turns as reading a block or two: it pays for many pages.
+    runBytes: digest === undefined ? undefined : digestedBytes,
+    read: readMemory,
+    digest,
+    erase: (unit) => erasePage(chip, erase, unit),
+    writes: 'erased',
+    write: writeMemory,
+    // Erased, the first word is no stack pointer in RAM: the chip faults, or stays in its bootloader.
+    parked: 'erased',
+    guardOf: unitAt(chip.application.start),
+    // Commands carry one, what is read does not.
+    checksFrames: false,
+    resume,
+    start: () => start(chip),
+  };
+}
+
+/** AN3155, 2. A bootloader that is synchronised already takes it for half a command: the next one completes it. */
+function* synchronise(): Conversation<void> {
+  for (let tries = 1; ; tries += 1) {
+    yield* discard(quietMs);
+    const { bytes } = yield {
+      kind: 'exchange',
+      send: Uint8Array.of(autobaud),
+      answer: exactly(1),
+      workMs: 0,
+      pipelined: false,
+    };
+    if (bytes[0] === ack || bytes[0] === nack) return;
+    if (tries >= maxSyncs) {
+      throw new McuError('board-silent', 'the system bootloader does not answer', {
+        advice: 'check that BOOT0 is high at reset, the UART is one the bootloader listens on, and power and cable',
+      });
+    }
+  }
+}
+
+/** AN3155, 3.1: version and commands. */
+function* get(): Conversation<Uint8Array> {
+  return (yield* listed(command.get)).subarray(1);
+}
+
+/** AN3155, 3.3. */
+function* getId(): Conversation<number> {
+  return Buffer.from(yield* listed(command.getId)).readUInt16BE(0);
+}
+
+/** A command that is answered with a list between two acknowledgements. */
+function* listed(code: number): Conversation<Uint8Array> {
+  const answer = yield* exchange(commandBytes(code), counted);
+  requireAck(answer[0]);
+  requireAck(answer.at(-1));
+  return answer.subarray(2, -1);
+}
+
+/** AN3155, 3.4: with read protection every command that touches memory is refused. */
+function* refuseProtected(chip: Stm32Chip): Conversation<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      yield* readMemory(chip.flash.start, 4);
+      return;
+    } catch (error) {
+      if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
+      if (tries < maxRefusals) {
+        // Out of step every command is refused.
+        yield* resume();
+        continue;
+      }
+      throw new McuError(
+        'board-protected',
+        `${chip.name} is read-protected: its flash can be neither read nor written`,
+        {
+          advice: 'lift the protection with a debug probe or `stm32flash -k`; that erases the whole chip',
+          cause: error,
+        },
+      );
+    }
+  }
+}
+
+/** AN3155, 3.4. */
+function* readMemory(address: number, length: number): Conversation<Uint8Array> {
+  yield* acknowledged(commandBytes(command.readMemory));
+  yield* acknowledged(checked(wordBytes(address)));
+  const answer = yield* exchange(Uint8Array.of(length - 1, ~(length - 1) & 0xff), acknowledgedData(length));
+  requireAck(answer[0]);
+  return answer.subarray(1);
+}
+
+/** AN3155, 3.6. */
+function* writeMemory(address: number, bytes: Uint8Array): Conversation<void> {
+  yield* acknowledged(commandBytes(command.writeMemory));
+  yield* acknowledged(checked(wordBytes(address)));
+  yield* acknowledged(checked([bytes.byteLength - 1, ...bytes]), writeWorkMs);
+}
+
+/** AN3155, 3.7 and 3.8: one page of those that Get offered the command for. */
+function* erasePage(chip: Stm32Chip, code: number, unit: Region): Conversation<void> {
+  const page = chip.pages.findIndex(({ start }) => start === unit.start);
+  if (page < 0) throw new McuError('board-cannot', `no page begins at ${hex(unit.start)}`);
+  const list = code === command.erase ? [0, page] : [0, 0, page >> 8, page & 0xff];
+  yield* acknowledged(commandBytes(code));
+  yield* acknowledged(checked(list), chip.eraseMs(unit));
+}
+
+/** AN3155, 3.5. */
+function* start(chip: Stm32Chip): Conversation<void> {
+  yield* acknowledged(commandBytes(command.go));
+  yield* acknowledged(checked(wordBytes(chip.flash.start)));
+}
+
+/** Completes any command that was cut, then finds the beginning of one: a byte more or less, and `Get` is understood. */
+function* resume(): Conversation<void> {
+  yield { kind: 'exchange', send: filler, answer: unanswered, workMs: 0, pipelined: false };
+  for (let tries = 1; ; tries += 1) {
+    yield* discard(quietMs);
+    try {
+      yield* get();
+      return;
+    } catch (error) {
+      if (!(error instanceof McuError) || tries >= maxSyncs) throw error;
+    }
+    yield { kind: 'exchange', send: Uint8Array.of(0xff), answer: exactly(1), workMs: 0, pipelined: false };
+  }
+}

@@ -1,0 +1,168 @@
+import { crc16 } from '../crc16.ts';
+import { McuError } from '../errors.ts';
+import type { Image } from '../images/image.ts';
+import { discard, silently, unanswered } from '../protocol.ts';
+import type { Answer, Conversation, ModemStep, Protocol, UploadSession } from '../protocol.ts';
+
+export interface XmodemOptions {
+  readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
+  /** What a bootloader with a menu wants to hear before it receives, and to start the application. */
+  readonly uploadKeys?: string | undefined;
+  readonly startKeys?: string | undefined;
+  /** Told to a YMODEM receiver. */
+  readonly fileName?: string | undefined;
+}
+
+/** Chuck Forsberg, "XMODEM/YMODEM Protocol Reference" (1988), chapters 3, 7 and 8. */
+const soh = 0x01;
+const stx = 0x02;
+const eot = 0x04;
+const ack = 0x06;
+const nak = 0x15;
+const can = 0x18;
+const wantsCrc = 0x43;
+const filler = 0x1a;
+
+const smallBytes = 128;
+const largeBytes = 1024;
+/** 7.3.2 and 8: a receiver times out after a second inside a block, then asks again; some only every ten. */
+const receiverWorkMs = 12_000;
+/** Receivers call for a transfer every few seconds; lrzsz every fourteen. */
+const callMs = 20_000;
+const maxTries = 10;
+/** A receiver that says nothing so often has gone. */
+const maxSilences = 3;
+const quietMs = 20;
+
+const pulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
+  dtr: [
+    { dtr: false, rts: true, thenMs: 50 },
+    { dtr: true, rts: true, thenMs: 100 },
+  ],
+  'dtr-rts': [
+    { dtr: false, rts: false, thenMs: 50 },
+    { dtr: true, rts: true, thenMs: 100 },
+  ],
+};
+
+/** Bootloaders that receive a file: XMODEM and XMODEM-1K with CRC, YMODEM. They place and check it themselves. */
+export function xmodem(options: XmodemOptions = {}): Protocol {
+  return {
+    name: 'xmodem',
+    parity: 'none',
+    enter: pulse,
+    leave: { dtr: [], 'dtr-rts': [] },
+    connect: () => connect(options),
+  };
+}
+
+function* connect(options: XmodemOptions): Conversation<UploadSession> {
+  if (options.uploadKeys !== undefined) yield* say(options.uploadKeys);
+  yield* awaitCall();
+  const everything = { start: 0, end: 2 ** 32 };
+  return {
+    kind: 'upload',
+    // A receiver does not say what it is.
+    chip: {
+      name: 'XMODEM receiver',
+      id: 'xmodem',
+      elfMachine: undefined,
+      uf2Families: [],
+      flash: everything,
+      application: everything,
+    },
+    holds: () => silently(undefined),
+    upload: (image, onProgress) => upload(image, options, onProgress),
+    resume: cancel,
+    start: () => say(options.startKeys ?? ''),
+  };
+}
+
+function* upload(image: Image, options: XmodemOptions, onProgress: (doneBytes: number) => void): Conversation<void> {
+  const file = onlyPiece(image);
+  const ymodem = options.variant === 'ymodem';
+  if (ymodem) {
+    yield* sendBlock(0, fileHeader(options.fileName ?? 'firmware.bin', file.byteLength));
+    yield* awaitCall();
+  }
+  const blockBytes = options.variant === undefined || options.variant === 'xmodem' ? smallBytes : largeBytes;
+  let number = 1;
+  for (let from = 0; from < file.byteLength; number += 1) {
+    const restIsSmall = file.byteLength - from <= smallBytes;
+    const length = restIsSmall ? smallBytes : blockBytes;
+    yield* sendBlock(number & 0xff, file.subarray(from, from + length), length);
+    from += length;
+    onProgress(Math.min(from, file.byteLength));
+  }
+  yield* sendUntilAcknowledged(Uint8Array.of(eot), 'the end of the file');
+  if (!ymodem) return;
+  yield* awaitCall();
+  yield* sendBlock(0, new Uint8Array(smallBytes));
+}
+
+/** 7.3: a header, the number and its complement, the data, its CRC. */
+function* sendBlock(number: number, data: Uint8Array, length = smallBytes): Conversation<void> {
+  const padded = new Uint8Array(length).fill(number === 0 ? 0 : filler);
+  padded.set(data);
+  const crc = crc16(padded);
+  const head = [length === largeBytes ? stx : soh, number, ~number & 0xff];
+  yield* sendUntilAcknowledged(Uint8Array.of(...head, ...padded, crc >> 8, crc & 0xff), `block ${number}`);
+}
+
+/** 7.3.2: what was damaged is asked for again; what was received twice is acknowledged and dropped. */
+function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<void> {
+  let silences = 0;
+  for (let tries = 0; tries < maxTries && silences < maxSilences; tries += 1) {
+    const heard = yield { kind: 'exchange', send, answer: verdict, workMs: receiverWorkMs, pipelined: false };
+    const last = heard.bytes.at(-1);
+    if (last === ack) return;
+    if (last === can) throw new McuError('board-refused', `the receiver cancels the transfer at ${what}`);
+    if (!heard.whole) silences += 1;
+  }
+  throw new McuError(silences > 0 ? 'board-silent' : 'board-garbled', `the receiver does not acknowledge ${what}`);
+}
+
+function* awaitCall(): Conversation<void> {
+  const { whole } = yield { kind: 'exchange', send: new Uint8Array(), answer: call, workMs: callMs, pipelined: true };
+  if (whole) return;
+  throw new McuError('board-silent', 'no receiver calls for a transfer', {
+    advice: 'check that the bootloader waits for XMODEM with CRC, and its baud rate',
+  });
+}
+
+/** A transfer cannot be taken up again: it is cancelled, and the receiver asked anew after a reset. */
+function* cancel(): Conversation<void> {
+  yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: unanswered, workMs: 0, pipelined: false };
+  yield* discard(quietMs);
+  throw new McuError('board-silent', 'the transfer was cancelled');
+}
+
+function* say(keys: string): Conversation<void> {
+  if (keys === '') return;
+  yield { kind: 'exchange', send: Buffer.from(keys, 'latin1'), answer: unanswered, workMs: 0, pipelined: false };
+}
+
+/** YMODEM, chapter 5: name, zero, length in decimal. */
+function fileHeader(name: string, bytes: number): Uint8Array {
+  return Buffer.from(`${name.slice(0, 100)}\0${bytes} `, 'latin1');
+}
+
+function onlyPiece({ segments }: Image): Uint8Array {
+  const [only] = segments;
+  if (only !== undefined && segments.length === 1) return only.bytes;
+  throw new McuError(
+    'board-cannot',
+    `a file of ${segments.length} pieces cannot be sent over XMODEM, which knows no addresses`,
+    {
+      advice: 'make a binary image of it',
+    },
+  );
+}
+
+/** Ends at the first byte that decides; a call among the answers to a block is an echo of the beginning. */
+const verdict: Answer = {
+  atMost: 1,
+  length: (received) => 1 + received.findIndex((byte) => [ack, nak, can].includes(byte)),
+};
+
+const call: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(wantsCrc) };

@@ -1,0 +1,68 @@
+import { runProgram } from '../system/child-process.ts';
+import type { Clock } from '../system/clock.ts';
+import { McuError } from './errors.ts';
+import type { Line } from './line.ts';
+import type { ModemStep, Protocol } from './protocol.ts';
+
+/** How a board is brought into its bootloader; the target's `reset` setting. */
+export type Reset = 'dtr' | 'dtr-rts' | '1200bps' | 'none' | { readonly command: readonly [string, ...string[]] };
+
+const commandTimeoutMs = 10_000;
+/** How long a board with native USB takes to leave the bus after the touch at 1200 bits per second. */
+const touchMs = 500;
+
+/** `reopen`: the port goes away and comes back; the line must be opened anew. */
+export type ResetEffect = 'done' | 'reopen' | 'no-modem-lines';
+
+export async function enterBootloader(
+  line: Line,
+  { reset, protocol }: { readonly reset: Reset; readonly protocol: Protocol },
+  clock: Pick<Clock, 'sleep'>,
+  signal: AbortSignal,
+): Promise<ResetEffect> {
+  if (reset === 'none') return 'done';
+  if (reset === '1200bps') {
+    await line.setBaud(1200, signal);
+    await line.setModem({ dtr: false, rts: true }, signal);
+    await clock.sleep(touchMs, signal);
+    return 'reopen';
+  }
+  if (typeof reset === 'object') {
+    await runResetCommand(reset.command, signal);
+    return 'done';
+  }
+  return (await dance(line, protocol.enter[reset], clock, signal)) ? 'done' : 'no-modem-lines';
+}
+
+/** Starts the application where the bootloader cannot. */
+export async function leaveBootloader(
+  line: Line,
+  { reset, protocol }: { readonly reset: Reset; readonly protocol: Protocol },
+  clock: Pick<Clock, 'sleep'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (reset === 'dtr' || reset === 'dtr-rts') await dance(line, protocol.leave[reset], clock, signal);
+}
+
+async function dance(
+  line: Line,
+  steps: readonly ModemStep[],
+  clock: Pick<Clock, 'sleep'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let obeyed = true;
+  for (const { dtr, rts, thenMs } of steps) {
+    obeyed = (await line.setModem({ dtr, rts }, signal)) && obeyed;
+    await clock.sleep(thenMs, signal);
+  }
+  return obeyed;
+}
+
+async function runResetCommand(command: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
+  const { exitCode, stderr } = await runProgram(command, { timeoutMs: commandTimeoutMs }, signal);
+  if (exitCode === 0) return;
+  const why = stderr.split('\n', 1)[0] ?? '';
+  throw new McuError('board-cannot', `the reset command ${command[0]} failed with ${exitCode ?? 'a signal'}: ${why}`, {
+    advice: 'run the reset command of this target by hand',
+  });
+}

@@ -1,0 +1,82 @@
+import * as realFs from 'node:fs/promises';
+import { join } from 'node:path';
+
+import * as z from 'zod';
+
+import { StorageError, readTextFile, replaceFileDurably } from '../system/durable-file.ts';
+import type { DurableFs } from '../system/durable-file.ts';
+import type { Log } from '../system/log.ts';
+import { activationShape } from './replies.ts';
+
+/** What makes this gateway a thing: its serial number, and what activation gave. */
+export interface Identity {
+  readonly serialNumber: string;
+  readonly thingId: string;
+  readonly apiKey: string;
+  /** ISO 8601, by the gateway's clock: only for showing. */
+  readonly activatedAt: string;
+}
+
+export interface IdentityStore {
+  /** Undefined: there is none that can be used, so activate. */
+  load(): Promise<Identity | undefined>;
+  save(identity: Identity): Promise<void>;
+}
+
+const identitySchema = z.object({
+  serialNumber: z.string(),
+  ...activationShape,
+  activatedAt: z.string(),
+});
+
+/**
+ * `identity.json` in the state directory, mode 0600. A file that cannot be understood, or that belongs to another serial
+ * number, is set aside under another name: activation gives a new one.
+ */
+export class FileIdentityStore implements IdentityStore {
+  readonly #path: string;
+  readonly #serialNumber: string;
+  readonly #log: Log;
+  readonly #fs: DurableFs;
+
+  constructor(stateDirectory: string, serialNumber: string, log: Log, fs: DurableFs = realFs) {
+    this.#path = join(stateDirectory, 'identity.json');
+    this.#serialNumber = serialNumber;
+    this.#log = log;
+    this.#fs = fs;
+  }
+
+  async load(): Promise<Identity | undefined> {
+    const text = await readTextFile(this.#path, this.#fs);
+    if (text === undefined) return undefined;
+    const identity = parse(text);
+    if (identity === undefined) return this.#setAside('damaged');
+    if (identity.serialNumber !== this.#serialNumber) return this.#setAside('other-serial-number');
+    return identity;
+  }
+
+  async save(identity: Identity): Promise<void> {
+    await replaceFileDurably(this.#path, `${JSON.stringify(identity, undefined, 2)}\n`, this.#fs, 0o600);
+  }
+
+  /** One name per reason: an older file set aside for the same reason is replaced, so that they do not pile up. */
+  async #setAside(reason: 'damaged' | 'other-serial-number'): Promise<undefined> {
+    const aside = `${this.#path}.${reason}`;
+    try {
+      await this.#fs.rename(this.#path, aside);
+    } catch (error) {
+      throw new StorageError('set aside', this.#path, error);
+    }
+    this.#log.warn({ path: this.#path, aside, reason }, 'the identity file is set aside; the gateway activates again');
+    return undefined;
+  }
+}
+
+function parse(text: string): Identity | undefined {
+  try {
+    return identitySchema.parse(JSON.parse(text));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,65 @@
+/** Messages that were no answer to a question of ours, by what they were. */
+export const ignoredKinds = [
+  /** A reply with an id that we never gave out: another device's, or a forged one. */
+  'unknown',
+  /** A second reply to a request that was answered. */
+  'duplicate',
+  /** A reply to a request that nobody waits for any more. */
+  'late',
+  /** Kept by the broker, so of any age. */
+  'retained',
+  /** A request: our own or another device's, where requests and replies share a topic. */
+  'request',
+  /** Its correlation data is not that of the request whose id it names. */
+  'mismatched',
+  /** No reply that can be read, and it does not say whose it would be. */
+  'unreadable',
+  /** Larger than anything that was asked for. */
+  'unwanted',
+] as const;
+
+export type IgnoredKind = (typeof ignoredKinds)[number];
+
+/** How many of each were ignored since the start. */
+export type IgnoredCounts = Readonly<Record<IgnoredKind, number>>;
+
+const maxRemembered = 256;
+
+/** Counts what is ignored, and remembers the last requests to tell late replies from forged ones. */
+export class IgnoredMessages {
+  readonly #counts = new Map<IgnoredKind, number>();
+  /** Oldest first. */
+  readonly #finished = new Map<string, 'duplicate' | 'late'>();
+
+  /** A request is over: what comes with its id from now on is ignored as this. */
+  finish(id: string, how: 'answered' | 'given-up'): void {
+    this.#finished.set(id, how === 'answered' ? 'duplicate' : 'late');
+    for (const oldest of this.#finished.keys()) {
+      if (this.#finished.size <= maxRemembered) return;
+      this.#finished.delete(oldest);
+    }
+  }
+
+  count(kind: IgnoredKind): void {
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+  }
+
+  /** A reply with an id that nobody waits for. */
+  countReply(id: string): void {
+    this.count(this.#finished.get(id) ?? 'unknown');
+  }
+
+  get counts(): IgnoredCounts {
+    const of = (kind: IgnoredKind): number => this.#counts.get(kind) ?? 0;
+    return {
+      unknown: of('unknown'),
+      duplicate: of('duplicate'),
+      late: of('late'),
+      retained: of('retained'),
+      request: of('request'),
+      mismatched: of('mismatched'),
+      unreadable: of('unreadable'),
+      unwanted: of('unwanted'),
+    };
+  }
+}

@@ -1,0 +1,244 @@
+import { abortable } from '../../system/abortable.ts';
+import { ServiceError } from '../errors.ts';
+import { malformed } from '../replies.ts';
+import { Deadline } from '../rest/deadline.ts';
+import type { BrokerConnection } from './broker-connection.ts';
+import { lostError, silentError } from './broker-errors.ts';
+import { brokerName } from './broker-socket.ts';
+import { Broker } from './broker.ts';
+import type { BrokerContext } from './broker.ts';
+import { IgnoredMessages } from './ignored.ts';
+import type { Inbound } from './messages.ts';
+import { PendingRequest } from './pending-request.ts';
+import type { RpcCall } from './pending-request.ts';
+import type { AnnouncedMessage, Content } from './publish-splitter.ts';
+import { readReply } from './reply.ts';
+import type { PayloadRange, Reply } from './reply.ts';
+import { RpcError } from './rpc-error.ts';
+import { ENVELOPE_BYTES, MAX_PENDING_REQUESTS, MAX_REPLY_BYTES } from './settings.ts';
+import type { MessagingSettings } from './settings.ts';
+
+export interface RpcContext extends BrokerContext {
+  /** Unique over restarts, and not to be guessed. */
+  readonly newId: () => string;
+}
+
+export interface Attendant {
+  /** A message came on the wake topic. */
+  readonly onWake: () => void;
+  /** Bytes of a large message came: something moves. */
+  readonly onProgress: () => void;
+}
+
+/**
+ * Requests and their replies, JSON-RPC 2.0 (interface.md, "Messaging form"). A request outlives its connection: where the
+ * broker kept our session, the reply comes after the next one. One attempt each; who calls decides about others.
+ */
+export class RpcClient implements AsyncDisposable {
+  readonly broker: Broker;
+  readonly ignored = new IgnoredMessages();
+  readonly #settings: MessagingSettings;
+  readonly #context: RpcContext;
+  readonly #pending = new Map<string, PendingRequest>();
+  #attendant: Attendant | undefined;
+  #calls = 0;
+
+  constructor(settings: MessagingSettings, context: RpcContext) {
+    this.#settings = settings;
+    this.#context = context;
+    const events = {
+      onUp: (connection: BrokerConnection) => this.#resume(connection),
+      onMessage: (message: Inbound) => this.#receive(message),
+      admits: (message: AnnouncedMessage) => this.#admits(message),
+      onProgress: () => this.#progress(),
+    };
+    this.broker = new Broker(settings, events, context);
+  }
+
+  /** To be woken, and to be known as online, from the first connection on. Say it before any request. */
+  attend(attendant: Attendant): void {
+    this.#attendant = attendant;
+    this.broker.attend();
+  }
+
+  /** The place of the reply's `result`; undefined: it has none. Throws ServiceErrors, or the signal's reason. */
+  async call(call: RpcCall, signal: AbortSignal): Promise<PayloadRange | undefined> {
+    const { operation } = call;
+    if (this.#calls >= MAX_PENDING_REQUESTS) {
+      const why = `${MAX_PENDING_REQUESTS} requests wait for their replies already`;
+      throw new ServiceError({ code: 'too-many-requests', operation, why });
+    }
+    const late = (): ServiceError =>
+      new ServiceError({ code: 'silent-whole', operation, why: 'the reply took longer than its deadline' });
+    const { wholeMs, transferMs } = this.#settings.deadlines;
+    using deadline = new Deadline(call.isLarge ? transferMs : wholeMs, late, signal);
+    this.#calls += 1;
+    try {
+      return await this.#ask(call, await this.#connection(call, deadline.signal), deadline.signal);
+    } finally {
+      this.#calls -= 1;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const request of this.#pending.values()) request.giveUp(this.#lost('was left'));
+    await this.broker[Symbol.asyncDispose]();
+  }
+
+  async #connection({ operation }: RpcCall, signal: AbortSignal): Promise<BrokerConnection> {
+    try {
+      return await this.broker.connection(signal);
+    } catch (error) {
+      throw error instanceof ServiceError && !signal.aborted ? error.during(operation) : error;
+    }
+  }
+
+  async #ask(call: RpcCall, connection: BrokerConnection, signal: AbortSignal): Promise<PayloadRange | undefined> {
+    const { requestMs } = this.#settings.deadlines;
+    const request = new PendingRequest(this.#context.newId(), call, requestMs, (silent) => this.#expire(silent));
+    this.#pending.set(request.id, request);
+    void this.#send(request, connection);
+    try {
+      return await abortable(request.outcome, signal);
+    } finally {
+      request.stop();
+      if (this.#pending.delete(request.id)) this.ignored.finish(request.id, 'given-up');
+    }
+  }
+
+  async #send(request: PendingRequest, connection: BrokerConnection): Promise<void> {
+    const { id, text, call } = request;
+    const { topics, deadlines } = this.#settings;
+    const details = { replyTopic: topics.reply ?? '', correlation: id, expiryMs: deadlines.requestMs };
+    request.delivery = 'sent';
+    try {
+      request.delivery = await connection.publish({ topic: call.topic, text, request: details });
+      if (request.delivery === 'unheard' && this.#pending.has(id)) request.limitPatience(deadlines.unheardMs);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      // a request that a lost connection took along is looked after when the next one stands
+      if (!connection.isClosed) request.fail(error);
+    }
+  }
+
+  /** After a loss: the broker knows what it took, and keeps what came for us, or it has forgotten both. */
+  #resume(connection: BrokerConnection): void {
+    for (const request of this.#pending.values()) {
+      if (!connection.isSessionPresent) request.giveUp(this.#lost('forgot our session, and replies with it'));
+      else if (request.delivery === 'sent' && request.call.isRepeatable) void this.#send(request, connection);
+    }
+  }
+
+  #expire(request: PendingRequest): void {
+    const { topics, deadlines } = this.#settings;
+    const { topic } = request.call;
+    const { problem } = this.broker;
+    if (problem !== undefined) {
+      request.giveUp(problem);
+    } else if (request.delivery === 'sent') {
+      request.giveUp(silentError(this.#brokerName, `did not take the request within ${deadlines.requestMs / 1000} s`));
+    } else {
+      const heard =
+        request.delivery === 'heard'
+          ? `within ${deadlines.requestMs / 1000} s`
+          : 'and, by the broker’s account, nobody listens there';
+      const why = `no reply to what was asked on ${topic} came on ${topics.reply ?? 'any topic'} ${heard}`;
+      request.giveUp(new ServiceError({ code: 'reply-missing', why }));
+    }
+  }
+
+  #progress(): void {
+    for (const request of this.#pending.values()) request.hearten();
+    this.#attendant?.onProgress();
+  }
+
+  #admits({ topic, retain, contentBytes }: AnnouncedMessage): boolean {
+    const isExpected = [...this.#pending.values()].some(({ call }) => call.isLarge);
+    return (
+      isExpected &&
+      topic === this.#settings.topics.reply &&
+      !retain &&
+      contentBytes <= this.#settings.maxMessageBytes + ENVELOPE_BYTES
+    );
+  }
+
+  #receive({ topic, content, isRetained, correlation }: Inbound): void {
+    const { topics } = this.#settings;
+    if (isRetained) this.ignored.count('retained');
+    else if (topic === topics.wake) this.#attendant?.onWake();
+    else if (topic !== topics.reply) this.ignored.count('unwanted');
+    else if (content.kind === 'skipped') this.#refuse(content, correlation);
+    else if (!this.#answer(readReply(content.payload), correlation)) content.payload.release();
+  }
+
+  /** False: nobody takes its content. */
+  #answer(reply: Reply, correlation: string | undefined): boolean {
+    if (reply.kind === 'request') {
+      this.ignored.count('request');
+      return false;
+    }
+    const request = this.#requestOf(reply.id, correlation);
+    if (request === undefined) return false;
+    this.#pending.delete(request.id);
+    this.ignored.finish(request.id, 'answered');
+    const { operation, isRepeatable, isLarge, secret } = request.call;
+    if (reply.kind === 'broken') request.fail(malformed(operation, `the reply is broken: ${reply.why}`));
+    else if (reply.kind === 'failure') request.fail(new RpcError(reply.failure, operation, !isRepeatable, secret));
+    else if (!isLarge && isTooLong(reply.result)) request.fail(tooLong());
+    else request.succeed(reply.result);
+    return reply.kind === 'result';
+  }
+
+  /** Whose reply this is; counts it where it is nobody's. */
+  #requestOf(id: string | undefined, correlation: string | undefined): PendingRequest | undefined {
+    const name = id ?? correlation;
+    const request = name === undefined ? undefined : this.#pending.get(name);
+    if (id !== undefined && correlation !== undefined && correlation !== id) {
+      this.ignored.count('mismatched');
+      return undefined;
+    }
+    if (request === undefined && id !== undefined) this.ignored.countReply(id);
+    else if (request === undefined) this.ignored.count('unreadable');
+    return request;
+  }
+
+  /** A large message of which only a sample was kept: whoever waits for it should not wait longer. */
+  #refuse({ contentBytes, sample }: Content & { readonly kind: 'skipped' }, correlation: string | undefined): void {
+    const isOf = ({ id }: PendingRequest): boolean => correlation === id || sample.includes(`"${id}"`);
+    const request = [...this.#pending.values()].find(isOf);
+    if (request === undefined) {
+      this.ignored.count('unwanted');
+      return;
+    }
+    this.#pending.delete(request.id);
+    this.ignored.finish(request.id, 'answered');
+    request.fail(request.call.isLarge ? this.#tooLarge(contentBytes) : tooLong());
+  }
+
+  #tooLarge(contentBytes: number): ServiceError {
+    const why =
+      `it comes as a message of ${inMebibytes(contentBytes)}, more than the ` +
+      `${inMebibytes(this.#settings.maxMessageBytes)} of service.messaging.max_message: fetch it in REST form`;
+    return new ServiceError({ code: 'message-too-large', why });
+  }
+
+  #lost(why: string): ServiceError {
+    return lostError(this.#brokerName, why);
+  }
+
+  get #brokerName(): string {
+    return brokerName(new URL(this.#settings.url));
+  }
+}
+
+function isTooLong(result: PayloadRange | undefined): boolean {
+  return result !== undefined && result.end - result.start > MAX_REPLY_BYTES;
+}
+
+function tooLong(): ServiceError {
+  return new ServiceError({ code: 'reply-too-large', why: `the reply is longer than ${MAX_REPLY_BYTES} bytes` });
+}
+
+function inMebibytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

@@ -1,0 +1,85 @@
+import * as z from 'zod';
+
+import type { Activation, Version } from './contract.ts';
+import { ServiceError } from './errors.ts';
+
+/**
+ * What the service says, parsed: the shapes of interface.md ("Resources and their fields"), the same in both forms.
+ * Unknown members are ignored, an absent or null description is none; anything else that differs is `reply-malformed`
+ * with the operation and the offending part.
+ */
+
+const id = z.string().min(1);
+const name = z.string();
+const description = z
+  .string()
+  .nullish()
+  .transform((text) => text ?? undefined);
+
+/** RFC 9110, section 5.5: what a header field may carry, without leading or trailing blanks. */
+const headerValue = z.string().regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'cannot be sent as a header');
+
+/** Shared with the file in which both are kept. */
+export const activationShape = { thingId: id, apiKey: headerValue };
+
+const activationSchema = z.object(activationShape);
+const versionSchema = z.object({ id, name, description });
+const versionsSchema = z.array(versionSchema);
+
+export function readActivation(reply: unknown, operation: string): Activation {
+  return readAs(activationSchema, reply, operation);
+}
+
+export function readVersion(reply: unknown, operation: string): Version {
+  return readAs(versionSchema, reply, operation);
+}
+
+export function readVersions(reply: unknown, operation: string): readonly Version[] {
+  return readAs(versionsSchema, reply, operation);
+}
+
+/** JSON text in UTF-8 (RFC 8259). */
+export function readJson(body: Uint8Array, operation: string): unknown {
+  if (body.byteLength === 0) throw malformed(operation, 'the reply has no body');
+  try {
+    return JSON.parse(decodeUtf8(body));
+  } catch (error) {
+    throw malformed(operation, 'the reply is not JSON', error);
+  }
+}
+
+/** For values whose form the interface does not show: JSON if it is JSON, else the text itself; nothing is undefined. */
+export function readJsonOrText(body: Uint8Array, operation: string): unknown {
+  if (body.byteLength === 0) return undefined;
+  const text = readText(body, operation);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return text;
+    throw error;
+  }
+}
+
+function readText(body: Uint8Array, operation: string): string {
+  try {
+    return decodeUtf8(body);
+  } catch (error) {
+    throw malformed(operation, 'the reply is not text in UTF-8', error);
+  }
+}
+
+function decodeUtf8(body: Uint8Array): string {
+  return new TextDecoder('utf-8', { fatal: true }).decode(body);
+}
+
+function readAs<T>(schema: z.ZodType<T>, reply: unknown, operation: string): T {
+  const result = schema.safeParse(reply);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const part = issue === undefined || issue.path.length === 0 ? 'as a whole' : `at \`${issue.path.join('.')}\``;
+  throw malformed(operation, `the reply is wrong ${part}: ${issue?.message ?? 'unknown'}`, result.error);
+}
+
+export function malformed(operation: string, why: string, cause?: unknown): ServiceError {
+  return new ServiceError({ code: 'reply-malformed', operation, why, cause });
+}

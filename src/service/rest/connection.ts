@@ -1,0 +1,153 @@
+import { connect as connectTcp, isIP } from 'node:net';
+import type { Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { ConnectionOptions } from 'node:tls';
+
+import type { Clock } from '../../system/clock.ts';
+import { describeError } from '../../system/errors.ts';
+import { ServiceError } from '../errors.ts';
+import { Deadline } from './deadline.ts';
+import { chooseProxy } from './proxy.ts';
+import type { RestSettings } from './settings.ts';
+import { readTlsFiles } from './tls-files.ts';
+import type { TlsMaterial } from './tls-files.ts';
+import { translateTransportError } from './transport-errors.ts';
+import type { Peer } from './transport-errors.ts';
+import { openTunnel } from './tunnel.ts';
+
+/**
+ * Opens sockets to the service: directly, or through a proxy. An http service is asked through the proxy with whole
+ * addresses (RFC 9112, section 3.2.2), an https one through a tunnel (RFC 9110, section 9.3.6).
+ */
+export class Connector {
+  readonly #service: URL;
+  readonly #proxy: URL | undefined;
+  readonly #settings: Pick<RestSettings, 'tls' | 'deadlines'>;
+  readonly #clock: Pick<Clock, 'nowMs'>;
+  /** Makes the next handshake short. The service has only one origin, so one session is enough. */
+  #session: Buffer | undefined;
+
+  constructor(service: URL, settings: RestSettings, clock: Pick<Clock, 'nowMs'>) {
+    this.#service = service;
+    this.#proxy = chooseProxy(service, settings.proxy);
+    this.#settings = settings;
+    this.#clock = clock;
+  }
+
+  /** The proxy that wants whole addresses in the requests, if there is one. */
+  get forwardingProxy(): URL | undefined {
+    return this.#service.protocol === 'http:' ? this.#proxy : undefined;
+  }
+
+  /** Whom to name when something fails after the connection stands. */
+  get servicePeer(): Peer {
+    return { kind: 'service', name: authorityOf(this.#service) };
+  }
+
+  /** A socket on which HTTP/1.1 can be spoken. Errors are ServiceErrors without an operation, or the signal's reason. */
+  async open(signal: AbortSignal): Promise<Socket> {
+    const files = await readTlsFiles(this.#settings.tls);
+    const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
+    using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first), signal);
+    const socket = await this.#openTcp(this.#proxy ?? this.#service, first, deadline.signal);
+    const inner =
+      this.#proxy === undefined ? socket : await this.#passProxy(socket, this.#proxy, files, deadline.signal);
+    return this.#service.protocol === 'https:' ? await this.#secureService(inner, files, deadline.signal) : inner;
+  }
+
+  async #openTcp(target: URL, peer: Peer, signal: AbortSignal): Promise<Socket> {
+    const [host, port] = [hostOf(target), Number(portOf(target))];
+    const socket = connectTcp({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
+    await this.#established(socket, 'connect', peer, signal);
+    return socket;
+  }
+
+  /** TLS with the proxy where it is an https one, then a tunnel where the service is an https one. */
+  async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+    const peer = proxyPeer(proxy);
+    const { ca } = files;
+    const inner = proxy.protocol === 'https:' ? startTls(socket, proxy, ca === undefined ? {} : { ca }) : socket;
+    if (inner !== socket) await this.#established(inner, 'secureConnect', peer, signal);
+    if (this.#service.protocol === 'http:') return inner;
+    await this.#guarded(inner, openTunnel(inner, authorityOf(this.#service), proxy, signal), peer, signal);
+    return inner;
+  }
+
+  async #secureService(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+    const session = this.#session === undefined ? {} : { session: this.#session };
+    const secured = startTls(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
+    secured.on('session', (renewed: Buffer) => {
+      this.#session = renewed;
+    });
+    await this.#established(secured, 'secureConnect', this.servicePeer, signal);
+    return secured;
+  }
+
+  async #established(socket: Socket, event: string, peer: Peer, signal: AbortSignal): Promise<void> {
+    await this.#guarded(socket, occurrence(socket, event, signal), peer, signal);
+  }
+
+  /** Whatever goes wrong, the socket does not stay open. */
+  async #guarded(socket: Socket, step: Promise<void>, peer: Peer, signal: AbortSignal): Promise<void> {
+    // an alert may come between the handshake and the first request: a destroyed socket still tells it
+    socket.on('error', (error) => socket.destroy(error));
+    try {
+      await step;
+    } catch (error) {
+      socket.destroy();
+      signal.throwIfAborted();
+      throw translateTransportError(error, peer, this.#clock);
+    }
+  }
+}
+
+const keepAliveInitialDelay = 60_000;
+
+export async function occurrence(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onAbort = (): void => reject(signal.reason);
+  socket.once(event, resolve);
+  socket.once('error', reject);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await promise;
+  } finally {
+    socket.off(event, resolve);
+    socket.off('error', reject);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+export function startTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
+  const host = hostOf(peer);
+  try {
+    return connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' });
+  } catch (error) {
+    socket.destroy();
+    const why = `the certificates or the key cannot be used: ${describeError(error)}`;
+    throw new ServiceError({ code: 'tls-files', why, cause: error });
+  }
+}
+
+function silent(peer: Peer): ServiceError {
+  const code = peer.kind === 'proxy' ? 'proxy-unreachable' : 'silent-connect';
+  return new ServiceError({ code, why: `${peer.name} did not let us connect within the deadline` });
+}
+
+function proxyPeer(proxy: URL): Peer {
+  return { kind: 'proxy', name: `the proxy ${authorityOf(proxy)}` };
+}
+
+export function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.+)\]$/, '$1');
+}
+
+function portOf(url: URL): string {
+  if (url.port !== '') return url.port;
+  return url.protocol === 'https:' ? '443' : '80';
+}
+
+function authorityOf(url: URL): string {
+  return `${url.hostname}:${portOf(url)}`;
+}

@@ -1,0 +1,58 @@
+import { differ, parseContentLength, parseContentRange, strongValidator } from './validators.ts';
+
+/** The beginning of a reply that carries a firmware's text, or a part of it. */
+export interface TextHead {
+  readonly status: number;
+  header(name: string): string | undefined;
+}
+
+/** Which text is being read. What the service did not say is undefined. */
+export interface TextIdentity {
+  readonly totalBytes: number | undefined;
+  readonly etag: string | undefined;
+}
+
+/** From where, under which condition (RFC 9110, sections 13.1.5 and 14.2). */
+export interface TextRange {
+  readonly offset: number;
+  readonly validator: string;
+}
+
+/** What a reply means for a reading that stands at some byte. */
+export type Continuation =
+  /** Exactly the rest. */
+  | { readonly kind: 'onward' }
+  /** The whole text, from its first byte. */
+  | { readonly kind: 'again' }
+  /** Another text. */
+  | { readonly kind: 'changed'; readonly why: string }
+  /** Neither: ask for the whole text. */
+  | { readonly kind: 'unusable'; readonly why: string };
+
+export function identityOf(head: TextHead): TextIdentity {
+  return { totalBytes: parseContentLength(head.header('content-length')), etag: head.header('etag') };
+}
+
+/** Judges the answer to a request that may have asked for the text from `offset` on. */
+export function judge(head: TextHead, known: TextIdentity, offset: number): Continuation {
+  if (head.status === 206) return judgePart(head, known, offset);
+  if (head.status === 416) return { kind: 'unusable', why: 'the service has no such range' };
+  const now = identityOf(head);
+  if (differ(known.etag, now.etag)) return { kind: 'changed', why: 'it has another ETag' };
+  const bothKnown = known.totalBytes !== undefined && now.totalBytes !== undefined;
+  if (bothKnown && known.totalBytes !== now.totalBytes) return { kind: 'changed', why: 'it has another length' };
+  return { kind: 'again' };
+}
+
+/**
+ * A part is taken only if it is the right one of the very same text. Its ETag is not optional: a text that has one has it
+ * on its parts too (RFC 9110, section 15.3.7), and a service that does not look at If-Range shows itself by it.
+ */
+function judgePart(head: TextHead, known: TextIdentity, offset: number): Continuation {
+  const range = parseContentRange(head.header('content-range'));
+  if (range === undefined) return { kind: 'unusable', why: 'its Content-Range is missing or wrong' };
+  if (range.totalBytes !== known.totalBytes) return { kind: 'unusable', why: 'its Content-Range has another length' };
+  if (range.first !== offset) return { kind: 'unusable', why: `its Content-Range begins at ${range.first}` };
+  const isSame = strongValidator(head.header('etag')) === known.etag;
+  return isSame ? { kind: 'onward' } : { kind: 'unusable', why: 'it has another ETag, or none' };
+}

@@ -1,0 +1,238 @@
+import type { Clock } from '../../system/clock.ts';
+import type { Log } from '../../system/log.ts';
+import { backoffMs } from '../../system/retry.ts';
+import type { RetryPolicy } from '../../system/retry.ts';
+import type { FirmwarePosition, FirmwareText } from '../contract.ts';
+import { ServiceError } from '../errors.ts';
+import type { ServiceErrorCode } from '../errors.ts';
+import { identityOf, judge } from './continuation.ts';
+import type { TextHead, TextIdentity, TextRange } from './continuation.ts';
+import { Deadline } from './deadline.ts';
+import { SeenText } from './seen-text.ts';
+import type { Replay } from './seen-text.ts';
+import { strongValidator } from './validators.ts';
+
+export interface TextReply extends TextHead, AsyncDisposable {
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+/** One request for the text: whole, or from a byte on. Other statuses than 2xx and, for a range, 416 are thrown. */
+export type RequestText = (range: TextRange | undefined, signal: AbortSignal) => Promise<TextReply>;
+
+export interface DownloadContext {
+  /** For messages: "firmware of version 7". */
+  readonly operation: string;
+  readonly request: RequestText;
+  readonly resume: RetryPolicy;
+  readonly deadlineMs: number;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/**
+ * A firmware's text, in order and without gaps, however often the connection is cut. It goes on by `Range` where the
+ * service gave a strong validator and a length; else the text is read again, and what was seen already is compared and
+ * skipped. Memory does not grow with the text, but for four bytes per MiB.
+ */
+export class FirmwareDownload implements FirmwareText {
+  readonly #context: DownloadContext;
+  readonly #deadline: Deadline;
+  readonly #identity: TextIdentity;
+  readonly #seen = new SeenText();
+  readonly #startOffset: number;
+  #reply: TextReply | undefined;
+  /** Until the service shows that it cannot. */
+  #rangesWork = true;
+
+  private constructor(context: DownloadContext, deadline: Deadline, opened: Opened) {
+    this.#context = context;
+    this.#deadline = deadline;
+    this.#identity = opened.identity;
+    this.#startOffset = opened.startOffset;
+    this.#reply = opened.reply;
+  }
+
+  /** Sends the first request. A position that the service does not know any more is not an error: it starts at 0. */
+  static async open(
+    context: DownloadContext,
+    from: FirmwarePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareDownload> {
+    const why = 'the whole transfer took longer than its deadline';
+    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation: context.operation, why });
+    const deadline = new Deadline(context.deadlineMs, late, signal);
+    try {
+      return new FirmwareDownload(context, deadline, await openText(context, from, deadline.signal));
+    } catch (error) {
+      deadline[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  get startOffset(): number {
+    return this.#startOffset;
+  }
+
+  get totalBytes(): number | undefined {
+    return this.#identity.totalBytes;
+  }
+
+  get validator(): string | undefined {
+    return strongValidator(this.#identity.etag);
+  }
+
+  /** To be read once. */
+  get chunks(): AsyncIterable<Uint8Array> {
+    return this.#read();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#deadline[Symbol.dispose]();
+    await this.#closeReply();
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* this.#readOn();
+    } finally {
+      await this[Symbol.asyncDispose]();
+    }
+  }
+
+  async *#readOn(): AsyncGenerator<Uint8Array, void, undefined> {
+    for (let failures = 0; ;) {
+      const before = this.#position;
+      try {
+        yield* this.#take(await this.#openReply());
+        if (this.#isComplete) return;
+        throw this.#error('reply-truncated', 'the text ended too early');
+      } catch (error) {
+        failures = this.#position > before ? 1 : failures + 1;
+        await this.#closeReply();
+        await this.#pauseAfter(error, failures);
+      }
+    }
+  }
+
+  /** Hands on what is new in a reply, after comparing what is not. */
+  async *#take({ reply, replay }: Continued): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of reply.chunks()) {
+      const known = Math.min(replay?.remainingBytes ?? 0, chunk.byteLength);
+      if (replay?.push(chunk.subarray(0, known)) === false) throw this.#changed('what was read already differs');
+      const fresh = chunk.subarray(known);
+      if (fresh.byteLength === 0) continue;
+      if (this.#position + fresh.byteLength > (this.totalBytes ?? Infinity)) {
+        throw this.#error('reply-malformed', 'the text is longer than the service announced');
+      }
+      this.#seen.append(fresh);
+      yield fresh;
+    }
+    if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than what was read already');
+  }
+
+  /** Throws what reading on does not cure, or did not cure often enough. */
+  async #pauseAfter(error: unknown, failures: number): Promise<void> {
+    const { resume, clock, random, log, operation } = this.#context;
+    this.#deadline.signal.throwIfAborted();
+    if (!(error instanceof ServiceError)) throw error;
+    const isCut = error.remedy === 'retry' && !notCuredByReadingOn.has(error.code);
+    if (!isCut || failures >= resume.attempts) throw error.during(`${operation}, byte ${this.#position}`);
+    const delayMs = Math.round(backoffMs(resume, failures, random, error.retryAfterMs));
+    const fields = { operation, code: error.code, offset: this.#position, attempt: failures, delayMs };
+    log.warn(fields, 'the transfer was cut; it goes on after a pause');
+    await clock.sleep(delayMs, this.#deadline.signal);
+  }
+
+  /** The reply at hand, or a new one that continues at our position. */
+  async #openReply(): Promise<Continued> {
+    if (this.#reply !== undefined) return { reply: this.#reply, replay: undefined };
+    const { request, log, operation } = this.#context;
+    const range = this.#rangesWork ? this.#range() : undefined;
+    this.#reply = await request(range, this.#deadline.signal);
+    const continuation = judge(this.#reply, this.#identity, this.#position);
+    switch (continuation.kind) {
+      case 'onward':
+        return { reply: this.#reply, replay: undefined };
+      case 'again':
+        return { reply: this.#reply, replay: this.#replay() };
+      case 'changed':
+        throw this.#changed(continuation.why);
+      case 'unusable':
+        if (range === undefined) throw this.#error('reply-malformed', continuation.why);
+        log.warn({ operation, why: continuation.why }, 'the service answers ranges wrongly; the text is read again');
+        this.#rangesWork = false;
+        await this.#closeReply();
+        return this.#openReply();
+    }
+  }
+
+  #range(): TextRange | undefined {
+    const { validator, totalBytes } = this;
+    return validator === undefined || totalBytes === undefined ? undefined : { offset: this.#position, validator };
+  }
+
+  #replay(): Replay {
+    if (this.#startOffset === 0) return this.#seen.replay();
+    throw this.#changed('the service begins it anew, and what was read in an earlier transfer cannot be compared');
+  }
+
+  get #position(): number {
+    return this.#startOffset + this.#seen.sizeBytes;
+  }
+
+  get #isComplete(): boolean {
+    return this.totalBytes === undefined || this.#position === this.totalBytes;
+  }
+
+  #changed(why: string): ServiceError {
+    return this.#error('firmware-changed', `the firmware changed while it was read: ${why}`);
+  }
+
+  #error(code: ServiceErrorCode, why: string): ServiceError {
+    return new ServiceError({ code, operation: this.#context.operation, why });
+  }
+
+  async #closeReply(): Promise<void> {
+    const reply = this.#reply;
+    this.#reply = undefined;
+    await reply?.[Symbol.asyncDispose]();
+  }
+}
+
+const notCuredByReadingOn: ReadonlySet<string> = new Set(['firmware-changed', 'key-rejected', 'reply-malformed']);
+
+interface Continued {
+  readonly reply: TextReply;
+  /** Compares what comes again; undefined where the reply has only what is new. */
+  readonly replay: Replay | undefined;
+}
+
+interface Opened {
+  readonly reply: TextReply;
+  readonly identity: TextIdentity;
+  readonly startOffset: number;
+}
+
+async function openText(
+  context: DownloadContext,
+  from: FirmwarePosition | undefined,
+  signal: AbortSignal,
+): Promise<Opened> {
+  if (from === undefined || !isUsable(from)) {
+    const reply = await context.request(undefined, signal);
+    return { reply, identity: identityOf(reply), startOffset: 0 };
+  }
+  const { offset, validator, totalBytes } = from;
+  const reply = await context.request({ offset, validator }, signal);
+  const identity = { totalBytes, etag: validator };
+  const continuation = judge(reply, identity, offset);
+  if (continuation.kind === 'onward') return { reply, identity, startOffset: offset };
+  if (continuation.kind !== 'unusable') return { reply, identity: identityOf(reply), startOffset: 0 };
+  await reply[Symbol.asyncDispose]();
+  return openText(context, undefined, signal);
+}
+
+function isUsable({ offset, validator, totalBytes }: FirmwarePosition): boolean {
+  return offset < totalBytes && strongValidator(validator) !== undefined;
+}

@@ -1,0 +1,104 @@
+import { callbackify } from 'node:util';
+
+import type { Dispatcher } from 'undici';
+import type Pool from 'undici/lib/dispatcher/pool.js';
+
+import type { Clock } from '../../system/clock.ts';
+import { malformed } from '../replies.ts';
+import { Connector } from './connection.ts';
+import { Exchange } from './exchange.ts';
+import { proxyAuthorization } from './proxy.ts';
+import { maxConnections } from './settings.ts';
+import type { RestSettings } from './settings.ts';
+import { translateTransportError } from './transport-errors.ts';
+
+export interface HttpRequest {
+  /** What is being done, for messages. */
+  readonly operation: string;
+  readonly method: 'GET' | 'PUT' | 'POST';
+  /** Below the base address, beginning with a slash. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+}
+
+/**
+ * HTTP/1.1 to one origin, on undici. Redirects are not followed: the API key would go where nobody decided to send it,
+ * and interface.md knows none.
+ */
+export class HttpClient implements AsyncDisposable {
+  readonly #base: URL;
+  readonly #settings: RestSettings;
+  readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #connector: Connector;
+  readonly #ordinaryHeaders: Readonly<Record<string, string>>;
+  readonly #life = new AbortController();
+  #pool: Promise<Pool> | undefined;
+
+  constructor(settings: RestSettings, clock: Pick<Clock, 'nowMs'>) {
+    this.#base = new URL(settings.baseUrl);
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#connector = new Connector(this.#base, settings, clock);
+    this.#ordinaryHeaders = {
+      'user-agent': settings.userAgent,
+      // a text that was compressed on its way could not be taken up again at a byte of our choice
+      'accept-encoding': 'identity',
+      ...forwardingHeaders(this.#base, this.#connector.forwardingProxy),
+    };
+  }
+
+  /** Resolves when the reply's head is there, whatever its status. Dispose the exchange. */
+  async send(request: HttpRequest, signal: AbortSignal): Promise<Exchange> {
+    const { operation, method, body } = request;
+    const pool = await (this.#pool ??= this.#openPool());
+    const exchange = new Exchange((error) => this.#translate(error, operation), signal);
+    const path = `${this.#base.pathname.replace(/\/+$/, '')}${request.path}`;
+    const options: Dispatcher.DispatchOptions = {
+      method,
+      path: this.#connector.forwardingProxy === undefined ? path : `${this.#base.origin}${path}`,
+      headers: { ...this.#ordinaryHeaders, ...request.headers },
+      ...(body === undefined ? {} : { body }),
+    };
+    pool.dispatch(options, exchange);
+    await exchange.answered();
+    const encoding = exchange.header('content-encoding') ?? 'identity';
+    if (encoding === 'identity') return exchange;
+    await exchange[Symbol.asyncDispose]();
+    throw malformed(operation, `the reply has a Content-Encoding (${encoding}) that was not asked for`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#life.abort(new Error('the connection to the service is closed'));
+    const pool = await this.#pool;
+    await pool?.destroy();
+  }
+
+  #translate(error: unknown, operation: string): ReturnType<typeof translateTransportError> {
+    return translateTransportError(error, this.#connector.servicePeer, this.#clock).during(operation);
+  }
+
+  /** undici is loaded when it is first needed. */
+  async #openPool(): Promise<Pool> {
+    const { default: UndiciPool } = await import('undici/lib/dispatcher/pool.js');
+    const { firstByteMs, idleMs } = this.#settings.deadlines;
+    const open = callbackify(async () => this.#connector.open(this.#life.signal));
+    return new UndiciPool((this.#connector.forwardingProxy ?? this.#base).origin, {
+      connections: maxConnections,
+      pipelining: 1,
+      allowH2: false,
+      headersTimeout: firstByteMs,
+      bodyTimeout: idleMs,
+      connect: (_options, callback) => {
+        open((error, socket) => (error === null ? callback(null, socket) : callback(error, null)));
+      },
+    });
+  }
+}
+
+/** What a request needs that goes through a proxy as a whole address (RFC 9112, section 3.2.2). */
+function forwardingHeaders(service: URL, proxy: URL | undefined): Readonly<Record<string, string>> {
+  if (proxy === undefined) return {};
+  const authorization = proxyAuthorization(proxy);
+  return { host: service.host, ...(authorization === undefined ? {} : { 'proxy-authorization': authorization }) };
+}

@@ -1,0 +1,120 @@
+import { ServiceError } from '../errors.ts';
+import type { ServiceErrorCode } from '../errors.ts';
+
+export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** The field's value; of a field that is there several times, the first. Names are in lower case. */
+export function headerOf(headers: Headers, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === 'string' ? value : value?.[0];
+}
+
+export interface Refusal {
+  readonly operation: string;
+  readonly status: number;
+  readonly headers: Headers;
+  /** The beginning of the reply's body, for a person. */
+  readonly excerpt: string | undefined;
+  /** Whether the call carried an API key, and whether it was the activation. */
+  readonly key: 'sent' | 'not-sent' | 'activation';
+}
+
+/** The meaning of a status that is not 2xx (RFC 9110, section 15). interface.md shows no error status. */
+export function errorOfStatus(refusal: Refusal, nowMs: number): ServiceError {
+  const { operation, status, headers, excerpt } = refusal;
+  const code = codeOf(refusal);
+  const target = code === 'service-redirected' ? redirectTarget(headerOf(headers, 'location')) : '';
+  const detail = excerpt === undefined ? '' : `: ${excerpt}`;
+  return new ServiceError({
+    code,
+    operation,
+    why: `${phrases[code] ?? 'the service answered'} (status ${status}${target})${detail}`,
+    retryAfterMs: retryAfterMs(headers, nowMs),
+  });
+}
+
+const phrases: Partial<Record<ServiceErrorCode, string>> = {
+  'key-rejected': 'the service does not accept the API key',
+  'key-required': 'the service wants the API key on this call',
+  'activation-refused': 'the service refuses to activate this serial number',
+  'service-not-found': 'the service does not know it',
+  'service-conflict': 'it conflicts with the state at the service',
+  'service-too-large': 'it is too large for the service',
+  'service-rate-limited': 'the service asks for fewer calls',
+  'service-request-timeout': 'the request reached the service too slowly',
+  'service-rejected': 'the service rejects the request',
+  'service-unavailable': 'the service is unavailable for now',
+  'service-failed': 'the service failed',
+  'service-redirected': 'the service redirects, which is not followed',
+  'proxy-authentication': 'the proxy wants a valid user name and password',
+  'reply-malformed': 'the status of the reply is not a known one',
+};
+
+function codeOf({ status, key }: Refusal): ServiceErrorCode {
+  const known = codes.get(status);
+  if (known === 'key-rejected') return keyCodes[key];
+  if (known !== undefined) return known;
+  if (status >= 300 && status < 400) return 'service-redirected';
+  if (status >= 400 && status < 500) return 'service-rejected';
+  return status >= 500 && status < 600 ? 'service-failed' : 'reply-malformed';
+}
+
+const keyCodes = { sent: 'key-rejected', 'not-sent': 'key-required', activation: 'activation-refused' } as const;
+
+const codes: ReadonlyMap<number, ServiceErrorCode> = new Map([
+  [401, 'key-rejected'],
+  [403, 'key-rejected'],
+  [404, 'service-not-found'],
+  [407, 'proxy-authentication'],
+  [408, 'service-request-timeout'],
+  [409, 'service-conflict'],
+  [413, 'service-too-large'],
+  [429, 'service-rate-limited'],
+  [503, 'service-unavailable'],
+]);
+
+/** Only the origin: the rest of an address may hold secrets. */
+function redirectTarget(location: string | undefined): string {
+  if (location === undefined || !URL.canParse(location)) return '';
+  return `, to ${new URL(location).origin}`;
+}
+
+/** What is asked for beyond this counts as this. */
+const maxRetryAfterMs = 24 * 3_600_000;
+
+/**
+ * `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date, which is compared with the reply's own `Date` where it
+ * has one, because the gateway's clock may be wrong. Undefined: not asked for, or not understood.
+ */
+export function retryAfterMs(headers: Headers, nowMs: number): number | undefined {
+  const text = headerOf(headers, 'retry-after')?.trim();
+  if (text === undefined || text === '') return undefined;
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, maxRetryAfterMs);
+  const until = parseHttpDate(text);
+  if (until === undefined) return undefined;
+  const now = parseHttpDate(headerOf(headers, 'date')) ?? nowMs;
+  return Math.min(Math.max(until - now, 0), maxRetryAfterMs);
+}
+
+/** The service's clock, where it shows it (`Date`; RFC 9110, section 6.6.1) and the reply did not lie in a cache (`Age`). */
+export function serviceTimeMs(headers: Headers): number | undefined {
+  return headerOf(headers, 'age') === undefined ? parseHttpDate(headerOf(headers, 'date')) : undefined;
+}
+
+/** The three forms of RFC 9110, section 5.6.7; the third has no zone and means UTC. */
+function parseHttpDate(text: string | undefined): number | undefined {
+  if (text === undefined || !/^[A-Z][a-z]+,? /.test(text)) return undefined;
+  const ms = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** One line of plain text out of a reply's body, without control characters and without the secret that was sent. */
+export function excerptOf(body: Uint8Array, secret: string | undefined): string | undefined {
+  const text = Buffer.from(body).toString('utf8');
+  const hidden = secret === undefined || secret === '' ? text : text.replaceAll(secret, '***');
+  const line = hidden.replace(/[\p{C}\s]+/gu, ' ').trim();
+  if (line === '') return undefined;
+  return line.length > maxExcerptLength ? `${line.slice(0, maxExcerptLength)}…` : line;
+}
+
+const maxExcerptLength = 160;

@@ -1,0 +1,238 @@
+import type { Clock } from '../../system/clock.ts';
+import type { Log } from '../../system/log.ts';
+import type {
+  Activation,
+  Datapoint,
+  FirmwarePosition,
+  FirmwareText,
+  ServiceTransport,
+  ValueTransport,
+  Version,
+} from '../contract.ts';
+import { ServiceError } from '../errors.ts';
+import { malformed, readActivation, readJson, readJsonOrText, readVersion, readVersions } from '../replies.ts';
+import { Deadline } from './deadline.ts';
+import type { Exchange } from './exchange.ts';
+import { FirmwareDownload } from './firmware-download.ts';
+import { HttpClient } from './http-client.ts';
+import { paths } from './paths.ts';
+import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts';
+import type { RestSettings } from './settings.ts';
+import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
+
+export interface RestContext {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  /** Told what the service's clock shows, milliseconds since the epoch, with each reply that is consent. */
+  readonly onServiceTime?: ((atMs: number) => void) | undefined;
+}
+
+interface Call {
+  /** What is being done, for messages. */
+  readonly operation: string;
+  readonly method: 'GET' | 'PUT' | 'POST';
+  readonly path: string;
+  readonly body?: string | undefined;
+  /** The key to send; undefined: none on this call; `activation`: there cannot be one. */
+  readonly key: { readonly apiKey: string | undefined } | 'activation';
+}
+
+/** The REST form of interface.md: one call each, one attempt each, but a firmware, which goes on after a cut. */
+export class RestTransport implements ServiceTransport, ValueTransport {
+  readonly #settings: RestSettings;
+  readonly #context: RestContext;
+  readonly #http: HttpClient;
+
+  constructor(settings: RestSettings, context: RestContext) {
+    this.#settings = settings;
+    this.#context = context;
+    this.#http = new HttpClient(settings, context.clock);
+  }
+
+  async activate(serialNumber: string, signal: AbortSignal): Promise<Activation> {
+    const operation = 'activation';
+    const path = paths.activate(serialNumber);
+    const reply = await this.#call({ operation, method: 'PUT', path, key: 'activation' }, signal);
+    return readActivation(readJson(reply, operation), operation);
+  }
+
+  async currentVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
+    const operation = 'current version';
+    const path = paths.currentVersion(thing.thingId);
+    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
+    return readVersion(readJson(reply, operation), operation);
+  }
+
+  async targetVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
+    const operation = 'target version';
+    const path = paths.targetVersion(thing.thingId);
+    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
+    return readVersion(readJson(reply, operation), operation);
+  }
+
+  async updates(thing: Activation, fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
+    const operation = `updates from version ${shown(fromVersionId)}`;
+    const path = paths.updates(thing.thingId, fromVersionId);
+    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
+    return readVersions(readJson(reply, operation), operation);
+  }
+
+  async switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void> {
+    const operation = `switch to version ${shown(versionId)}`;
+    const path = paths.switchTo(thing.thingId, versionId);
+    await this.#tell({ operation, method: 'PUT', path, key: this.#provisioningKey(thing) }, signal);
+  }
+
+  async property(thing: Activation, propertyId: string, signal: AbortSignal): Promise<unknown> {
+    const operation = `property ${shown(propertyId)}`;
+    const path = paths.property(thing.thingId, propertyId);
+    const reply = await this.#call({ operation, method: 'GET', path, key: thing }, signal);
+    return readJsonOrText(reply, operation);
+  }
+
+  async setProperty(thing: Activation, propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
+    const operation = `property ${shown(propertyId)}`;
+    const path = paths.property(thing.thingId, propertyId);
+    const isPlain = typeof value === 'string' && this.#settings.propertyText === 'plain';
+    const body = isPlain ? value : toJson(value, operation);
+    await this.#tell({ operation, method: 'PUT', path, key: thing, body }, signal);
+  }
+
+  async postDatapoints(
+    thing: Activation,
+    eventId: string,
+    datapoints: readonly Datapoint[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const operation = `datapoints of event ${shown(eventId)}`;
+    const path = paths.datapoints(thing.thingId, eventId);
+    await this.#tell({ operation, method: 'POST', path, key: thing, body: toJson(datapoints, operation) }, signal);
+  }
+
+  async firmware(
+    thing: Activation,
+    versionId: string,
+    from: FirmwarePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareText> {
+    const operation = `firmware of version ${shown(versionId)}`;
+    const path = paths.firmware(thing.thingId, versionId);
+    const call: Call = { operation, method: 'GET', path, key: this.#provisioningKey(thing) };
+    const request = async (range: { offset: number; validator: string } | undefined, textSignal: AbortSignal) => {
+      const headers = range && { range: `bytes=${range.offset}-`, 'if-range': range.validator };
+      const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, textSignal);
+      const isPart = exchange.status === 206 || exchange.status === 416;
+      if (range === undefined ? isSuccess(exchange.status) && !isPart : isSuccess(exchange.status) || isPart) {
+        return exchange;
+      }
+      throw await this.#refusal(call, exchange);
+    };
+    const { resume, deadlines } = this.#settings;
+    const context = { ...this.#context, operation, request, resume, deadlineMs: deadlines.transferMs };
+    return FirmwareDownload.open(context, from, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#http[Symbol.asyncDispose]();
+  }
+
+  /** A call that wants to know: its whole reply, of any 2xx status. */
+  async #call(call: Call, signal: AbortSignal): Promise<Uint8Array> {
+    using deadline = this.#wholeDeadline(call, signal);
+    await using exchange = await this.#send(call, deadline.signal);
+    const chunks: Uint8Array[] = [];
+    let room = maxReplyBytes;
+    for await (const chunk of exchange.chunks()) {
+      room -= chunk.byteLength;
+      chunks.push(new Uint8Array(chunk));
+      if (room >= 0) continue;
+      const why = `the reply is longer than ${maxReplyBytes} bytes`;
+      throw new ServiceError({ code: 'reply-too-large', operation: call.operation, why });
+    }
+    return Buffer.concat(chunks);
+  }
+
+  /** A call that tells: any 2xx status is consent, and nothing that follows it matters. */
+  async #tell(call: Call, signal: AbortSignal): Promise<void> {
+    using deadline = this.#wholeDeadline(call, signal);
+    await using exchange = await this.#send(call, deadline.signal);
+    await readBeginning(exchange);
+  }
+
+  #wholeDeadline({ operation }: Call, signal: AbortSignal): Deadline {
+    const why = 'the whole call took longer than its deadline';
+    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation, why });
+    return new Deadline(this.#settings.deadlines.wholeMs, late, signal);
+  }
+
+  async #send(call: Call, signal: AbortSignal): Promise<Exchange> {
+    const contentType = call.body === undefined ? undefined : { 'content-type': 'text/json; charset=UTF-8' };
+    const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...contentType } }, signal);
+    if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
+    const serviceMs = serviceTimeMs(exchange.headers);
+    if (serviceMs !== undefined) this.#context.onServiceTime?.(serviceMs);
+    return exchange;
+  }
+
+  /** The error for a reply that is not what was asked for. Takes the exchange over. */
+  async #refusal({ operation, key }: Call, reply: Exchange): Promise<ServiceError> {
+    await using exchange = reply;
+    const { status, headers } = exchange;
+    if (isSuccess(status)) return malformed(operation, `the status ${status} was not asked for`);
+    const sent = key === 'activation' ? undefined : key.apiKey;
+    const excerpt = excerptOf(await readBeginning(exchange), sent);
+    const keyState = key === 'activation' ? 'activation' : sent === undefined ? 'not-sent' : 'sent';
+    return errorOfStatus({ operation, status, headers, excerpt, key: keyState }, this.#context.clock.nowMs());
+  }
+
+  #provisioningKey(thing: Activation): Call['key'] {
+    return { apiKey: this.#settings.keyOnProvisioning ? thing.apiKey : undefined };
+  }
+}
+
+function keyHeader({ key }: Call): Readonly<Record<string, string>> {
+  return key === 'activation' || key.apiKey === undefined ? {} : { 'x-apikey': key.apiKey };
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** A body of which only a little is of interest: what there is of it, soon. */
+async function readBeginning(exchange: Exchange): Promise<Uint8Array> {
+  const enough = new ServiceError({ code: 'silent-whole', why: 'the rest is not waited for' });
+  const timer = setTimeout(() => exchange.abandon(enough), maxBeginningMs);
+  const chunks: Uint8Array[] = [];
+  let room = maxBeginningBytes;
+  try {
+    for await (const chunk of exchange.chunks()) {
+      chunks.push(new Uint8Array(chunk.subarray(0, room)));
+      room -= chunk.byteLength;
+      if (room <= 0) break;
+    }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks);
+}
+
+function toJson(value: unknown, operation: string): string {
+  let why = 'the value cannot be written as JSON';
+  try {
+    const text: string | undefined = JSON.stringify(value);
+    if (text !== undefined) return text;
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    why = `${why}: ${error.message}`;
+  }
+  throw new ServiceError({ code: 'value-unusable', operation, why });
+}
+
+/** An id in a message: without control characters, and not endless. */
+function shown(id: string): string {
+  return id.replace(/\p{C}/gu, '?').slice(0, 64);
+}

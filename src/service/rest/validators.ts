@@ -1,0 +1,34 @@
+/** What headers say about a text that is read in pieces: RFC 9110, sections 8.8.3 (ETag) and 14.4 (Content-Range). */
+
+/** A strong validator, quotes included; undefined for a weak or malformed one, with which ranges must not be combined. */
+export function strongValidator(etag: string | undefined): string | undefined {
+  return etag !== undefined && /^"[\x21\x23-\x7e\x80-\xff]*"$/.test(etag) ? etag : undefined;
+}
+
+/** Do two ETags name different content, if both are there? Weak ones count: what differs weakly differs. */
+export function differ(one: string | undefined, other: string | undefined): boolean {
+  return one !== undefined && other !== undefined && opaque(one) !== opaque(other);
+}
+
+function opaque(etag: string): string {
+  return etag.replace(/^W\//, '');
+}
+
+export interface ContentRange {
+  readonly first: number;
+  readonly last: number;
+  readonly totalBytes: number;
+}
+
+/** `bytes first-last/total`, with sensible numbers; undefined for anything else, an unknown total (`*`) included. */
+export function parseContentRange(header: string | undefined): ContentRange | undefined {
+  const match = /^bytes (\d{1,16})-(\d{1,16})\/(\d{1,16})$/i.exec(header ?? '');
+  if (match === null) return undefined;
+  const [first = 0, last = 0, totalBytes = 0] = match.slice(1).map(Number);
+  const sensible = first <= last && last < totalBytes && totalBytes <= Number.MAX_SAFE_INTEGER;
+  return sensible ? { first, last, totalBytes } : undefined;
+}
+
+export function parseContentLength(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,15}$/.test(header) ? Number(header) : undefined;
+}

@@ -1,0 +1,259 @@
+import type { Clock } from '../system/clock.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import type { Log } from '../system/log.ts';
+import { retry } from '../system/retry.ts';
+import type { RetryPolicy } from '../system/retry.ts';
+import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../update/ports.ts';
+import { ActivatedIdentity } from './activation.ts';
+import type { Datapoint, ServiceTransport, ValueTransport, Version } from './contract.ts';
+import { ServiceError } from './errors.ts';
+import type { Identity, IdentityStore } from './identity.ts';
+import { RenewalLimit } from './renewal-limit.ts';
+
+export interface SessionContext {
+  readonly provisioning: ServiceTransport;
+  readonly values: ValueTransport;
+  readonly identities: IdentityStore;
+  readonly serialNumber: string;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly retry?: RetryPolicy;
+  readonly renewals?: RenewalLimit;
+}
+
+/** A call of its own takes a few attempts; whoever calls on a schedule comes again anyway. */
+export const defaultCallRetry: RetryPolicy = {
+  attempts: 4,
+  firstDelayMs: 1_000,
+  maxDelayMs: 15_000,
+  maxRetryAfterMs: 30_000,
+};
+
+/** A thing that is not known right after activation is not made again and again. */
+const REMAKE_PAUSE_MS = 6 * 3_600_000;
+
+export interface ServiceContact {
+  /** What went wrong last, since the service was last heard; one line for a person. */
+  readonly lastError: string | undefined;
+  /** ISO 8601, by the gateway's clock. */
+  readonly lastContactAt: string | undefined;
+}
+
+/**
+ * The service as this one gateway sees it, whatever the transport: activated when there is need, activated again when the
+ * key was dropped, with a few attempts where waiting may help.
+ */
+export class ServiceSession implements ProvisioningService {
+  readonly #context: SessionContext;
+  readonly #identity: ActivatedIdentity;
+  #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
+
+  constructor(context: SessionContext) {
+    const { provisioning, identities, serialNumber, clock, log } = context;
+    const limit = context.renewals ?? new RenewalLimit();
+    this.#context = context;
+    this.#identity = new ActivatedIdentity({
+      transport: provisioning,
+      store: identities,
+      serialNumber,
+      limit,
+      remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
+      clock,
+      log,
+    });
+  }
+
+  get contact(): ServiceContact {
+    return this.#contact;
+  }
+
+  /** The thing that this gateway is; activates only if it is none yet. */
+  async thing(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
+    const { serialNumber, thingId } = await this.#attempts(async () => this.#identity.obtain(signal), signal);
+    return { serialNumber, thingId };
+  }
+
+  /** Activates, whatever there is: a person asked for it. */
+  async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
+    const activate = async (): Promise<Identity> => this.#heard(this.#identity.activate(signal));
+    const { serialNumber, thingId } = await this.#attempts(activate, signal);
+    return { serialNumber, thingId };
+  }
+
+  async currentVersion(signal: AbortSignal): Promise<Version> {
+    return this.#ofThing(async (thing) => this.#context.provisioning.currentVersion(thing, signal), signal);
+  }
+
+  async targetVersion(signal: AbortSignal): Promise<Version> {
+    return this.#ofThing(async (thing) => this.#context.provisioning.targetVersion(thing, signal), signal);
+  }
+
+  async updates(fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
+    return this.#call(async (thing) => this.#context.provisioning.updates(thing, fromVersionId, signal), signal);
+  }
+
+  async switchTo(versionId: string, signal: AbortSignal): Promise<void> {
+    await this.#call(async (thing) => this.#context.provisioning.switchTo(thing, versionId, signal), signal);
+  }
+
+  async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
+    return this.#call(async (thing) => this.#context.values.property(thing, propertyId, signal), signal);
+  }
+
+  async setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
+    await this.#call(async (thing) => this.#context.values.setProperty(thing, propertyId, value, signal), signal);
+  }
+
+  /** One attempt: points that were sent twice would be there twice, and whoever keeps them has a policy of its own. */
+  async postDatapoints(eventId: string, datapoints: readonly Datapoint[], signal: AbortSignal): Promise<void> {
+    const post = async (thing: Identity): Promise<void> =>
+      this.#context.values.postDatapoints(thing, eventId, datapoints, signal);
+    await this.#noted(this.#withIdentity(post, signal));
+  }
+
+  firmware(versionId: string): FirmwareSource {
+    return {
+      form: 'json-string',
+      open: async (from, signal) => {
+        const reopen = async (position: WirePosition | undefined): Promise<FirmwareTransfer> =>
+          this.#call(async (thing) => this.#context.provisioning.firmware(thing, versionId, position, signal), signal);
+        return new RekeyedTransfer(await reopen(from), reopen);
+      },
+    };
+  }
+
+  async #call<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
+    return this.#attempts(async () => this.#withIdentity(operation, signal), signal);
+  }
+
+  /** A call that names nothing but the thing: where that is not known, it was deleted, and is made again. */
+  async #ofThing<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
+    try {
+      return await this.#call(operation, signal);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'service-not-found') throw error;
+      const remade = await this.#identity.remake(await this.#identity.obtain(signal), signal);
+      if (remade === undefined) throw error;
+    }
+    return this.#call(operation, signal);
+  }
+
+  /** If the key was dropped: once more with a new one. */
+  async #withIdentity<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const identity = await this.#identity.obtain(signal);
+    try {
+      return await this.#heard(operation(identity));
+    } catch (error) {
+      if (!isKeyRejected(error)) throw error;
+    }
+    return this.#heard(operation(await this.#identity.renew(identity, signal)));
+  }
+
+  /** Tries again as long as it makes sense to wait for it here. */
+  async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { clock, random, log } = this.#context;
+    const policy = this.#context.retry ?? defaultCallRetry;
+    const onRetry = (error: AgentError, delayMs: number): void =>
+      log.warn({ code: error.code, error: error.message, delayMs: Math.round(delayMs) }, 'the call is repeated');
+    const attempt = async (): Promise<Attempt<T>> => {
+      try {
+        return { kind: 'done', value: await this.#noted(work()) };
+      } catch (error) {
+        if (isWorthWaiting(error, policy)) throw error;
+        return { kind: 'hopeless', error };
+      }
+    };
+    const result = await retry(attempt, policy, { clock, random, onRetry }, signal);
+    if (result.kind === 'hopeless') throw result.error;
+    return result.value;
+  }
+
+  async #heard<T>(reply: Promise<T>): Promise<T> {
+    const value = await reply;
+    this.#contact = { lastError: undefined, lastContactAt: new Date(this.#context.clock.nowMs()).toISOString() };
+    return value;
+  }
+
+  async #noted<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof AgentError) this.#contact = { ...this.#contact, lastError: describeError(error) };
+      throw error;
+    }
+  }
+}
+
+type Attempt<T> = { readonly kind: 'done'; readonly value: T } | { readonly kind: 'hopeless'; readonly error: unknown };
+
+/** Not: what only a person or another device can end, and pauses that the service wants longer than we would wait. */
+function isWorthWaiting(error: unknown, policy: RetryPolicy): boolean {
+  if (!(error instanceof AgentError)) return false;
+  return !neverSoon.has(error.code) && (error.retryAfterMs ?? 0) <= policy.maxRetryAfterMs;
+}
+
+const neverSoon: ReadonlySet<string> = new Set([
+  'key-rejected',
+  'activation-refused',
+  'activation-unanswered',
+  'serial-number-shared',
+]);
+
+function isKeyRejected(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'key-rejected';
+}
+
+type Reopen = (position: WirePosition | undefined) => Promise<FirmwareTransfer>;
+
+/** A transfer that goes on with a new key when the one that it began with is dropped on the way. */
+class RekeyedTransfer implements FirmwareTransfer {
+  readonly startOffset: number;
+  readonly totalBytes: number | undefined;
+  readonly validator: string | undefined;
+  readonly #reopen: Reopen;
+  #transfer: FirmwareTransfer;
+
+  constructor(transfer: FirmwareTransfer, reopen: Reopen) {
+    this.startOffset = transfer.startOffset;
+    this.totalBytes = transfer.totalBytes;
+    this.validator = transfer.validator;
+    this.#reopen = reopen;
+    this.#transfer = transfer;
+  }
+
+  get chunks(): AsyncIterable<Uint8Array> {
+    return this.#read();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#transfer[Symbol.asyncDispose]();
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
+    let offset = this.startOffset;
+    for (;;) {
+      try {
+        for await (const chunk of this.#transfer.chunks) {
+          offset += chunk.byteLength;
+          yield chunk;
+        }
+        return;
+      } catch (error) {
+        if (!isKeyRejected(error)) throw error;
+        await this.#goOn(offset, error);
+      }
+    }
+  }
+
+  async #goOn(offset: number, rejection: unknown): Promise<void> {
+    const { totalBytes, validator } = this;
+    if (totalBytes === undefined || validator === undefined) throw rejection;
+    await this.#transfer[Symbol.asyncDispose]();
+    this.#transfer = await this.#reopen({ offset, totalBytes, validator });
+    if (this.#transfer.startOffset === offset) return;
+    const why = 'the firmware changed while it was read: the service begins it anew';
+    throw new ServiceError({ code: 'firmware-changed', why });
+  }
+}

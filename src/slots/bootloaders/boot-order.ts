@@ -1,0 +1,77 @@
+import type { BootNames } from '../../config/config.ts';
+import type { BootState, SlotName } from '../../update/ports.ts';
+import { otherSlot, slotNamed } from './boot-environment.ts';
+import type { BootChange } from './boot-environment.ts';
+
+/**
+ * How U-Boot and GRUB choose, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the first
+ * slot of the order that has boot attempts left is booted, and one attempt is taken from it before it starts. Where none
+ * has any left, all counters start anew. A slot that is not in the order never boots.
+ */
+export interface BootOrder {
+  /** At least one slot, each at most once. */
+  readonly order: readonly SlotName[];
+  /** 0 for a slot that is not in the order. */
+  readonly attemptsLeft: Readonly<Record<SlotName, number>>;
+}
+
+/** Pure and idempotent. `attempts`: what a committed slot, and the one that a trial falls back to, may use up. */
+export function changeOrder(state: BootOrder, { kind, slot }: BootChange, attempts: number): BootOrder {
+  const other = otherSlot(slot);
+  const others = state.order.filter((name) => name !== slot);
+  const left = state.attemptsLeft[other];
+  switch (kind) {
+    case 'mark-unbootable':
+      return bootOrder(others, slot, 0, left);
+    case 'try-once':
+      return bootOrder([slot, other], slot, 1, attempts);
+    case 'commit':
+      return bootOrder([slot, ...others], slot, attempts, left);
+  }
+}
+
+function bootOrder(order: readonly SlotName[], slot: SlotName, own: number, others: number): BootOrder {
+  return { order, attemptsLeft: slot === 'A' ? { A: own, B: others } : { A: others, B: own } };
+}
+
+export function sameOrder(one: BootOrder, two: BootOrder): boolean {
+  return (
+    one.order.join() === two.order.join() &&
+    one.attemptsLeft.A === two.attemptsLeft.A &&
+    one.attemptsLeft.B === two.attemptsLeft.B
+  );
+}
+
+/**
+ * A slot without attempts left may be on trial right now: it is no fallback for one that has some. Where both have none
+ * (a trial fell back, and what runs is not yet committed again), the other is.
+ */
+export function canSpareInOrder({ order, attemptsLeft }: BootOrder, slot: SlotName): boolean {
+  const other = otherSlot(slot);
+  return order.includes(other) && (attemptsLeft[other] > 0 || attemptsLeft[slot] === 0);
+}
+
+export function inspectOrder(state: BootOrder): BootState {
+  const { order, attemptsLeft } = state;
+  const [first = 'A'] = order;
+  const primary = order.find((slot) => attemptsLeft[slot] > 0) ?? first;
+  const exhausted = order.every((slot) => attemptsLeft[slot] === 0);
+  const describe = (slot: SlotName) => {
+    if (!order.includes(slot)) return { bootable: false, detail: 'not in the boot order' };
+    const left = attemptsLeft[slot];
+    const place = order.length > 1 && slot !== order[0] ? 'fallback' : 'first';
+    return {
+      bootable: left > 0 || exhausted,
+      detail: `${place}, ${left} boot ${left === 1 ? 'attempt' : 'attempts'} left`,
+    };
+  };
+  return { primary, slots: { A: describe('A'), B: describe('B') } };
+}
+
+/** Of boot names with white space between; undefined where one is unknown or doubled, or none is there. */
+export function parseOrder(text: string, names: BootNames): readonly SlotName[] | undefined {
+  const words = text.split(/\s+/).filter((word) => word !== '');
+  const order = words.map((word) => slotNamed(word, names)).filter((slot) => slot !== undefined);
+  const sound = order.length > 0 && order.length === words.length && new Set(order).size === order.length;
+  return sound ? order : undefined;
+}

@@ -1,0 +1,72 @@
+import { runProgram } from '../../system/child-process.ts';
+import type { ProgramResult } from '../../system/child-process.ts';
+import { AgentError } from '../../system/errors.ts';
+import { uninterrupted } from './boot-environment.ts';
+import { BootloaderError } from './errors.ts';
+import type { BootloaderErrorCode } from './errors.ts';
+
+export type RunProgram = typeof runProgram;
+export type ProgramCommand = Parameters<RunProgram>[0];
+
+export interface ToolCall {
+  readonly command: ProgramCommand;
+  readonly input?: string;
+  /** What a failure means. */
+  readonly code: BootloaderErrorCode;
+  readonly advice: string;
+}
+
+const READ_TIMEOUT_MS = 10_000;
+/** Erasing a block of raw flash takes seconds, and another program may hold the lock. */
+const WRITE_TIMEOUT_MS = 60_000;
+const MAX_OUTPUT_BYTES = 256 * 1024;
+
+/** Runs the programs that read and write a boot environment; any end but exit code 0 is a BootloaderError. */
+export class BootPrograms {
+  readonly #run: RunProgram;
+
+  constructor(run: RunProgram = runProgram) {
+    this.#run = run;
+  }
+
+  read(call: ToolCall, signal: AbortSignal): Promise<ProgramResult> {
+    return this.#call(call, READ_TIMEOUT_MS, signal);
+  }
+
+  /** Aborting does not stop it, or a cancelled update could tear what it writes; its deadline does. */
+  async write(call: ToolCall, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    await this.#call(call, WRITE_TIMEOUT_MS, uninterrupted);
+  }
+
+  /** What it prints, whatever its exit code; nothing where it cannot be run. */
+  async probe(command: ProgramCommand, signal: AbortSignal): Promise<string> {
+    try {
+      return (await this.#run(command, { timeoutMs: READ_TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES }, signal))
+        .stdout;
+    } catch (error) {
+      if (error instanceof AgentError) return '';
+      throw error;
+    }
+  }
+
+  async #call(
+    { command, input, code, advice }: ToolCall,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ProgramResult> {
+    const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, ...(input === undefined ? {} : { input }) };
+    const result = await this.#run(command, options, signal).catch((error: unknown) => {
+      if (!(error instanceof AgentError)) throw error;
+      throw new BootloaderError(code, error.message, { advice, cause: error });
+    });
+    if (result.exitCode === 0) return result;
+    throw new BootloaderError(code, `${command.join(' ')}: ${describeEnd(result)}`, { advice });
+  }
+}
+
+function describeEnd({ exitCode, stderr }: ProgramResult): string {
+  const end = exitCode === undefined ? 'ended by a signal' : `exit code ${exitCode}`;
+  const said = stderr.trimEnd().split('\n').at(-1)?.trim() ?? '';
+  return said === '' ? end : `${end}: ${said}`;
+}

@@ -1,0 +1,165 @@
+import type * as realFs from 'node:fs/promises';
+
+import type { BootNames } from '../../config/config.ts';
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import type { SlotName } from '../../update/ports.ts';
+import { slotNamed } from './boot-environment.ts';
+import { BootloaderError } from './errors.ts';
+
+/** What one source says of the slot that runs. */
+export type Clue =
+  | { readonly source: string; readonly slot: SlotName }
+  | { readonly source: string; readonly slot: undefined; readonly why: string };
+
+export type AskForClue = (signal: AbortSignal) => Promise<Clue>;
+
+/** The slot that every source which knows one agrees on. */
+export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortSignal): Promise<SlotName> {
+  const known: { source: string; slot: SlotName }[] = [];
+  const unknown: string[] = [];
+  for (const ask of sources) {
+    const clue = await ask(signal);
+    if (clue.slot === undefined) unknown.push(`${clue.source}: ${clue.why}`);
+    else known.push(clue);
+  }
+  const [first] = known;
+  if (first === undefined) {
+    throw new BootloaderError('booted-slot-unknown', `cannot tell which slot runs (${unknown.join('; ')})`, {
+      advice: 'put thing.slot=A or thing.slot=B on the kernel command line of each slot',
+    });
+  }
+  const other = known.find(({ slot }) => slot !== first.slot);
+  if (other === undefined) return first.slot;
+  throw new BootloaderError(
+    'booted-slot-contradiction',
+    `${first.source} says that slot ${first.slot} runs, ${other.source} says slot ${other.slot}`,
+    { advice: 'check the boot script, [targets] slots, and what the slots’ kernel command lines say' },
+  );
+}
+
+type ReadFs = Pick<typeof realFs, 'readFile' | 'realpath'>;
+
+export interface CommandLineParts {
+  /** /proc/cmdline. */
+  readonly path: string;
+  readonly names: BootNames;
+  /** Their devices. */
+  readonly slots: Readonly<Record<SlotName, string>>;
+  readonly fs: ReadFs;
+}
+
+/** `thing.slot=` or `rauc.slot=` of the kernel command line; a name of no slot (a rescue system) is an error. */
+export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', parts: CommandLineParts): AskForClue {
+  const source = `${key}= on the kernel command line`;
+  return async (signal) => {
+    signal.throwIfAborted();
+    const value = lastArgument(await commandLine(parts), key);
+    if (value === undefined) return { source, slot: undefined, why: 'is not there' };
+    const slot = slotNamed(value, parts.names);
+    if (slot !== undefined) return { source, slot };
+    throw new BootloaderError('booted-slot-unknown', `${source} says ${value.slice(0, 40)}, which is no slot`, {
+      advice: 'a rescue system cannot be updated; boot slot A or B',
+    });
+  };
+}
+
+/**
+ * `root=` of the kernel command line, where it is the device of a slot. `UUID=` and `LABEL=` are no evidence: both slots
+ * may hold the same image.
+ */
+export function slotOfRootArgument(parts: CommandLineParts): AskForClue {
+  const { slots, fs } = parts;
+  const source = 'root= on the kernel command line';
+  return async (signal) => {
+    signal.throwIfAborted();
+    const value = lastArgument(await commandLine(parts), 'root');
+    const device = value === undefined ? undefined : await resolve(devicePath(value), fs);
+    if (device === undefined) return { source, slot: undefined, why: 'names no device that tells the slots apart' };
+    for (const slot of ['A', 'B'] as const) {
+      if (device === (await resolve(slots[slot], fs))) return { source, slot };
+    }
+    return { source, slot: undefined, why: `${device} is no slot` };
+  };
+}
+
+function devicePath(root: string): string | undefined {
+  if (root.startsWith('/dev/')) return root;
+  const match = /^(PARTLABEL|PARTUUID)=(.+)$/.exec(root);
+  if (match?.[1] === undefined || match[2] === undefined) return undefined;
+  return match[1] === 'PARTLABEL'
+    ? `/dev/disk/by-partlabel/${match[2]}`
+    : `/dev/disk/by-partuuid/${match[2].toLowerCase()}`;
+}
+
+/** Raspberry Pi documentation, "Device trees": `/chosen/bootloader/partition`, 32 bits, big-endian. */
+export function slotOfDeviceTree(path: string, partitions: Readonly<Record<SlotName, number>>, fs: ReadFs): AskForClue {
+  const source = path;
+  return async (signal) => {
+    signal.throwIfAborted();
+    let bytes: Buffer;
+    try {
+      bytes = await fs.readFile(path);
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return { source, slot: undefined, why: describeError(error) };
+    }
+    if (bytes.byteLength !== 4) return { source, slot: undefined, why: `${bytes.byteLength} bytes instead of 4` };
+    const partition = bytes.readUInt32BE();
+    if (partition === partitions.A) return { source, slot: 'A' };
+    if (partition === partitions.B) return { source, slot: 'B' };
+    return {
+      source,
+      slot: undefined,
+      why: `partition ${partition} is no slot (an old bootloader EEPROM always says 0)`,
+    };
+  };
+}
+
+/** What is really mounted. */
+export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>): AskForClue {
+  const source = 'the mounted root file system';
+  return async (signal) => {
+    const slot = await mountedSlot(signal);
+    return slot === undefined ? { source, slot, why: 'is no slot' } : { source, slot };
+  };
+}
+
+/** `get-current` is optional: a handler that fails is a source that does not know. */
+export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): AskForClue {
+  const source = 'the handler';
+  return async (signal) => {
+    try {
+      return { source, slot: await current(signal) };
+    } catch (error) {
+      if (!(error instanceof BootloaderError)) throw error;
+      return { source, slot: undefined, why: error.message };
+    }
+  };
+}
+
+async function commandLine({ path, fs }: CommandLineParts): Promise<string> {
+  try {
+    return await fs.readFile(path, 'utf8');
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    throw new BootloaderError('booted-slot-unknown', `cannot read ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+function lastArgument(commandLine: string, key: string): string | undefined {
+  const argument = commandLine
+    .trim()
+    .split(/\s+/)
+    .findLast((word) => word.startsWith(`${key}=`));
+  return argument?.slice(key.length + 1).replaceAll('"', '');
+}
+
+async function resolve(path: string | undefined, fs: ReadFs): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return await fs.realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}

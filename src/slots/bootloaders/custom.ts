@@ -1,0 +1,137 @@
+import type { BootNames } from '../../config/config.ts';
+import type { BootState, SlotName } from '../../update/ports.ts';
+import { otherSlot, slotNamed } from './boot-environment.ts';
+import type { BootChange, BootEnvironment } from './boot-environment.ts';
+import type { BootPrograms } from './boot-programs.ts';
+import { BootloaderError } from './errors.ts';
+
+/** What a handler says. */
+export interface HandlerState {
+  /** Undefined: it names none, because the primary slot is bad. */
+  readonly primary: SlotName | undefined;
+  readonly good: Readonly<Record<SlotName, boolean>>;
+}
+
+export interface HandlerParts {
+  readonly programs: BootPrograms;
+  /** Path of the program. */
+  readonly handler: string;
+  readonly names: BootNames;
+}
+
+/**
+ * A program of the integrator with RAUC's interface (RAUC documentation, "Integration", section Custom). What it must do
+ * beyond that page, so that a trial is one, stands in README.md beside this file.
+ *
+ * A change may be two calls, in an order that is safe where a cut comes between: a slot is bad before the other becomes
+ * primary, and good before it becomes primary for good; either way one that is known to be good still boots.
+ */
+export class Handler implements BootEnvironment<HandlerState> {
+  readonly title: string;
+  readonly #parts: HandlerParts;
+
+  constructor(parts: HandlerParts) {
+    this.title = `bootloader handler ${parts.handler}`;
+    this.#parts = parts;
+  }
+
+  async read(signal: AbortSignal): Promise<HandlerState> {
+    const primary = await this.#primary(signal);
+    return { primary, good: { A: await this.#isGood('A', signal), B: await this.#isGood('B', signal) } };
+  }
+
+  inspect({ primary, good }: HandlerState): BootState {
+    const onlyGood = (['A', 'B'] as const).find((slot) => good[slot] && !good[otherSlot(slot)]);
+    const first = primary ?? onlyGood;
+    if (first === undefined) throw this.#failed('get-primary names no slot', 'boot-environment-invalid');
+    const describe = (slot: SlotName) => ({
+      bootable: good[slot],
+      detail: `${good[slot] ? 'good' : 'bad'}${slot === primary ? ', primary' : ''}`,
+    });
+    return { primary: first, slots: { A: describe('A'), B: describe('B') } };
+  }
+
+  canSpare({ good }: HandlerState, { kind, slot }: BootChange): boolean {
+    return good[otherSlot(slot)] || (kind === 'mark-unbootable' && !good[slot]);
+  }
+
+  async change(_state: HandlerState, { kind, slot }: BootChange, signal: AbortSignal): Promise<void> {
+    const { names } = this.#parts;
+    switch (kind) {
+      case 'mark-unbootable':
+        await this.#set(['set-state', names[slot], 'bad'], signal);
+        if ((await this.#primary(signal)) !== otherSlot(slot)) {
+          await this.#set(['set-primary', names[otherSlot(slot)]], signal);
+        }
+        return;
+      case 'try-once':
+        // Never set-state good: some handlers take that as the commit.
+        return this.#set(['set-primary', names[slot]], signal);
+      case 'commit':
+        await this.#set(['set-state', names[slot], 'good'], signal);
+        if ((await this.#primary(signal)) === slot) return;
+        await this.#set(['set-primary', names[slot]], signal);
+        return this.#set(['set-state', names[slot], 'good'], signal);
+    }
+  }
+
+  holds({ primary, good }: HandlerState, { kind, slot }: BootChange): boolean {
+    switch (kind) {
+      case 'mark-unbootable':
+        return !good[slot] && primary === otherSlot(slot);
+      case 'try-once':
+        return primary === slot;
+      case 'commit':
+        return primary === slot && good[slot];
+    }
+  }
+
+  /**
+   * Asks every question and changes nothing: `set-primary` may arm a trial, `set-state good` commit one, and
+   * `set-state bad` end one. The first change of an update, which marks the staging slot, tells the rest in time.
+   */
+  async canary(signal: AbortSignal): Promise<void> {
+    this.inspect(await this.read(signal));
+  }
+
+  /** The optional `get-current`. */
+  async current(signal: AbortSignal): Promise<SlotName> {
+    const answer = await this.#ask(['get-current'], signal);
+    return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-current', answer);
+  }
+
+  async #primary(signal: AbortSignal): Promise<SlotName | undefined> {
+    const answer = await this.#ask(['get-primary'], signal);
+    if (answer === '') return undefined;
+    return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-primary', answer);
+  }
+
+  async #isGood(slot: SlotName, signal: AbortSignal): Promise<boolean> {
+    const question = ['get-state', this.#parts.names[slot]] as const;
+    const answer = await this.#ask(question, signal);
+    if (answer === 'good' || answer === 'bad') return answer === 'good';
+    throw this.#failed(`${question.join(' ')} says "${answer.slice(0, 40)}" instead of good or bad`);
+  }
+
+  async #ask(args: readonly string[], signal: AbortSignal): Promise<string> {
+    return (await this.#parts.programs.read(this.#call(args), signal)).stdout.trim();
+  }
+
+  #set(args: readonly string[], signal: AbortSignal): Promise<void> {
+    return this.#parts.programs.write(this.#call(args), signal);
+  }
+
+  #call(args: readonly string[]) {
+    const command = [this.#parts.handler, ...args] as const;
+    return { command, code: 'handler-failed', advice: 'run the handler by hand' } as const;
+  }
+
+  #unknown(question: string, answer: string): never {
+    const { A, B } = this.#parts.names;
+    throw this.#failed(`${question} says "${answer.slice(0, 40)}", which is neither ${A} nor ${B}`);
+  }
+
+  #failed(why: string, code: 'handler-failed' | 'boot-environment-invalid' = 'handler-failed'): BootloaderError {
+    return new BootloaderError(code, `${this.title}: ${why}`, { advice: 'run the handler by hand' });
+  }
+}

@@ -1,0 +1,95 @@
+import type { Bootloader, BootState, SlotName, Verified } from '../../update/ports.ts';
+import { otherSlot } from './boot-environment.ts';
+import type { BootChange, BootEnvironment } from './boot-environment.ts';
+import { BootloaderError } from './errors.ts';
+
+export interface BootloaderParts<State> {
+  readonly environment: BootEnvironment<State>;
+  readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
+  readonly trialRebootArgument?: string;
+}
+
+/** The Bootloader port over any boot environment. One change at a time; each is refused, or made and confirmed. */
+export class EnvironmentBootloader<State> implements Bootloader {
+  readonly trialRebootArgument: string | undefined;
+  readonly #environment: BootEnvironment<State>;
+  readonly #bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: BootloaderParts<State>) {
+    this.trialRebootArgument = parts.trialRebootArgument;
+    this.#environment = parts.environment;
+    this.#bootedSlot = parts.bootedSlot;
+  }
+
+  bootedSlot(signal: AbortSignal): Promise<SlotName> {
+    return this.#bootedSlot(signal);
+  }
+
+  canary(signal: AbortSignal): Promise<void> {
+    return this.#inTurn(() => this.#environment.canary(signal));
+  }
+
+  markUnbootable(slot: SlotName, signal: AbortSignal): Promise<void> {
+    return this.#inTurn(() => this.#change({ kind: 'mark-unbootable', slot }, signal));
+  }
+
+  tryOnce(slot: SlotName, _evidence: Verified, signal: AbortSignal): Promise<void> {
+    return this.#inTurn(() => this.#change({ kind: 'try-once', slot }, signal));
+  }
+
+  commit(slot: SlotName, signal: AbortSignal): Promise<void> {
+    return this.#inTurn(() => this.#change({ kind: 'commit', slot }, signal));
+  }
+
+  inspect(signal: AbortSignal): Promise<BootState> {
+    return this.#inTurn(async () => this.#environment.inspect(await this.#environment.read(signal)));
+  }
+
+  async #change(change: BootChange, signal: AbortSignal): Promise<void> {
+    const before = await this.#environment.read(signal);
+    await this.#refuseUnsafe(before, change, signal);
+    await this.#environment.change(before, change, signal);
+    const after = await this.#environment.read(signal);
+    if (this.#environment.holds(after, change)) return;
+    throw new BootloaderError(
+      'boot-write-not-confirmed',
+      `${this.#environment.title}: ${phrases[change.kind](change.slot)} was written without an error, but reads back differently`,
+      { advice: 'check the medium, and that nothing else writes the boot environment' },
+    );
+  }
+
+  async #refuseUnsafe(state: State, change: BootChange, signal: AbortSignal): Promise<void> {
+    const { kind, slot } = change;
+    if (kind !== 'commit') {
+      if (this.#environment.canSpare(state, change)) return;
+      const other = otherSlot(slot);
+      throw new BootloaderError('no-fallback-slot', `${phrases[kind](slot)}: slot ${other} is not known to boot`, {
+        advice: `commit the slot that runs first, or install slot ${other} anew`,
+      });
+    }
+    if (this.#environment.inspect(state).slots[slot].bootable || (await this.#bootedSlot(signal)) === slot) return;
+    throw new BootloaderError(
+      'slot-unbootable',
+      `cannot commit slot ${slot}: it is not known to boot and does not run`,
+      {
+        advice: 'try it first',
+      },
+    );
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work);
+    this.#turn = turn.then(
+      () => undefined,
+      () => undefined,
+    );
+    return turn;
+  }
+}
+
+const phrases = {
+  'mark-unbootable': (slot: SlotName) => `marking slot ${slot} unbootable`,
+  'try-once': (slot: SlotName) => `booting slot ${slot} once`,
+  commit: (slot: SlotName) => `committing slot ${slot}`,
+} as const;

@@ -1,0 +1,123 @@
+import type { BootNames } from '../../config/config.ts';
+import { readTextFile } from '../../system/durable-file.ts';
+import type { DurableFs } from '../../system/durable-file.ts';
+import type { Log } from '../../system/log.ts';
+import type { BootPrograms } from './boot-programs.ts';
+import { BootloaderError } from './errors.ts';
+import { parseVariables, VariableReader } from './variable-environment.ts';
+import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
+
+export const UBOOT_TITLE = 'U-Boot environment';
+
+const DEFAULT_CONFIG = '/etc/fw_env.config';
+const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
+const ADVICE_VALUES =
+  'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
+
+export interface UbootVariableNames {
+  readonly orderVariable: string;
+  /** Contains `{slot}`, which the boot name replaces. */
+  readonly leftVariable: string;
+}
+
+/**
+ * RAUC's variables (RAUC documentation, "Integration", section U-Boot): `BOOT_ORDER=A B`, `BOOT_A_LEFT=3`. Counters are
+ * hexadecimal, as U-Boot's setexpr writes them.
+ */
+export function ubootSpelling(variables: UbootVariableNames, names: BootNames): OrderSpelling {
+  const { orderVariable, leftVariable } = variables;
+  const left = { A: leftVariable.replaceAll('{slot}', names.A), B: leftVariable.replaceAll('{slot}', names.B) };
+  return {
+    parse: (variables) => {
+      const reader = new VariableReader(UBOOT_TITLE, ADVICE_VALUES, variables);
+      const order = reader.order(orderVariable, names);
+      const attempts = (slot: 'A' | 'B') =>
+        reader.number(left[slot], /^(?:0x)?[0-9a-f]{1,6}$/i, 16, 'a hexadecimal number of boot attempts');
+      const [a, b] = [attempts('A'), attempts('B')];
+      return { order, attemptsLeft: { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 } };
+    },
+    format: ({ order, attemptsLeft }) =>
+      new Map([
+        [orderVariable, order.map((slot) => names[slot]).join(' ')],
+        [left.A, attemptsLeft.A.toString(16)],
+        [left.B, attemptsLeft.B.toString(16)],
+      ]),
+  };
+}
+
+export interface FwToolsParts {
+  readonly programs: BootPrograms;
+  readonly fs: DurableFs;
+  readonly log: Log;
+  /** Undefined: the tools' own. */
+  readonly configFile: string | undefined;
+}
+
+/**
+ * The environment through `fw_printenv` and `fw_setenv`, of libubootenv or of U-Boot itself. All variables are set by one
+ * run, which writes the environment once; with two copies (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`) a power cut leaves the
+ * old one or the new one. The tools lock each other out.
+ */
+export class FwTools implements VariableStore {
+  readonly #parts: FwToolsParts;
+  #separator: '=' | ' ' | undefined;
+  #copiesLookedAt = false;
+
+  constructor(parts: FwToolsParts) {
+    this.#parts = parts;
+  }
+
+  async read(signal: AbortSignal): Promise<Variables> {
+    const command = this.#command('fw_printenv');
+    const code = 'boot-environment-unreadable';
+    const { stdout, stderr } = await this.#parts.programs.read({ command, code, advice: ADVICE_TOOLS }, signal);
+    // Both tools fall back to a built-in environment or a file where the checksum is wrong, and end with exit code 0.
+    if (/using default/i.test(stderr)) {
+      throw new BootloaderError(code, `${UBOOT_TITLE}: no copy of it has a valid checksum`, {
+        advice: 'run saveenv in U-Boot, or write it anew with fw_setenv',
+      });
+    }
+    return parseVariables(stdout);
+  }
+
+  async set(variables: Variables, signal: AbortSignal): Promise<void> {
+    await this.#warnOfSingleCopy();
+    const separator = await this.#scriptSeparator(signal);
+    const input = [...variables].map(([name, value]) => `${name}${separator}${value}\n`).join('');
+    const command = this.#command('fw_setenv', '-s', '-');
+    const advice = 'check that the device in fw_env.config can be written';
+    await this.#parts.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
+  }
+
+  /**
+   * A script's lines are `name=value` for libubootenv, `name value` for U-Boot's own tool, which takes the first form as
+   * part of the name; libubootenv ignores lines of the second. Only libubootenv's version is a bare number.
+   */
+  async #scriptSeparator(signal: AbortSignal): Promise<'=' | ' '> {
+    if (this.#separator !== undefined) return this.#separator;
+    const version = await this.#parts.programs.probe(['fw_setenv', '-V'], signal);
+    this.#separator = /^\d+\.\d+[\d. ]*\s*$/.test(version) ? '=' : ' ';
+    return this.#separator;
+  }
+
+  async #warnOfSingleCopy(): Promise<void> {
+    if (this.#copiesLookedAt) return;
+    this.#copiesLookedAt = true;
+    const path = this.#parts.configFile ?? DEFAULT_CONFIG;
+    const copies = countCopies((await readTextFile(path, this.#parts.fs)) ?? '');
+    if (copies === 1) {
+      this.#parts.log.warn({ path }, 'the U-Boot environment has one copy: a power cut while it is written loses it');
+    }
+  }
+
+  #command(tool: 'fw_printenv' | 'fw_setenv', ...args: readonly string[]): readonly [string, ...string[]] {
+    const { configFile } = this.#parts;
+    return configFile === undefined ? [tool, ...args] : [tool, '-c', configFile, ...args];
+  }
+}
+
+/** Of fw_env.config in its table form: device, offset, size, … in each line. */
+function countCopies(config: string): number {
+  return config.split('\n').filter((line) => /^\s*[^#\s]\S*\s+-?(?:0x)?[0-9a-f]+\s+(?:0x)?[0-9a-f]+/i.test(line))
+    .length;
+}

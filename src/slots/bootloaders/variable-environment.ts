@@ -1,0 +1,125 @@
+import type { BootNames } from '../../config/config.ts';
+import type { BootState, SlotName } from '../../update/ports.ts';
+import type { BootChange, BootEnvironment } from './boot-environment.ts';
+import { canSpareInOrder, changeOrder, inspectOrder, parseOrder, sameOrder } from './boot-order.ts';
+import type { BootOrder } from './boot-order.ts';
+import { BootloaderError } from './errors.ts';
+
+export type Variables = ReadonlyMap<string, string>;
+
+/** A boot environment made of named variables. */
+export interface VariableStore {
+  read(signal: AbortSignal): Promise<Variables>;
+  /** Sets all of them or none, durably; others stay. Not abandoned once it writes. */
+  set(variables: Variables, signal: AbortSignal): Promise<void>;
+}
+
+/** How a bootloader spells a boot order. `parse` throws BootloaderError. */
+export interface OrderSpelling {
+  parse(variables: Variables): BootOrder;
+  format(order: BootOrder): Variables;
+}
+
+export interface VariableEnvironmentParts {
+  readonly title: string;
+  readonly store: VariableStore;
+  readonly spelling: OrderSpelling;
+  readonly attempts: number;
+}
+
+const CANARY = 'thing_agent_canary';
+/** Of a malformed value, in a message. */
+const MAX_QUOTED = 120;
+
+/** RAUC's scheme of order and counters in the variables of U-Boot or GRUB. */
+export class VariableEnvironment implements BootEnvironment<BootOrder> {
+  readonly title: string;
+  readonly #store: VariableStore;
+  readonly #spelling: OrderSpelling;
+  readonly #attempts: number;
+
+  constructor(parts: VariableEnvironmentParts) {
+    this.title = parts.title;
+    this.#store = parts.store;
+    this.#spelling = parts.spelling;
+    this.#attempts = parts.attempts;
+  }
+
+  async read(signal: AbortSignal): Promise<BootOrder> {
+    return this.#spelling.parse(await this.#store.read(signal));
+  }
+
+  inspect(state: BootOrder): BootState {
+    return inspectOrder(state);
+  }
+
+  canSpare(state: BootOrder, { slot }: BootChange): boolean {
+    return canSpareInOrder(state, slot);
+  }
+
+  async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<void> {
+    const wanted = changeOrder(state, change, this.#attempts);
+    if (sameOrder(wanted, state)) return;
+    await this.#store.set(this.#spelling.format(wanted), signal);
+  }
+
+  holds(state: BootOrder, change: BootChange): boolean {
+    return sameOrder(changeOrder(state, change, this.#attempts), state);
+  }
+
+  async canary(signal: AbortSignal): Promise<void> {
+    const value = (await this.#store.read(signal)).get(CANARY) === '1' ? '2' : '1';
+    await this.#store.set(new Map([[CANARY, value]]), signal);
+    if ((await this.#store.read(signal)).get(CANARY) === value) return;
+    throw new BootloaderError(
+      'boot-write-not-confirmed',
+      `${this.title}: ${CANARY}=${value} was written without an error, but reads back differently`,
+      { advice: 'check the medium, and that nothing else writes the boot environment' },
+    );
+  }
+}
+
+/** Of `name=value` lines, as fw_printenv and grub-editenv print them; other lines are parts of longer values. */
+export function parseVariables(text: string): Variables {
+  const variables = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const match = /^([^=\s]+)=(.*)$/.exec(line);
+    if (match?.[1] !== undefined && match[2] !== undefined) variables.set(match[1], match[2]);
+  }
+  return variables;
+}
+
+/** Reads the variables of one bootloader; what is missing or malformed is `boot-environment-invalid`. */
+export class VariableReader {
+  readonly #title: string;
+  readonly #advice: string;
+  readonly #variables: Variables;
+
+  constructor(title: string, advice: string, variables: Variables) {
+    this.#title = title;
+    this.#advice = advice;
+    this.#variables = variables;
+  }
+
+  order(name: string, names: BootNames): readonly SlotName[] {
+    return (
+      parseOrder(this.text(name), names) ??
+      this.fail(`${name}=${this.text(name)}, expected an order such as "${names.A} ${names.B}"`)
+    );
+  }
+
+  number(name: string, pattern: RegExp, radix: 10 | 16, expected: string): number {
+    const value = this.text(name);
+    return pattern.test(value) ? Number.parseInt(value, radix) : this.fail(`${name}=${value}, expected ${expected}`);
+  }
+
+  text(name: string): string {
+    return this.#variables.get(name) ?? this.fail(`${name} is not set`);
+  }
+
+  fail(why: string): never {
+    throw new BootloaderError('boot-environment-invalid', `${this.#title}: ${why.slice(0, MAX_QUOTED)}`, {
+      advice: this.#advice,
+    });
+  }
+}

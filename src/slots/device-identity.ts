@@ -1,0 +1,101 @@
+import type { BigIntStats } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { systemErrorCode } from '../system/errors.ts';
+import { slotError } from './errors.ts';
+
+/** Where the kernel's view of devices is read. */
+export interface SystemView {
+  readonly proc: string;
+  readonly sys: string;
+}
+
+export const realSystem: SystemView = { proc: '/proc', sys: '/sys' };
+
+/** Block devices stacked on each other: partition, loop, dm, md… */
+const maxStackDepth = 8;
+
+/** The same text means the same bytes, whatever the path: `block:MAJOR:MINOR`, or `file:DEVICE:INODE`. */
+export type DeviceIdentity = string;
+
+/** Undefined for what is neither a block device nor a regular file. */
+export function identityOf(stats: BigIntStats): DeviceIdentity | undefined {
+  if (stats.isBlockDevice()) return `block:${deviceNumber(stats.rdev)}`;
+  if (stats.isFile()) return `file:${stats.dev}:${stats.ino}`;
+  return undefined;
+}
+
+/** `MAJOR:MINOR` of a device number as glibc packs it (makedev(3)). */
+export function deviceNumber(rdev: bigint): string {
+  const major = ((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & 0xfffff000n);
+  const minor = (rdev & 0xffn) | ((rdev >> 12n) & 0xffffff00n);
+  return `${major}:${minor}`;
+}
+
+/** The identity of what a path leads to, symbolic links followed; undefined where nothing of that kind can be seen. */
+export async function identityAt(path: string): Promise<DeviceIdentity | undefined> {
+  try {
+    return identityOf(await stat(path, { bigint: true }));
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw slotError(path, 'look at it', error);
+  }
+}
+
+/** The device itself and everything that it lies on: what a device mapper joins, what a loop device shows. */
+export async function withUnderlying(
+  identity: DeviceIdentity,
+  system: SystemView,
+  depth = 0,
+): Promise<ReadonlySet<DeviceIdentity>> {
+  const found = new Set([identity]);
+  const folder = sysFolder(identity, system);
+  if (folder === undefined || depth >= maxStackDepth) return found;
+  for (const below of await directlyBelow(folder)) {
+    for (const each of await withUnderlying(below, system, depth + 1)) found.add(each);
+  }
+  return found;
+}
+
+/** /sys/dev/block/MAJOR:MINOR of a block device. */
+export function sysFolder(identity: DeviceIdentity, system: SystemView): string | undefined {
+  const number = /^block:(\d+:\d+)$/u.exec(identity)?.[1];
+  return number === undefined ? undefined : join(system.sys, 'dev/block', number);
+}
+
+/** The one line of a file of the kernel; undefined where there is none. */
+export async function kernelText(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(path, 'utf8')).replace(/\n$/u, '');
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw slotError(path, 'look at it', error);
+  }
+}
+
+/** The names in a directory; none where it does not exist. */
+export async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isAbsence(error)) return [];
+    throw slotError(folder, 'look at it', error);
+  }
+}
+
+async function directlyBelow(folder: string): Promise<readonly DeviceIdentity[]> {
+  const below: DeviceIdentity[] = [];
+  for (const slave of await namesIn(join(folder, 'slaves'))) {
+    const number = await kernelText(join(folder, 'slaves', slave, 'dev'));
+    if (number !== undefined) below.push(`block:${number}`);
+  }
+  const backing = await kernelText(join(folder, 'loop/backing_file'));
+  const backingIdentity = backing === undefined ? undefined : await identityAt(backing);
+  return backingIdentity === undefined ? below : [...below, backingIdentity];
+}
+
+/** Devices come and go while they are looked at, and not every process may look at everything. */
+function isAbsence(error: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR', 'ENODEV', 'ENXIO', 'EACCES'].includes(systemErrorCode(error) ?? '');
+}

@@ -1,0 +1,76 @@
+/**
+ * What is mounted, from /proc/self/mountinfo. Source: Linux Documentation/filesystems/proc.rst, section 3.5, and
+ * Documentation/filesystems/overlayfs.rst for the layers.
+ */
+export interface Mount {
+  /** `MAJOR:MINOR` of the file system; major 0 means that it has no block device of its own (overlay, btrfs, nfs). */
+  readonly device: string;
+  readonly mountPoint: string;
+  readonly fileSystem: string;
+  /** What was mounted: often a device's path, sometimes a word. */
+  readonly source: string;
+  /** Of the file system, as `name` or `name=value`. */
+  readonly options: readonly string[];
+}
+
+/** In the order of the kernel, later ones over earlier ones. Lines of another shape are left out. */
+export function parseMountinfo(text: string): readonly Mount[] {
+  return text.split('\n').flatMap((line) => {
+    const mount = parseLine(line);
+    return mount === undefined ? [] : [mount];
+  });
+}
+
+function parseLine(line: string): Mount | undefined {
+  const fields = line.split(' ');
+  // The optional fields end with a lone hyphen; there may be none.
+  const separator = fields.indexOf('-', 6);
+  const [device, mountPoint] = [fields[2], fields[4]];
+  const [fileSystem, source, options] = fields.slice(separator + 1);
+  if (separator === -1 || device === undefined || mountPoint === undefined) return undefined;
+  if (!/^\d+:\d+$/u.test(device)) return undefined;
+  if (fileSystem === undefined || source === undefined) return undefined;
+  return {
+    device,
+    mountPoint: unescapeOctal(mountPoint),
+    fileSystem,
+    source: unescapeOctal(source),
+    options: (options ?? '').split(',').map(unescapeOctal),
+  };
+}
+
+/** The paths of /proc/swaps. Source: proc(5): a heading, then one area a line, its path first, escaped likewise. */
+export function parseSwaps(text: string): readonly string[] {
+  const lines = text.split('\n').slice(1);
+  return lines.flatMap((line) => /^\S+/u.exec(line) ?? []).map(unescapeOctal);
+}
+
+/** The file system that a path is in: the last of the longest mount points that lead to it. */
+export function coveringMount(path: string, mounts: readonly Mount[]): Mount | undefined {
+  let best: Mount | undefined;
+  for (const mount of mounts) {
+    if (!leadsTo(mount.mountPoint, path)) continue;
+    if (best === undefined || mount.mountPoint.length >= best.mountPoint.length) best = mount;
+  }
+  return best;
+}
+
+/** The read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), which is where an image lies; else none. */
+export function lowerLayers(mount: Mount): readonly string[] {
+  if (mount.fileSystem !== 'overlay') return [];
+  return mount.options.flatMap((option) => {
+    const value = /^lowerdir\+?=(.*)$/su.exec(option)?.[1];
+    const layers = value?.split(/(?<!\\):/u).map((layer) => layer.replaceAll(/\\(.)/gsu, '$1')) ?? [];
+    return layers.filter((layer) => layer.startsWith('/'));
+  });
+}
+
+function leadsTo(mountPoint: string, path: string): boolean {
+  return mountPoint === '/' || path === mountPoint || path.startsWith(`${mountPoint}/`);
+}
+
+function unescapeOctal(field: string): string {
+  return field.replaceAll(/\\([0-3][0-7]{2})/gu, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
+}

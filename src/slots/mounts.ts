@@ -1,0 +1,97 @@
+import { join } from 'node:path';
+
+import type { SlotName } from '../update/ports.ts';
+import type { DeviceIdentity, SystemView } from './device-identity.ts';
+import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
+import { SlotError } from './errors.ts';
+import type { Mount } from './mountinfo.ts';
+import { coveringMount, lowerLayers, parseMountinfo, parseSwaps } from './mountinfo.ts';
+
+/** An overlay may lie on an overlay. */
+const maxOverlayDepth = 8;
+
+/** Who else has a device or file in use. */
+export type DeviceUse =
+  | { readonly kind: 'mounted'; readonly at: string }
+  | { readonly kind: 'swap' }
+  | { readonly kind: 'held'; readonly by: string };
+
+/**
+ * The slot that `/` is mounted from, through overlays, device mappers and loop devices. Undefined where that cannot be
+ * told: a network root, an initramfs, layers that are not visible any more.
+ */
+export async function findMountedSlot(
+  slots: Readonly<Record<SlotName, string>>,
+  system: SystemView = realSystem,
+): Promise<SlotName | undefined> {
+  const mounts = await readMounts(system);
+  const root = coveringMount('/', mounts);
+  if (root === undefined) return undefined;
+  const beneath = await devicesOf(root, mounts, system);
+  const a = await identityAt(slots.A);
+  const b = await identityAt(slots.B);
+  const isA = a !== undefined && beneath.has(a);
+  const isB = b !== undefined && beneath.has(b);
+  if (isA === isB) return undefined;
+  return isA ? 'A' : 'B';
+}
+
+/** Is it mounted anywhere that this process can see, or swapped to, or held by another device (dm, md, bcache)? */
+export async function findUse(
+  identity: DeviceIdentity,
+  system: SystemView = realSystem,
+): Promise<DeviceUse | undefined> {
+  for (const mount of await readMounts(system)) {
+    if ((await ownDevices(mount, system)).has(identity)) return { kind: 'mounted', at: mount.mountPoint };
+  }
+  for (const area of await swapAreas(system)) {
+    if ((await withUnderlying(area, system)).has(identity)) return { kind: 'swap' };
+  }
+  const folder = sysFolder(identity, system);
+  const [holder] = folder === undefined ? [] : await namesIn(join(folder, 'holders'));
+  return holder === undefined ? undefined : { kind: 'held', by: holder };
+}
+
+async function readMounts(system: SystemView): Promise<readonly Mount[]> {
+  const path = join(system.proc, 'self/mountinfo');
+  const text = await kernelText(path);
+  if (text === undefined) throw new SlotError('mounts-unknown', path, 'cannot be read');
+  return parseMountinfo(text);
+}
+
+/** Of the mount and, if it is an overlay, of the layers below it. */
+async function devicesOf(
+  mount: Mount,
+  mounts: readonly Mount[],
+  system: SystemView,
+  depth = 0,
+): Promise<ReadonlySet<DeviceIdentity>> {
+  const found = new Set(await ownDevices(mount, system));
+  if (depth >= maxOverlayDepth) return found;
+  for (const layer of lowerLayers(mount)) {
+    const below = coveringMount(
+      layer,
+      mounts.filter((other) => other !== mount),
+    );
+    if (below === undefined) continue;
+    for (const each of await devicesOf(below, mounts, system, depth + 1)) found.add(each);
+  }
+  return found;
+}
+
+async function ownDevices(mount: Mount, system: SystemView): Promise<ReadonlySet<DeviceIdentity>> {
+  if (!mount.device.startsWith('0:')) return withUnderlying(`block:${mount.device}`, system);
+  // btrfs and the like number their file systems by themselves; only the source tells the device.
+  const identity = mount.source.startsWith('/dev/') ? await identityAt(mount.source) : undefined;
+  return identity === undefined ? new Set() : withUnderlying(identity, system);
+}
+
+async function swapAreas(system: SystemView): Promise<readonly DeviceIdentity[]> {
+  const text = (await kernelText(join(system.proc, 'swaps'))) ?? '';
+  const areas: DeviceIdentity[] = [];
+  for (const path of parseSwaps(text)) {
+    const identity = await identityAt(path);
+    if (identity !== undefined) areas.push(identity);
+  }
+  return areas;
+}

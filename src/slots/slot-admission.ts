@@ -1,0 +1,84 @@
+import { realpath, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { SlotName } from '../update/ports.ts';
+import type { DeviceIdentity, SystemView } from './device-identity.ts';
+import { identityOf, kernelText, sysFolder } from './device-identity.ts';
+import { SlotError, slotError } from './errors.ts';
+import { findMountedSlot, findUse } from './mounts.ts';
+import type { MediumPlace } from './slot-medium.ts';
+
+/** Source: Linux Documentation/ABI/stable/sysfs-block: `size` counts sectors of 512 bytes, whatever the device's are. */
+const sysfsSectorBytes = 512;
+
+export interface SlotPlace extends MediumPlace {
+  readonly identity: DeviceIdentity;
+  /** A file stands for a partition: its size is its capacity. */
+  readonly capacityBytes: number;
+  readonly readOnly: boolean;
+}
+
+export interface Admission {
+  readonly slot: SlotName;
+  readonly slots: Readonly<Record<SlotName, string>>;
+  readonly booted: SlotName;
+  /** Undefined: not known before the end. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** Finds a slot; refuses what is missing or neither a block device nor a file. Symbolic links are followed. */
+export async function locateSlot(slot: SlotName, path: string, system: SystemView): Promise<SlotPlace> {
+  const where = `slot ${slot} (${path})`;
+  try {
+    const realPath = await realpath(path);
+    const stats = await stat(realPath, { bigint: true });
+    const identity = identityOf(stats);
+    if (identity === undefined) throw new SlotError('slot-wrong-kind', where, 'is no block device and no regular file');
+    const place = { where, path: realPath, identity, isBlockDevice: stats.isBlockDevice() };
+    if (!place.isBlockDevice) return { ...place, capacityBytes: Number(stats.size), readOnly: false };
+    return { ...place, ...(await blockDeviceFacts(where, identity, system)) };
+  } catch (error) {
+    throw slotError(where, 'look at it', error);
+  }
+}
+
+/** May this slot be overwritten, and does the image fit? Throws the reason if not; nothing has been opened yet. */
+export async function admitSlot(admission: Admission, system: SystemView): Promise<SlotPlace> {
+  const { slot, slots, booted, sizeBytes } = admission;
+  const other = slot === 'A' ? 'B' : 'A';
+  const place = await locateSlot(slot, slots[slot], system);
+  const { where } = place;
+  if (place.identity === (await locateSlot(other, slots[other], system)).identity) {
+    throw new SlotError('slots-identical', where, `is the same device as slot ${other} (${slots[other]})`);
+  }
+  if (slot === booted || slot === (await findMountedSlot(slots, system))) {
+    throw new SlotError('slot-booted', where, 'is the running system');
+  }
+  await refuseUsed(place, system);
+  if (place.readOnly) throw new SlotError('slot-read-only', where, 'is read-only');
+  if (sizeBytes !== undefined && sizeBytes > place.capacityBytes) {
+    throw new SlotError('slot-too-small', where, `holds ${place.capacityBytes} bytes, the image has ${sizeBytes}`);
+  }
+  return place;
+}
+
+async function refuseUsed(place: SlotPlace, system: SystemView): Promise<void> {
+  const use = await findUse(place.identity, system);
+  if (use === undefined) return;
+  if (use.kind === 'mounted') throw new SlotError('slot-mounted', place.where, `is mounted at ${use.at}`);
+  throw new SlotError('slot-busy', place.where, use.kind === 'swap' ? 'is in use as swap' : `is in use by ${use.by}`);
+}
+
+async function blockDeviceFacts(
+  where: string,
+  identity: DeviceIdentity,
+  system: SystemView,
+): Promise<Pick<SlotPlace, 'capacityBytes' | 'readOnly'>> {
+  const folder = sysFolder(identity, system) ?? '';
+  const sectors = await kernelText(join(folder, 'size'));
+  if (sectors === undefined) {
+    throw new SlotError('slot-vanished', where, `its size is unknown: ${folder} cannot be read`);
+  }
+  const readOnly = (await kernelText(join(folder, 'ro'))) === '1';
+  return { capacityBytes: Number(sectors) * sysfsSectorBytes, readOnly };
+}

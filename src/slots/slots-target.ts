@@ -1,0 +1,103 @@
+import { abortable } from '../system/abortable.ts';
+import type { Clock } from '../system/clock.ts';
+import { systemClock } from '../system/clock.ts';
+import type { Log } from '../system/log.ts';
+import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget } from '../update/ports.ts';
+import type { BlockGeometry } from './block-pool.ts';
+import { BlockPool, defaultGeometry } from './block-pool.ts';
+import { BlockWriter } from './block-writer.ts';
+import type { OpenDevice } from './device-file.ts';
+import { openDevice } from './device-file.ts';
+import type { SystemView } from './device-identity.ts';
+import { realSystem } from './device-identity.ts';
+import { SlotError } from './errors.ts';
+import type { StartHasher } from './hasher.ts';
+import { WorkerHasher } from './hasher.ts';
+import { readInOrder } from './read-in-order.ts';
+import { admitSlot, locateSlot } from './slot-admission.ts';
+import { SlotMedium } from './slot-medium.ts';
+
+export interface SlotsSettings {
+  /** Of the target, as in `[targets.NAME]`. */
+  readonly name: string;
+  /** Paths of block devices, or of files that stand for them and whose size is their capacity. */
+  readonly slots: Readonly<Record<SlotName, string>>;
+}
+
+/** What the slots need of the rest: which slot runs, and the machine. Everything but the first two has a default. */
+export interface SlotsWorld {
+  readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
+  readonly log: Log;
+  readonly clock?: Pick<Clock, 'sleep'>;
+  readonly system?: SystemView;
+  readonly openDevice?: OpenDevice;
+  readonly startHasher?: StartHasher;
+  readonly geometry?: BlockGeometry;
+}
+
+/** A pair of partitions, of which one runs and the other can be overwritten. Throws SlotErrors. */
+export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): SlotsTarget {
+  const world = withDefaults(given);
+  return {
+    kind: 'slots',
+    name: settings.name,
+    openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, world }, signal),
+    digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, world }, signal),
+  };
+}
+
+interface Request {
+  readonly slot: SlotName;
+  readonly settings: SlotsSettings;
+  readonly world: Required<SlotsWorld>;
+}
+
+async function openSlot(
+  request: Request & { readonly opening: PayloadOpening },
+  signal: AbortSignal,
+): Promise<PayloadWriter> {
+  const { slot, opening, settings, world } = request;
+  signal.throwIfAborted();
+  const booted = await world.bootedSlot(signal);
+  const admission = { slot, slots: settings.slots, booted, sizeBytes: opening.sizeBytes };
+  const place = await admitSlot(admission, world.system);
+  const { where, capacityBytes } = place;
+  const prefix = opening.resumeAt;
+  if (prefix !== undefined && prefix.sizeBytes > capacityBytes) {
+    throw new SlotError('checkpoint-stale', where, 'is smaller than the checkpoint says');
+  }
+  await using opened = new AsyncDisposableStack();
+  const medium = opened.use(await SlotMedium.open(place, 'write', world));
+  const hasher = opened.use(world.startHasher(where));
+  const pool = new BlockPool(world.geometry);
+  const resources = new AsyncDisposableStack();
+  const writer = new BlockWriter({ where, capacityBytes, medium, hasher, pool, resources, signal });
+  if (prefix !== undefined) await writer.resume(prefix);
+  resources.use(opened.move());
+  return writer;
+}
+
+async function digestOf(request: Request & { readonly sizeBytes: number }, signal: AbortSignal): Promise<string> {
+  const { slot, sizeBytes, settings, world } = request;
+  signal.throwIfAborted();
+  const place = await locateSlot(slot, settings.slots[slot], world.system);
+  if (sizeBytes > place.capacityBytes) {
+    throw new SlotError('slot-too-small', place.where, `holds ${place.capacityBytes} bytes, not ${sizeBytes}`);
+  }
+  await using medium = await SlotMedium.open(place, 'read', world);
+  await using hasher = world.startHasher(place.where);
+  const visit = async (bytes: Buffer): Promise<void> => abortable(hasher.update(bytes), signal);
+  await readInOrder({ medium, pool: new BlockPool(world.geometry) }, sizeBytes, visit, signal);
+  return await abortable(hasher.digest(), signal);
+}
+
+function withDefaults(given: SlotsWorld): Required<SlotsWorld> {
+  return {
+    clock: systemClock,
+    system: realSystem,
+    openDevice,
+    startHasher: (where) => new WorkerHasher(where),
+    geometry: defaultGeometry,
+    ...given,
+  };
+}

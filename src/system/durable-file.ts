@@ -1,0 +1,83 @@
+import * as realFs from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+import { AgentError, describeError, systemErrorCode } from './errors.ts';
+
+/** The slice of node:fs/promises that a durable file needs; memfs and the crash sweep's file system satisfy it. */
+export type DurableFs = Pick<typeof realFs, 'open' | 'readFile' | 'rename'>;
+
+/** A state file cannot be read or written. */
+export class StorageError extends AgentError {
+  override readonly name = 'StorageError';
+
+  constructor(action: string, path: string, cause: unknown) {
+    const full = systemErrorCode(cause) === 'ENOSPC';
+    super({
+      code: full ? 'disk-full' : 'state-unavailable',
+      message: `cannot ${action} ${path}: ${full ? 'the disk is full' : describeError(cause)}`,
+      remedy: 'retry',
+      exit: 'disk',
+      advice: full ? 'make room on that file system' : 'check the file system and its permissions',
+      cause,
+    });
+  }
+}
+
+/** The text of a file, or undefined where there is none. */
+export async function readTextFile(path: string, fs: DurableFs = realFs): Promise<string | undefined> {
+  try {
+    return await fs.readFile(path, 'utf8');
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw new StorageError('read', path, error);
+  }
+}
+
+/**
+ * The same, once no power cut can take it back: a program that was killed between its rename and its fsync leaves a text
+ * that every reader sees, and that the medium may not have.
+ */
+export async function readDurableTextFile(path: string, fs: DurableFs = realFs): Promise<string | undefined> {
+  const text = await readTextFile(path, fs);
+  if (text === undefined) return undefined;
+  try {
+    {
+      await using file = await fs.open(path, 'r');
+      await file.sync();
+    }
+    await syncDirectory(dirname(path), fs);
+    return text;
+  } catch (error) {
+    throw new StorageError('make durable', path, error);
+  }
+}
+
+/**
+ * Replaces a small file so that a power cut leaves the old text or the new one: written beside, fsynced, renamed, the
+ * directory fsynced.
+ */
+export async function replaceFileDurably(
+  path: string,
+  text: string,
+  fs: DurableFs = realFs,
+  mode = 0o600,
+): Promise<void> {
+  const draft = `${path}.new`;
+  try {
+    {
+      await using file = await fs.open(draft, 'w', mode);
+      await file.writeFile(text);
+      await file.sync();
+    }
+    await fs.rename(draft, path);
+    await syncDirectory(dirname(path), fs);
+  } catch (error) {
+    throw new StorageError('write', path, error);
+  }
+}
+
+/** Makes renames and new names in a directory durable. */
+export async function syncDirectory(path: string, fs: DurableFs = realFs): Promise<void> {
+  await using directory = await fs.open(path, 'r');
+  await directory.sync();
+}

@@ -1,0 +1,65 @@
+import { maskAddresses } from './secrets.ts';
+
+/** What waiting can do about a failure: `retry` later may cure it, `give-up` needs another input or a person. */
+export type Remedy = 'retry' | 'give-up';
+
+/** Exit codes of the program, after sysexits.h. */
+export const exitCodes = {
+  done: 0,
+  usage: 64,
+  unreachable: 69,
+  failed: 70,
+  disk: 74,
+  tryAgain: 75,
+  protocol: 76,
+  refused: 77,
+  configuration: 78,
+} as const;
+
+export type ExitKind = Exclude<keyof typeof exitCodes, 'done'>;
+
+export interface Failure {
+  /** Stable, kebab-case, listed in src/README.md, never reworded. */
+  readonly code: string;
+  /** One line for a person: what failed, on what, why. No secret, no stack. */
+  readonly message: string;
+  readonly remedy: Remedy;
+  readonly exit: ExitKind;
+  /** One line: what the person can do about it. */
+  readonly advice?: string | undefined;
+  /** How long the other side asked to be left alone. */
+  readonly retryAfterMs?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/** Every expected failure. Anything else that is thrown is a bug, or the reason of an aborted signal. */
+export class AgentError extends Error {
+  override readonly name: string = 'AgentError';
+  readonly code: string;
+  readonly remedy: Remedy;
+  readonly exit: ExitKind;
+  readonly advice: string | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(failure: Failure) {
+    super(failure.message, failure.cause === undefined ? undefined : { cause: failure.cause });
+    this.code = failure.code;
+    this.remedy = failure.remedy;
+    this.exit = failure.exit;
+    this.advice = failure.advice;
+    this.retryAfterMs = failure.retryAfterMs;
+  }
+}
+
+/** The `code` of an operating system error such as ENOENT; undefined for anything else. */
+export function systemErrorCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** What a person may be told of anything thrown: one line, without a stack, and without the secrets of an address. */
+export function describeError(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const line = maskAddresses(text.split('\n', 1)[0] ?? '');
+  return line === '' ? 'unknown error' : line;
+}

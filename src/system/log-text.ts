@@ -1,0 +1,41 @@
+import type { LogFields, LogLevel } from './log.ts';
+
+/** Where lines of text go: the journal adds time and reads the priority, a terminal is read while it happens. */
+export type TextStyle = 'journal' | 'terminal' | 'plain';
+
+/** sd-daemon(3): syslog's priorities. */
+const priorities: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn: 4, error: 3 };
+
+export interface LogEntry {
+  readonly at: Date;
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+/** One line of text, without its line end, whatever the message and the fields hold. */
+export function formatLine(style: TextStyle, { at, level, message, fields }: LogEntry): string {
+  const text = printable([message, ...Object.entries(fields).flatMap(formatField)].join(' '));
+  const word = level.padEnd(5);
+  switch (style) {
+    case 'journal':
+      return `<${priorities[level]}>${text}`;
+    case 'terminal':
+      return `${at.toTimeString().slice(0, 8)} ${word} ${text}`;
+    case 'plain':
+      return `${at.toISOString()} ${word} ${text}`;
+  }
+}
+
+function formatField([name, value]: readonly [string, LogFields[string]]): readonly string[] {
+  if (value === undefined) return [];
+  const text = String(value);
+  return [`${name}=${/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text}`];
+}
+
+/** Escapes what would break the line or steer a terminal. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\u2028\u2029]/gu, (character) =>
+    character === '\n' ? '\\n' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

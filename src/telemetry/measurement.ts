@@ -1,0 +1,22 @@
+import type { MeasurementSettings, OutputSettings } from '../config/telemetry-config.ts';
+import { Reduction } from './reduction.ts';
+import { atPointer } from './sources/parse-reading.ts';
+import type { Reading } from './sources/source.ts';
+
+/** What becomes of the readings of one source: for each output its part, reduced. */
+export class Measurement {
+  readonly #outputs: readonly { readonly settings: OutputSettings; readonly reduction: Reduction }[];
+
+  constructor({ outputs }: Pick<MeasurementSettings, 'outputs'>) {
+    this.#outputs = outputs.map((settings) => ({ settings, reduction: new Reduction(settings.reduction) }));
+  }
+
+  /** What is to be sent now, and to where. */
+  push(reading: Reading, nowMs: number): readonly { readonly to: OutputSettings['to']; readonly value: unknown }[] {
+    return this.#outputs.flatMap(({ settings, reduction }) => {
+      const part = atPointer(reading, settings.pointer);
+      const value = part === undefined ? undefined : reduction.push(part, nowMs);
+      return value === undefined ? [] : [{ to: settings.to, value }];
+    });
+  }
+}

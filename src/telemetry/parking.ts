@@ -1,0 +1,20 @@
+const PARKED_MS = 5 * 60_000;
+
+/** Names that the service does not take now; each is tried again after a while. */
+export class Parking {
+  readonly #untilMs = new Map<string, number>();
+
+  park(name: string, nowMs: number): void {
+    this.#untilMs.set(name, nowMs + PARKED_MS);
+  }
+
+  parked(nowMs: number): ReadonlySet<string> {
+    for (const [name, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(name);
+    return new Set(this.#untilMs.keys());
+  }
+
+  /** When the first may be tried again. */
+  msUntilFirst(nowMs: number): number {
+    return Math.max(0, Math.min(...this.#untilMs.values()) - nowMs);
+  }
+}

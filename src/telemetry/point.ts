@@ -1,0 +1,39 @@
+/** What is kept longest comes first, and is sent first. */
+export const pointClasses = ['urgent', 'normal', 'bulk'] as const;
+
+export type PointClass = (typeof pointClasses)[number];
+
+/**
+ * When something was measured. `given`: by the caller, kept as it is. `known`: by a clock that was set. `since-boot`: the
+ * clock was not set; the time follows when it is.
+ */
+export type PointTime =
+  | { readonly kind: 'given'; readonly atMs: number }
+  | { readonly kind: 'known'; readonly atMs: number }
+  | { readonly kind: 'since-boot' };
+
+export interface NewPoint {
+  readonly event: string;
+  readonly class: PointClass;
+  readonly value: unknown;
+  readonly time: PointTime;
+}
+
+/** One that can be sent: its time is known. */
+export interface SpooledPoint {
+  /** Rises with every point of the spool. */
+  readonly seq: number;
+  readonly atMs: number;
+  /** JSON. */
+  readonly text: string;
+}
+
+/** Why a point was not delivered. */
+export type DropReason = 'too-old' | 'spool-full' | 'memory-full' | 'refused' | 'damaged';
+
+/** What a point costs beside its value, in memory and on disk; about. */
+export const pointOverheadBytes = 32;
+
+export function pointBytes(text: string): number {
+  return Buffer.byteLength(text) + pointOverheadBytes;
+}

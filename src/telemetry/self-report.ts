@@ -1,0 +1,57 @@
+import type { SelfReportSettings } from '../config/telemetry-config.ts';
+import type { Clock } from '../system/clock.ts';
+
+/** What the agent knows about the gateway. */
+export interface SelfFacts {
+  readonly installed: string | undefined;
+  readonly slot: string | undefined;
+  readonly outcome: string | undefined;
+  readonly reason: string | undefined;
+  readonly uptimeSeconds: number;
+}
+
+export interface SelfReportOptions {
+  readonly settings: SelfReportSettings;
+  readonly facts: () => SelfFacts;
+  readonly figures: () => unknown;
+  readonly publish: (id: string, value: unknown) => void;
+  readonly clock: Clock;
+}
+
+/** Publishes what the agent knows about itself, under the ids that the configuration names: when it changes. */
+export class SelfReport {
+  readonly #options: SelfReportOptions;
+  readonly #published = new Map<string, string>();
+
+  constructor(options: SelfReportOptions) {
+    this.#options = options;
+  }
+
+  /** Until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { settings, clock } = this.#options;
+    while (!signal.aborted) {
+      this.look();
+      await clock.sleep(settings.everyMs, signal);
+    }
+  }
+
+  look(): void {
+    const { settings, facts, figures } = this.#options;
+    const { installed, slot, outcome, reason, uptimeSeconds } = facts();
+    this.#publish(settings.installed, installed);
+    this.#publish(settings.slot, slot);
+    this.#publish(settings.outcome, outcome);
+    this.#publish(settings.reason, reason);
+    this.#publish(settings.uptime, uptimeSeconds);
+    if (settings.figures !== undefined) this.#publish(settings.figures, figures());
+  }
+
+  #publish(id: string | undefined, value: unknown): void {
+    if (id === undefined || value === undefined) return;
+    const text = JSON.stringify(value);
+    if (this.#published.get(id) === text) return;
+    this.#published.set(id, text);
+    this.#options.publish(id, value);
+  }
+}

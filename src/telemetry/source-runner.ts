@@ -1,0 +1,142 @@
+import { abortable } from '../system/abortable.ts';
+import type { Clock } from '../system/clock.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import type { Log } from '../system/log.ts';
+import { backoffMs } from '../system/retry.ts';
+import type { RetryPolicy } from '../system/retry.ts';
+import { TelemetryError } from './errors.ts';
+import type { PushedSource, Reading, Source } from './sources/source.ts';
+
+export interface SourceRunnerOptions {
+  /** For a person. */
+  readonly name: string;
+  readonly source: Source;
+  readonly everyMs: number;
+  readonly timeoutMs: number;
+  /** A source that speaks by itself and is silent for longer counts as failed; undefined: it may be silent. */
+  readonly silenceMs?: number | undefined;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly onReading: (reading: Reading) => void;
+}
+
+export interface SourceFigures {
+  readonly name: string;
+  readonly readings: number;
+  readonly failures: number;
+  /** Since the last reading; undefined: it works. */
+  readonly lastError: string | undefined;
+}
+
+const restart: RetryPolicy = {
+  attempts: Number.POSITIVE_INFINITY,
+  firstDelayMs: 1_000,
+  maxDelayMs: 60_000,
+  maxRetryAfterMs: 0,
+};
+
+/** One source, for as long as the agent runs: asked at its interval, or begun again when it ends. It harms nobody else. */
+export class SourceRunner {
+  readonly #options: SourceRunnerOptions;
+  #readings = 0;
+  #failures = 0;
+  #failuresInARow = 0;
+  #lastError: string | undefined;
+  /** A reading that has not come back yet, though its time was up. */
+  #hanging: Promise<void> | undefined;
+
+  constructor(options: SourceRunnerOptions) {
+    this.#options = options;
+  }
+
+  get figures(): SourceFigures {
+    return {
+      name: this.#options.name,
+      readings: this.#readings,
+      failures: this.#failures,
+      lastError: this.#lastError,
+    };
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { source, everyMs, clock, random } = this.#options;
+    await clock.sleep(random() * Math.min(everyMs, 1_000), signal);
+    let dueMs = clock.monotonicMs();
+    while (!signal.aborted) {
+      await this.once(signal);
+      dueMs = Math.max(dueMs + everyMs, clock.monotonicMs());
+      const pauseMs =
+        source.kind === 'polled'
+          ? Math.max(0, dueMs - clock.monotonicMs())
+          : backoffMs(restart, Math.max(1, this.#failuresInARow), random);
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+
+  /** One reading, or one life of a source that speaks by itself. */
+  async once(signal: AbortSignal): Promise<void> {
+    const { source } = this.#options;
+    try {
+      if (source.kind === 'pushed') await this.#listen(source, signal);
+      else this.#take(await this.#readInTime(async (inTime) => source.read(inTime), signal));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof AgentError)) throw error;
+      this.#fail(error);
+    }
+  }
+
+  async #listen(source: PushedSource, signal: AbortSignal): Promise<void> {
+    const { name, silenceMs } = this.#options;
+    const silent = new AbortController();
+    const why = new TelemetryError('source-timeout', `${name}: nothing came for ${silenceMs} ms`);
+    const timer = silenceMs === undefined ? undefined : setTimeout(() => silent.abort(why), silenceMs);
+    const onReading = (reading: Reading): void => {
+      timer?.refresh();
+      this.#take(reading);
+    };
+    try {
+      await source.run(onReading, AbortSignal.any([signal, silent.signal]));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #readInTime(read: (signal: AbortSignal) => Promise<Reading>, signal: AbortSignal): Promise<Reading> {
+    const { name, timeoutMs } = this.#options;
+    if (this.#hanging !== undefined)
+      throw new TelemetryError('source-timeout', `${name}: still waits for the last reading`);
+    const tooLate = new TelemetryError('source-timeout', `${name}: no reading within ${timeoutMs} ms`);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(tooLate), timeoutMs);
+    const reading = read(AbortSignal.any([signal, late.signal]));
+    const over = (): void => {
+      this.#hanging = undefined;
+    };
+    this.#hanging = reading.then(over, over);
+    try {
+      return await abortable(reading, late.signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #take(reading: Reading): void {
+    const { log, name, onReading } = this.#options;
+    if (this.#lastError !== undefined) log.info({ source: name }, 'the source works again');
+    this.#readings += 1;
+    this.#failuresInARow = 0;
+    this.#lastError = undefined;
+    onReading(reading);
+  }
+
+  #fail(error: AgentError): void {
+    const { log, name } = this.#options;
+    this.#failures += 1;
+    this.#failuresInARow += 1;
+    if (this.#lastError === undefined) log.warn({ source: name, code: error.code }, describeError(error));
+    this.#lastError = describeError(error);
+  }
+}

@@ -1,0 +1,16 @@
+import { readKernelFile } from './kernel-file.ts';
+import { parseReading } from './parse-reading.ts';
+import { sourceFailed } from './source.ts';
+import type { PolledSource } from './source.ts';
+
+/** Whatever a file holds: a number, JSON, or a text. */
+export function fileSource(path: string): PolledSource {
+  return {
+    kind: 'polled',
+    read: async (signal) => {
+      const reading = parseReading(await readKernelFile(path, signal));
+      if (reading === undefined) throw sourceFailed(path, 'is empty');
+      return reading;
+    },
+  };
+}

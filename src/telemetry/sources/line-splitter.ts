@@ -1,0 +1,50 @@
+/** Cuts a stream of bytes into lines of text; a line that is too long is left out whole, and counted. */
+export class LineSplitter {
+  readonly #maxBytes: number;
+  #parts: Uint8Array[] = [];
+  #bytes = 0;
+  #isTooLong = false;
+  dropped = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Lines end in LF, CR LF or CR; empty ones are left out. */
+  push(chunk: Uint8Array): string[] {
+    const lines: string[] = [];
+    let start = 0;
+    for (let index = 0; index < chunk.byteLength; index += 1) {
+      if (chunk[index] !== LF && chunk[index] !== CR) continue;
+      this.#keep(chunk.subarray(start, index));
+      start = index + 1;
+      const line = this.#finish();
+      if (line !== '') lines.push(line);
+    }
+    this.#keep(chunk.subarray(start));
+    return lines;
+  }
+
+  #keep(part: Uint8Array): void {
+    if (this.#isTooLong || part.byteLength === 0) return;
+    this.#bytes += part.byteLength;
+    if (this.#bytes <= this.#maxBytes) {
+      this.#parts.push(part.slice());
+      return;
+    }
+    this.#isTooLong = true;
+    this.#parts = [];
+    this.dropped += 1;
+  }
+
+  #finish(): string {
+    const line = Buffer.concat(this.#parts).toString('utf8');
+    this.#parts = [];
+    this.#bytes = 0;
+    this.#isTooLong = false;
+    return line;
+  }
+}
+
+const LF = 0x0a;
+const CR = 0x0d;

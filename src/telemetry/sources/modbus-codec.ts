@@ -1,0 +1,152 @@
+import { sourceFailed } from './source.ts';
+
+/**
+ * Modbus Application Protocol Specification V1.1b3 (functions 1 to 4), Modbus Messaging on TCP/IP Implementation Guide V1.0b
+ * (MBAP header), Modbus over Serial Line V1.02 (RTU, CRC-16).
+ */
+
+export const modbusTables = { coil: 1, 'discrete-input': 2, holding: 3, input: 4 } as const;
+export type ModbusTable = keyof typeof modbusTables;
+
+export const modbusTypes = ['u16', 'i16', 'u32', 'i32', 'f32', 'u64', 'i64', 'f64'] as const;
+export type ModbusType = (typeof modbusTypes)[number];
+
+export interface ModbusRegister {
+  readonly unit: number;
+  readonly table: ModbusTable;
+  readonly address: number;
+  /** Of registers; a coil or a discrete input is 0 or 1. */
+  readonly type: ModbusType;
+  /** Most significant byte first, as the protocol says, or last. */
+  readonly byteOrder: 'big' | 'little';
+  /** Of several registers: the most significant first, or last. */
+  readonly wordOrder: 'big' | 'little';
+}
+
+const TCP_HEADER_BYTES = 7;
+const MAX_PDU_BYTES = 253;
+
+export function wordsOf(type: ModbusType): number {
+  return Number(type.slice(1)) / 16;
+}
+
+function isBit(table: ModbusTable): boolean {
+  return table === 'coil' || table === 'discrete-input';
+}
+
+/** Function, address, count. */
+export function requestPdu({ table, address, type }: ModbusRegister): Uint8Array {
+  const pdu = Buffer.alloc(5);
+  pdu.writeUInt8(modbusTables[table], 0);
+  pdu.writeUInt16BE(address, 1);
+  pdu.writeUInt16BE(isBit(table) ? 1 : wordsOf(type), 3);
+  return pdu;
+}
+
+/** The value in a response; throws TelemetryError. */
+export function parsePdu(pdu: Uint8Array, register: ModbusRegister): number {
+  const bytes = Buffer.from(pdu);
+  const [code = 0, count = 0] = bytes;
+  const wanted = modbusTables[register.table];
+  if (code === (wanted | 0x80)) throw modbusFailed(register, exceptions[count] ?? `exception ${count}`);
+  const size = isBit(register.table) ? 1 : wordsOf(register.type) * 2;
+  if (code !== wanted || count !== size || bytes.byteLength !== size + 2) {
+    throw modbusFailed(register, `an answer that is none: ${bytes.subarray(0, 16).toString('hex')}`);
+  }
+  const data = bytes.subarray(2);
+  return isBit(register.table) ? (data[0] ?? 0) & 1 : decode(data, register);
+}
+
+const exceptions: readonly (string | undefined)[] = [
+  undefined,
+  'the device does not know this function',
+  'the device has no such address',
+  'the device does not accept the request',
+  'the device failed',
+  'the device takes longer',
+  'the device is busy',
+];
+
+function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): number {
+  const words = Array.from({ length: data.byteLength / 2 }, (_, index) => {
+    const word = Buffer.from(data.subarray(index * 2, index * 2 + 2));
+    return byteOrder === 'big' ? word : word.toReversed();
+  });
+  const bytes = Buffer.concat(wordOrder === 'big' ? words : words.toReversed());
+  const bits = bytes.byteLength * 8;
+  if (type === 'f32') return bytes.readFloatBE();
+  if (type === 'f64') return bytes.readDoubleBE();
+  if (bits === 64) return Number(type === 'u64' ? bytes.readBigUInt64BE() : bytes.readBigInt64BE());
+  return type.startsWith('u') ? bytes.readUIntBE(0, bits / 8) : bytes.readIntBE(0, bits / 8);
+}
+
+// ------------------------------------------------------------------------------------------------------------- TCP
+
+export function tcpFrame(transaction: number, unit: number, pdu: Uint8Array): Uint8Array {
+  const frame = Buffer.alloc(TCP_HEADER_BYTES + pdu.byteLength);
+  frame.writeUInt16BE(transaction, 0);
+  frame.writeUInt16BE(pdu.byteLength + 1, 4);
+  frame.writeUInt8(unit, 6);
+  frame.set(pdu, TCP_HEADER_BYTES);
+  return frame;
+}
+
+/** Bytes of the whole frame, as far as one can tell; throws TelemetryError for a stream that is not Modbus. */
+export function tcpFrameLength(bytes: Uint8Array): number {
+  if (bytes.byteLength < TCP_HEADER_BYTES) return TCP_HEADER_BYTES;
+  const view = Buffer.from(bytes);
+  const length = view.readUInt16BE(4);
+  if (view.readUInt16BE(2) !== 0 || length < 3 || length > MAX_PDU_BYTES + 1) {
+    throw sourceFailed('modbus', 'what answers does not speak Modbus TCP');
+  }
+  return 6 + length;
+}
+
+/** Throws TelemetryError for the answer to something else. */
+export function tcpPdu(frame: Uint8Array, transaction: number, unit: number): Uint8Array {
+  const view = Buffer.from(frame);
+  if (view.readUInt16BE(0) !== transaction || view.readUInt8(6) !== unit) {
+    throw sourceFailed('modbus', 'an answer to another request');
+  }
+  return view.subarray(TCP_HEADER_BYTES);
+}
+
+// ------------------------------------------------------------------------------------------------------------- RTU
+
+/** CRC-16, polynomial 0xA001, reflected, from 0xFFFF; sent with the low byte first. */
+export function crc16(bytes: Uint8Array): number {
+  let crc = 0xffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc & 1) === 0 ? crc >>> 1 : (crc >>> 1) ^ 0xa001;
+  }
+  return crc;
+}
+
+export function rtuFrame(unit: number, pdu: Uint8Array): Uint8Array {
+  const body = Buffer.concat([Buffer.of(unit), pdu]);
+  const check = Buffer.alloc(2);
+  check.writeUInt16LE(crc16(body));
+  return Buffer.concat([body, check]);
+}
+
+/** Bytes of the whole frame, as far as one can tell: unit, function, count, data, CRC; an exception has one byte of data. */
+export function rtuFrameLength(bytes: Uint8Array): number {
+  const [, code = 0, count = 0] = bytes;
+  if (bytes.byteLength < 3) return 5;
+  return (code & 0x80) === 0 ? 5 + count : 5;
+}
+
+/** Throws TelemetryError for a damaged frame and for another unit's. */
+export function rtuPdu(frame: Uint8Array, unit: number): Uint8Array {
+  const body = frame.subarray(0, -2);
+  if (crc16(body) !== Buffer.from(frame).readUInt16LE(frame.byteLength - 2)) {
+    throw sourceFailed('modbus', 'a damaged answer (CRC)');
+  }
+  if (body[0] !== unit) throw sourceFailed('modbus', 'the answer of another unit');
+  return body.subarray(1);
+}
+
+function modbusFailed({ unit, table, address }: ModbusRegister, why: string): Error {
+  return sourceFailed(`modbus unit ${unit}, ${table} ${address}`, why);
+}

@@ -1,0 +1,112 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { OpenSerialLine, SerialLine } from '../ports.ts';
+import {
+  parsePdu,
+  requestPdu,
+  rtuFrame,
+  rtuFrameLength,
+  rtuPdu,
+  tcpFrame,
+  tcpFrameLength,
+  tcpPdu,
+} from './modbus-codec.ts';
+import type { ModbusRegister } from './modbus-codec.ts';
+import { sourceFailed } from './source.ts';
+import type { PolledSource } from './source.ts';
+
+/** A register of a device behind TCP. Each reading has a connection of its own: many devices serve only one at a time. */
+export function modbusTcpSource(host: string, port: number, register: ModbusRegister): PolledSource {
+  let transaction = 0;
+  return {
+    kind: 'polled',
+    read: async (signal) => {
+      transaction = (transaction + 1) & 0xffff;
+      const socket = connect({ host, port, signal });
+      try {
+        await once(socket, 'connect', { signal });
+        socket.write(tcpFrame(transaction, register.unit, requestPdu(register)));
+        const frame = await readFrame(socket, signal);
+        return parsePdu(tcpPdu(frame, transaction, register.unit), register);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof AgentError) throw error;
+        throw sourceFailed(`modbus ${host}:${port}`, describeError(error), error);
+      } finally {
+        socket.destroy();
+      }
+    },
+  };
+}
+
+async function readFrame(socket: Socket, signal: AbortSignal): Promise<Uint8Array> {
+  let bytes: Buffer = Buffer.alloc(0);
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    signal.throwIfAborted();
+    bytes = Buffer.concat([bytes, Buffer.from(chunk)]);
+    const length = tcpFrameLength(bytes);
+    if (bytes.byteLength >= length && bytes.byteLength > 7) return bytes.subarray(0, length);
+  }
+  throw sourceFailed('modbus', 'the device closed the connection without an answer');
+}
+
+export interface ModbusRtuSettings {
+  readonly path: string;
+  readonly baud: number;
+  readonly parity: 'none' | 'even';
+  readonly timeoutMs: number;
+}
+
+/** Serial lines that several registers share: one request at a time on each. */
+export class RtuBuses {
+  readonly #openLine: OpenSerialLine;
+  readonly #turns = new Map<string, Promise<void>>();
+
+  constructor(openLine: OpenSerialLine) {
+    this.#openLine = openLine;
+  }
+
+  /** A register of a device on a serial line. */
+  source(settings: ModbusRtuSettings, register: ModbusRegister): PolledSource {
+    return {
+      kind: 'polled',
+      read: async (signal) => this.#inTurn(settings.path, async () => this.#read(settings, register, signal)),
+    };
+  }
+
+  async #read(
+    { path, baud, parity, timeoutMs }: ModbusRtuSettings,
+    register: ModbusRegister,
+    signal: AbortSignal,
+  ): Promise<number> {
+    signal.throwIfAborted();
+    await using line = await this.#openLine(path, { baud, parity }, signal);
+    await line.write(rtuFrame(register.unit, requestPdu(register)), signal);
+    return parsePdu(rtuPdu(await readRtuFrame(line, timeoutMs, signal), register.unit), register);
+  }
+
+  async #inTurn<T>(path: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(path) ?? Promise.resolve();
+    const turn = Promise.withResolvers<void>();
+    this.#turns.set(path, turn.promise);
+    await before;
+    try {
+      return await work();
+    } finally {
+      turn.resolve();
+    }
+  }
+}
+
+async function readRtuFrame(line: SerialLine, timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
+  let bytes: Buffer = Buffer.alloc(0);
+  while (bytes.byteLength < 5 || bytes.byteLength < rtuFrameLength(bytes)) {
+    const chunk = await line.read(timeoutMs, signal);
+    if (chunk.byteLength === 0) throw sourceFailed('modbus', `no whole answer within ${timeoutMs} ms`);
+    bytes = Buffer.concat([bytes, chunk]);
+  }
+  return bytes.subarray(0, rtuFrameLength(bytes));
+}

@@ -1,0 +1,34 @@
+import type { Reading } from './source.ts';
+
+/** JSON where it is JSON, else a number where it begins with one, else the text itself. Undefined: there is nothing. */
+export function parseReading(text: string): Reading {
+  const trimmed = text.trim();
+  if (trimmed === '') return undefined;
+  try {
+    const reading: Reading = JSON.parse(trimmed);
+    return reading;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  const number = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
+  return number === null ? trimmed : Number(number[0]);
+}
+
+/** `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: it is not of this form. */
+export function parsePairs(line: string): Readonly<Record<string, unknown>> | undefined {
+  const parts = line.trim().split(/[\s,;]+/);
+  const pairs = parts.map((part) => /^([A-Za-z_][\w.-]*)[=:](.+)$/.exec(part));
+  if (!pairs.every((pair) => pair !== null)) return undefined;
+  return Object.fromEntries(pairs.map(([, name = '', value = '']) => [name, parseReading(value)]));
+}
+
+/** RFC 6901; undefined: there is no such part. An empty pointer means the whole. */
+export function atPointer(reading: Reading, pointer: string): unknown {
+  let value = reading;
+  for (const token of pointer.split('/').slice(1)) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
+    value = Object.getOwnPropertyDescriptor(value, name)?.value;
+  }
+  return value;
+}

@@ -1,0 +1,53 @@
+import type { OpenSerialLine } from '../ports.ts';
+import { LineSplitter } from './line-splitter.ts';
+import { parsePairs, parseReading } from './parse-reading.ts';
+import { sourceFailed } from './source.ts';
+import type { PushedSource, Reading } from './source.ts';
+
+export interface SerialSettings {
+  readonly path: string;
+  readonly baud: number;
+  /** Undefined: JSON, `key=value` pairs, or a number. Else its named groups, or its first group. */
+  readonly pattern: RegExp | undefined;
+  /** A line that is silent for longer counts as failed: it is opened again. */
+  readonly silenceMs: number;
+}
+
+const MAX_LINE_BYTES = 4_096;
+const READ_MS = 1_000;
+
+/** A microcontroller that prints lines. Throws when it is unplugged or silent; whoever runs it begins again. */
+export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
+  const { path, baud, pattern, silenceMs } = settings;
+  return {
+    kind: 'pushed',
+    run: async (onReading, signal) => {
+      await using line = await openLine(path, { baud, parity: 'none' }, signal);
+      const lines = new LineSplitter(MAX_LINE_BYTES);
+      let silentMs = 0;
+      while (!signal.aborted) {
+        const bytes = await line.read(READ_MS, signal);
+        silentMs = bytes.byteLength === 0 ? silentMs + READ_MS : 0;
+        if (silentMs >= silenceMs) throw sourceFailed(path, `no byte for ${silenceMs} ms`);
+        for (const text of lines.push(bytes)) {
+          const reading = parseLine(text, pattern);
+          if (reading !== undefined) onReading(reading);
+        }
+      }
+    },
+  };
+}
+
+/** Undefined: the line says nothing. */
+export function parseLine(text: string, pattern: RegExp | undefined): Reading {
+  if (pattern === undefined) return parsePairs(text) ?? onlyData(parseReading(text));
+  const match = pattern.exec(text);
+  if (match === null) return undefined;
+  if (match.groups === undefined) return parseReading(match[1] ?? match[0]);
+  return Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, parseReading(value ?? '')]));
+}
+
+/** A line that is neither JSON nor a number is a message for people. */
+function onlyData(reading: Reading): Reading {
+  return typeof reading === 'string' ? undefined : reading;
+}

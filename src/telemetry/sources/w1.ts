@@ -1,0 +1,23 @@
+import { join } from 'node:path';
+
+import { readKernelNumber } from './kernel-file.ts';
+import { sourceFailed } from './source.ts';
+import type { PolledSource } from './source.ts';
+
+/** What a DS18B20 shows before its first conversion, and what it shows when its power fails while it converts. */
+const notMeasured: ReadonlySet<number> = new Set([85_000, 127_937]);
+
+/** A DS18B20 by its number, like `28-0316a2795ee7` (kernel, Documentation/w1/slaves/w1_therm.rst). In °C. */
+export function w1Source(device: string, root = '/'): PolledSource {
+  const path = join(root, 'sys/bus/w1/devices', device, 'temperature');
+  return {
+    kind: 'polled',
+    read: async (signal) => {
+      const milli = await readKernelNumber(path, signal);
+      if (notMeasured.has(milli) || milli >= 127_930) {
+        throw sourceFailed(path, `${milli / 1_000} °C is what the sensor shows when it has not measured`);
+      }
+      return milli / 1_000;
+    },
+  };
+}

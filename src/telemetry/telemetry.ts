@@ -1,0 +1,242 @@
+import { join } from 'node:path';
+
+import type {
+  MeasurementSettings,
+  SourceSettings,
+  TelemetrySettings,
+  WatchSettings,
+} from '../config/telemetry-config.ts';
+import type { Clock } from '../system/clock.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import type { Log } from '../system/log.ts';
+import { WallClock } from './clock.ts';
+import type { ProbeSynchronization, ServiceTime } from './clock.ts';
+import { SourceMaker } from './create-source.ts';
+import { Delivery } from './delivery.ts';
+import { Measurement } from './measurement.ts';
+import { parseTime } from './parse-time.ts';
+import type { NewPoint, PointClass, PointTime } from './point.ts';
+import type { OpenSerialLine, ValueService } from './ports.ts';
+import { SelfReport } from './self-report.ts';
+import type { SelfFacts } from './self-report.ts';
+import { SourceRunner } from './source-runner.ts';
+import type { Reading } from './sources/source.ts';
+import { Spool } from './spool.ts';
+import type { BootTime } from './spool.ts';
+import type { TelemetryStatus } from './telemetry-status.ts';
+import { Watch } from './watch.ts';
+
+export interface TelemetryOptions {
+  readonly settings: TelemetrySettings;
+  readonly measurements: readonly MeasurementSettings[];
+  readonly watches: readonly WatchSettings[];
+  /** The spool's file stands here. */
+  readonly stateDirectory: string;
+  readonly service: ValueService;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly boot: BootTime;
+  readonly probe: ProbeSynchronization;
+  readonly openLine: OpenSerialLine;
+  /** The backlog rests while an update has the line. */
+  readonly isLineTaken: () => boolean;
+  /** What the agent publishes about itself. */
+  readonly facts: () => SelfFacts;
+}
+
+export interface LocalPoint {
+  readonly event: string;
+  readonly value: unknown;
+  /** ISO 8601; undefined: now. */
+  readonly at?: string | undefined;
+  readonly class?: PointClass | undefined;
+}
+
+const MAX_DEAD_LETTERS = 1_000;
+/** Of memory for each point that may wait in it. */
+const BYTES_PER_POINT = 1_024;
+
+/** Everything between a sensor and the service: begun when it is made, ended when it is disposed. */
+export class Telemetry implements AsyncDisposable {
+  readonly #options: TelemetryOptions;
+  readonly #spool: Spool;
+  readonly #delivery: Delivery;
+  readonly #wallClock: WallClock;
+  readonly #sources: readonly SourceRunner[];
+  readonly #watches: readonly Watch[];
+  readonly #stop = new AbortController();
+  readonly #running: Promise<unknown>;
+
+  constructor(options: TelemetryOptions) {
+    const { settings, watches, boot } = options;
+    this.#options = options;
+    this.#spool = openSpool(options);
+    this.#delivery = new Delivery({
+      ...options,
+      spool: this.#spool,
+      batchPoints: settings.batchPoints,
+      gatherMs: settings.gatherMs,
+      backlogPointsPerSecond: settings.backlogPointsPerSecond,
+    });
+    this.#wallClock = new WallClock({
+      ...options,
+      sinceBootMs: boot.sinceBootMs,
+      onSet: (startedAtMs) => this.#spool.learnClock(startedAtMs),
+    });
+    this.#sources = this.#makeSources();
+    this.#watches = watches.map((watch) => new Watch({ ...options, watch }));
+    this.#running = this.#run();
+  }
+
+  /** What is in memory is written. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new Error('telemetry ends'));
+    await this.#running;
+    this.#spool[Symbol.dispose]();
+  }
+
+  /** Resolves when all points are durable or delivered; takes all or none. Throws TelemetryError. */
+  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<void> {
+    await this.#spool.pushDurably(
+      points.map((point) => this.#newPoint(point)),
+      signal,
+    );
+  }
+
+  /** Resolves when the value is durable or delivered. Throws TelemetryError. */
+  async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<void> {
+    await this.#spool.setPropertyDurably(id, value, signal);
+  }
+
+  /** The service has shown its clock. */
+  hear(time: ServiceTime): void {
+    this.#wallClock.hear(time);
+  }
+
+  /** Writes what is in memory; tells whether it is on disk now. */
+  flush(): boolean {
+    return this.#spool.flush();
+  }
+
+  status(): TelemetryStatus {
+    return {
+      spool: this.#spool.figures(),
+      delivery: this.#delivery.figures(),
+      clock: this.#wallClock.state,
+      sources: this.#sources.map(({ figures }) => figures),
+      watches: this.#watches.map(({ figures }) => figures),
+      deadLetters: this.#spool.deadLetters(10).map(({ event, atMs, text, reason }) => {
+        const at = new Date(atMs).toISOString();
+        return { event, at, value: text.slice(0, 200), reason };
+      }),
+    };
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const { settings, facts, clock } = this.#options;
+    const report = new SelfReport({
+      settings: settings.report,
+      facts,
+      figures: () => this.#agentFigures(),
+      publish: (id, value) => void this.#spool.setProperty(id, value),
+      clock,
+    });
+    const loops = [this.#wallClock, this.#spool, this.#delivery, report, ...this.#sources, ...this.#watches];
+    await Promise.all(loops.map(async (loop) => this.#guard(async () => loop.run(signal))));
+  }
+
+  /** Ends with the signal; a bug in one loop is said and does not end the others. */
+  async #guard(run: () => Promise<void>): Promise<void> {
+    const { log, clock } = this.#options;
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        await run();
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        log.error({ error: describeError(error) }, 'a part of telemetry failed and is begun again');
+        await pause(clock, signal);
+      }
+    }
+  }
+
+  #makeSources(): readonly SourceRunner[] {
+    const { measurements, openLine, stateDirectory } = this.#options;
+    const maker = new SourceMaker({ openLine, diskPath: stateDirectory, agentFigures: () => this.#agentFigures() });
+    return measurements.map((settings) => {
+      const measurement = new Measurement(settings);
+      const onReading = (reading: Reading): void => this.#take(settings.name, measurement, reading);
+      const silenceMs = silenceOf(settings.source);
+      return new SourceRunner({ ...this.#options, ...settings, silenceMs, source: maker.make(settings), onReading });
+    });
+  }
+
+  #take(name: string, measurement: Measurement, reading: Reading): void {
+    const { clock, log } = this.#options;
+    try {
+      for (const { to, value } of measurement.push(reading, clock.monotonicMs())) {
+        if (to.kind === 'property') this.#spool.setProperty(to.id, value);
+        else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
+      }
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      log.warn({ source: name, code: error.code }, describeError(error));
+    }
+  }
+
+  #newPoint({ event, value, at, class: pointClass = 'normal' }: LocalPoint): NewPoint {
+    const time: PointTime = at === undefined ? this.#wallClock.now() : { kind: 'given', atMs: parseTime(at) };
+    return { event, value, class: pointClass, time };
+  }
+
+  #agentFigures(): Readonly<Record<string, unknown>> {
+    const { pointsInMemory, pointsOnDisk, dropped, flashBytesPerDay } = this.#spool.figures();
+    const { delivered, failedRequests } = this.#delivery.figures();
+    return {
+      waiting: pointsInMemory + pointsOnDisk,
+      delivered,
+      failedRequests,
+      dropped: Object.values(dropped).reduce((sum, count) => sum + count, 0),
+      droppedBecause: dropped,
+      flashBytesPerDay,
+      clock: this.#wallClock.state,
+      failingSources: this.#sources.filter(({ figures }) => figures.lastError !== undefined).length,
+    };
+  }
+}
+
+/** A serial line knows its own silence: it counts bytes, of which not all are readings. */
+function silenceOf(source: SourceSettings): number | undefined {
+  return source.kind === 'exec' || source.kind === 'mqtt' ? source.silenceMs : undefined;
+}
+
+function openSpool({ settings, stateDirectory, clock, boot, log }: TelemetryOptions): Spool {
+  return new Spool({
+    path: join(stateDirectory, 'spool.db'),
+    bounds: settings.bounds,
+    reserveBytes: settings.reserveBytes,
+    maxDeadLetters: MAX_DEAD_LETTERS,
+    groupMs: settings.groupMs,
+    groupPoints: settings.groupPoints,
+    maxMemoryPoints: settings.memoryPoints,
+    maxMemoryBytes: settings.memoryPoints * BYTES_PER_POINT,
+    maxFlashBytesPerDay: settings.flashBytesPerDay,
+    clock,
+    boot,
+    log,
+  });
+}
+
+const PAUSE_AFTER_BUG_MS = 5_000;
+
+async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  try {
+    await clock.sleep(PAUSE_AFTER_BUG_MS, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,33 @@
+import { TelemetryError } from './errors.ts';
+
+/** Of one value, as JSON. */
+const MAX_VALUE_BYTES = 64 * 1024;
+const MAX_NAME_LENGTH = 256;
+
+/** A value as JSON; throws TelemetryError `value-unusable`. */
+export function toText(value: unknown): string {
+  const text = stringify(value);
+  if (text === undefined) throw new TelemetryError('value-unusable', 'this value cannot be written as JSON');
+  if (Buffer.byteLength(text) > MAX_VALUE_BYTES) {
+    throw new TelemetryError('value-unusable', `this value is longer than ${MAX_VALUE_BYTES} bytes`);
+  }
+  return text;
+}
+
+/** The name of an event or a property; throws TelemetryError `value-unusable`. */
+export function checkName(name: string): string {
+  if (name === '' || name.length > MAX_NAME_LENGTH) {
+    throw new TelemetryError('value-unusable', `a name has 1 to ${MAX_NAME_LENGTH} characters`);
+  }
+  return name;
+}
+
+function stringify(value: unknown): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return undefined;
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,80 @@
+import type { WatchSettings } from '../config/telemetry-config.ts';
+import { runProgram } from '../system/child-process.ts';
+import type { Clock } from '../system/clock.ts';
+import { replaceFileDurably } from '../system/durable-file.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import type { Log } from '../system/log.ts';
+import { withPassword } from './create-source.ts';
+import type { ValueService } from './ports.ts';
+import { sourceFailed } from './sources/source.ts';
+
+export interface WatchOptions {
+  readonly watch: WatchSettings;
+  readonly service: Pick<ValueService, 'property'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What a program may print about a value. */
+const MAX_OUTPUT_BYTES = 64 * 1024;
+
+/** A property that somebody sets at the service: its value is handed on when it changes, and once after a start. */
+export class Watch {
+  readonly #options: WatchOptions;
+  #handed: string | undefined;
+  #lastError: string | undefined;
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+  }
+
+  get figures(): { readonly id: string; readonly lastError: string | undefined } {
+    return { id: this.#options.watch.id, lastError: this.#lastError };
+  }
+
+  /** Until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, watch } = this.#options;
+    while (!signal.aborted) {
+      await this.look(signal);
+      await clock.sleep(watch.everyMs, signal);
+    }
+  }
+
+  /** A value that cannot be handed on is tried again with the next look. */
+  async look(signal: AbortSignal): Promise<void> {
+    const { service, watch, log } = this.#options;
+    try {
+      const text = JSON.stringify((await service.property(watch.id, signal)) ?? null);
+      if (text !== this.#handed) {
+        await handOn(watch.into, text, signal);
+        this.#handed = text;
+        log.info({ property: watch.id }, 'the property has a new value; it was handed on');
+      }
+      this.#lastError = undefined;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof AgentError)) throw error;
+      if (this.#lastError === undefined) log.warn({ property: watch.id, code: error.code }, describeError(error));
+      this.#lastError = describeError(error);
+    }
+  }
+}
+
+/** The value as JSON: to a program on its standard input, into a file, or to a topic, where it is retained. */
+async function handOn(into: WatchSettings['into'], text: string, signal: AbortSignal): Promise<void> {
+  switch (into.kind) {
+    case 'command': {
+      const options = { timeoutMs: into.timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, input: `${text}\n` };
+      const { exitCode, stderr } = await runProgram(into.command, options, signal);
+      if (exitCode === 0) return;
+      throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
+    }
+    case 'file':
+      return replaceFileDurably(into.path, `${text}\n`);
+    case 'mqtt': {
+      const { publish } = await import('./sources/mqtt.ts'); // a large package, for few
+      return publish(await withPassword(into), text, signal);
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert';
+
+import { AgentError } from '../system/errors.ts';
+import { evidenceFromReading } from './evidence.ts';
+import type { UpdatePorts } from './order.ts';
+import type { BoardPayload, McuTarget, Verified } from './ports.ts';
+import type { FirmwareRecord } from './state.ts';
+
+/** A payload for a microcontroller, with its target. */
+interface BoardTask {
+  readonly target: McuTarget;
+  readonly digest: string;
+  readonly sizeBytes: number;
+  readonly order: number | undefined;
+  readonly back: boolean | undefined;
+}
+
+/** Begun so often without an end, a board is left as it is: it does not answer any more. */
+const MAX_RESTORES = 10;
+
+/** Is there anything to flash in this update? */
+export function hasBoards({ payloads }: FirmwareRecord): boolean {
+  return payloads.some((payload) => payload.kind === 'mcu');
+}
+
+/**
+ * Brings the boards of the update on trial to their new images: in the artifact's order, those without an order in
+ * parallel. What was flashed before a cut is found to be there already. Throws what the first failing board throws.
+ */
+export async function flashBoards(ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'trial');
+  const tasks = boardTasks(phase.firmware, ports).filter(({ target }) => phase.boards[target.name] !== 'flashed');
+  if (tasks.length === 0) return;
+  ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
+  const forward = tasks.filter(({ back }) => back !== true);
+  const evidence = await evidenceOfKept(forward, phase.firmware, signal);
+  const flashOne = async (task: BoardTask): Promise<void> => {
+    await journal.append({ type: 'board-touched', target: task.target.name });
+    if (task.back === true) await task.target.restore(payloadOf(task, ports), signal);
+    else await task.target.flash(payloadOf(task, ports), evidence, signal);
+    await journal.append({ type: 'board-flashed', target: task.target.name });
+  };
+  const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
+  for (const task of ordered) await flashOne(task);
+  await allSettled(tasks.filter((task) => task.order === undefined).map(flashOne));
+}
+
+/**
+ * Gives the boards that were touched back what they held, the last one first. Throws while one of them cannot be
+ * reached and may be tried again; undefined in the end, or what is wrong with a board that is given up.
+ */
+export async function restoreBoards(ports: UpdatePorts, signal: AbortSignal): Promise<AgentError | undefined> {
+  const { journal, log } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'rolling-back');
+  const tasks = boardTasks(phase.firmware, ports).filter(({ target }) => phase.boards[target.name] !== undefined);
+  if (tasks.length === 0) return undefined;
+  const { phase: counted } = await journal.append({ type: 'restoring' });
+  const isLastTry = counted.kind === 'rolling-back' && counted.restores >= MAX_RESTORES;
+  let failure: AgentError | undefined;
+  for (const task of tasks.toReversed()) {
+    try {
+      await undo(task, phase.firmware, ports, signal);
+      await journal.append({ type: 'board-restored', target: task.target.name });
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      log.error({ board: task.target.name, code: error.code }, `the board is not as it was: ${error.message}`);
+      failure = error;
+    }
+  }
+  if (failure !== undefined && !isLastTry) throw failure;
+  return failure;
+}
+
+async function undo(task: BoardTask, firmware: FirmwareRecord, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  if (task.back !== true) return task.target.restore(payloadOf(task, ports), signal);
+  const evidence = await evidenceOfKept([task], firmware, signal);
+  return task.target.flash(payloadOf(task, ports), evidence, signal);
+}
+
+function boardTasks({ payloads }: FirmwareRecord, { targets }: UpdatePorts): readonly BoardTask[] {
+  return payloads.flatMap(({ target: name, kind, digest, sizeBytes, order, back }) => {
+    const target = targets.get(name);
+    if (kind !== 'mcu') return [];
+    if (target?.kind === 'mcu') return [{ target, digest, sizeBytes, order, back }];
+    throw new AgentError({
+      code: 'target-unknown',
+      message: `the configuration has no microcontroller ${name} any more, which this update flashes`,
+      remedy: 'give-up',
+      exit: 'configuration',
+      advice: `put [targets.${name}] back`,
+    });
+  });
+}
+
+function payloadOf({ digest }: BoardTask, { onProgress }: UpdatePorts): BoardPayload {
+  return { digest, onProgress: (progress) => onProgress({ kind: 'board', ...progress }) };
+}
+
+async function evidenceOfKept(
+  tasks: readonly BoardTask[],
+  firmware: FirmwareRecord,
+  signal: AbortSignal,
+): Promise<Verified> {
+  const digests = new Map<string, string>();
+  for (const { target, sizeBytes } of tasks) digests.set(target.name, await target.digestOf(sizeBytes, signal));
+  const payloads = firmware.payloads.filter((payload) => digests.has(payload.target));
+  return evidenceFromReading({ ...firmware, payloads }, digests);
+}
+
+/** Waits for all, then throws the first failure: a board that is being flashed is not left alone. */
+async function allSettled(works: readonly Promise<void>[]): Promise<void> {
+  const results = await Promise.allSettled(works);
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}

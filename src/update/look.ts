@@ -1,0 +1,44 @@
+import { chooseVersion } from './choose.ts';
+import type { Choice } from './choose.ts';
+import type { ProvisioningService, Version } from './ports.ts';
+import type { UpdateState } from './state.ts';
+
+export type Follow =
+  | { readonly kind: 'target' }
+  | { readonly kind: 'updates'; readonly choice: Choice }
+  | { readonly kind: 'none' };
+
+/** What the service wants this gateway to run; undefined: nothing, or nothing is followed. */
+export async function lookForVersion(
+  follow: Follow,
+  state: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version | undefined> {
+  switch (follow.kind) {
+    case 'none':
+      return undefined;
+    case 'target':
+      return service.targetVersion(signal);
+    case 'updates':
+      return lookAmongUpdates(follow.choice, state, service, signal);
+  }
+}
+
+/** Before anything is installed, the service's current version; afterwards what it can be switched to. */
+async function lookAmongUpdates(
+  choice: Choice,
+  state: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version | undefined> {
+  const { installed } = state;
+  if (installed === undefined) return service.currentVersion(signal);
+  const from = installed.version.id ?? (await service.currentVersion(signal)).id;
+  const versions = await service.updates(from, signal);
+  return chooseVersion(
+    versions.filter((version) => version.id !== from),
+    choice,
+    installed.version.name,
+  );
+}

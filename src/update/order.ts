@@ -1,0 +1,58 @@
+import type { Clock } from '../system/clock.ts';
+import type { Log } from '../system/log.ts';
+import type { Journal } from './journal.ts';
+import type {
+  Bootloader,
+  FirmwareSource,
+  HealthGate,
+  Machine,
+  StageFirmware,
+  Target,
+  UpdateProgress,
+} from './ports.ts';
+import type { Attempt, VersionRef } from './state.ts';
+
+/** One firmware to install, from wherever it comes. */
+export interface InstallOrder {
+  readonly version: VersionRef;
+  readonly by: Exclude<Attempt['by'], 'rollback'>;
+  readonly source: FirmwareSource;
+  /** false: stop before the reboot. */
+  readonly reboot: boolean;
+  /** A person lifted the quarantine for this once. */
+  readonly force: boolean;
+}
+
+export interface UpdatePorts {
+  readonly journal: Journal;
+  readonly bootloader: Bootloader;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly stageFirmware: StageFirmware;
+  readonly health: HealthGate;
+  readonly machine: Machine;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Log;
+  readonly newAttemptId: () => string;
+  readonly onProgress: (event: UpdateProgress) => void;
+  readonly settings: UpdateSettings;
+}
+
+export interface UpdateSettings {
+  /** Where a raw image goes; undefined: nowhere. */
+  readonly defaultTarget: string | undefined;
+  /** Where a root file system goes: the pair of slots that boots. */
+  readonly bootingTarget: string | undefined;
+  /** How often a staged slot is booted on trial before it is given up: 1 or more. */
+  readonly trials: number;
+}
+
+export type InstallOutcome =
+  | { readonly kind: 'installed'; readonly version: string }
+  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
+  | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: 'A' | 'B' }
+  | { readonly kind: 'rebooting'; readonly version: string; readonly slot: 'A' | 'B' };
+
+export function isoTime(clock: Clock): string {
+  return new Date(clock.nowMs()).toISOString();
+}

@@ -1,0 +1,272 @@
+/**
+ * What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
+ * hands the implementations to update(). Nothing here does anything.
+ */
+
+/** The service's name for a firmware. */
+export interface Version {
+  readonly id: string;
+  readonly name: string;
+  readonly description?: string | undefined;
+}
+
+export type SlotName = 'A' | 'B';
+
+// ---------------------------------------------------------------------------------------------------------- service
+
+/** The provisioning operations of interface.md, for this thing. Activation, keys and retries are behind it. */
+export interface ProvisioningService {
+  currentVersion(signal: AbortSignal): Promise<Version>;
+  targetVersion(signal: AbortSignal): Promise<Version>;
+  /** The versions to which the thing can switch from the given one. */
+  updates(fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]>;
+  firmware(versionId: string): FirmwareSource;
+  /** Sets the service's version, or confirms it: the same call. Safe to repeat. */
+  switchTo(versionId: string, signal: AbortSignal): Promise<void>;
+  setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
+}
+
+/** Where in the wire text a transfer may go on, and how to know that it is still the same text. */
+export interface WirePosition {
+  readonly offset: number;
+  /** A strong validator (ETag) of the text; without one a transfer cannot go on after a restart. */
+  readonly validator: string;
+  /** Length of the whole text in bytes. */
+  readonly totalBytes: number;
+}
+
+/** A firmware that can be read from the start, as often as needed. */
+export interface FirmwareSource {
+  /** `json-string`: the encoded text as the service sends it. `decoded`: the bytes themselves, as from a file. */
+  readonly form: 'json-string' | 'decoded';
+  /**
+   * Opens a transfer. It starts at `from.offset` if the other side still has the same text, else at 0 (see
+   * `startOffset`). A cut connection is taken up again inside; if the text changed meanwhile, reading throws
+   * `firmware-changed` (retry).
+   */
+  open(from: WirePosition | undefined, signal: AbortSignal): Promise<FirmwareTransfer>;
+}
+
+export interface FirmwareTransfer extends AsyncDisposable {
+  readonly startOffset: number;
+  readonly totalBytes: number | undefined;
+  readonly validator: string | undefined;
+  /** In order, without gaps. A chunk is valid until the next one is asked for. Read once. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+// --------------------------------------------------------------------------------------------------------- firmware
+
+/** What is known of a firmware before its first payload byte is used: for an artifact, verified against a trusted key. */
+export interface FirmwareHeader {
+  readonly kind: 'artifact' | 'image';
+  /** `sha256:` and hex: of an artifact's manifest; undefined for a raw image, which is known only at its end. */
+  readonly digest: string | undefined;
+  /** The artifact's name. */
+  readonly name: string | undefined;
+  /** Which trusted key signed it; undefined: unsigned, and the operator wrote that it may be installed. */
+  readonly signedBy: string | undefined;
+  /** It has a signature, but by no trusted key, and counts as unsigned. */
+  readonly unknownSigner?: boolean | undefined;
+  readonly payloads: readonly PayloadHeader[];
+}
+
+export interface PayloadHeader {
+  readonly fileName: string;
+  /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: a raw image. */
+  readonly target: { readonly name: string } | 'rootfs-image' | 'default';
+  /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
+  readonly order?: number | undefined;
+}
+
+/** Where a raw, uncompressed image may go on after a restart. Durable only after the data that it speaks of. */
+export interface Checkpoint {
+  readonly wire: WirePosition;
+  /** State of the text decoder at that place. */
+  readonly encoding: 'base64' | 'base64url' | 'hex';
+  readonly carry: string;
+  /** What the slot holds up to there. */
+  readonly image: WrittenPrefix;
+}
+
+export interface WrittenPrefix {
+  readonly sizeBytes: number;
+  /** `sha256:` and hex. */
+  readonly digest: string;
+}
+
+export interface StagingRequest {
+  readonly source: FirmwareSource;
+  /** What is installed provides, for the artifact's `artifact_depends`. */
+  readonly installedProvides: Readonly<Record<string, string>>;
+  /** Called once, before any payload byte. Throws to refuse. */
+  readonly accept: (header: FirmwareHeader) => Promise<void>;
+  /** Opens the place for one payload; in the order of the artifact, one at a time. */
+  readonly openPayload: (payload: PayloadOpening) => Promise<PayloadWriter>;
+  readonly resume?: Checkpoint | undefined;
+  /** Called after the data before it was made durable; undefined: no checkpoints wanted. */
+  readonly onCheckpoint?: ((checkpoint: Checkpoint) => Promise<void>) | undefined;
+  readonly onProgress: (progress: TransferProgress) => void;
+}
+
+export interface TransferProgress {
+  /** Of the wire text. */
+  readonly receivedBytes: number;
+  readonly totalBytes: number | undefined;
+}
+
+export interface PayloadOpening {
+  readonly payload: PayloadHeader;
+  /** Known for artifacts; undefined for a raw image. */
+  readonly sizeBytes: number | undefined;
+  /** Go on after this prefix: it is read back and compared; `checkpoint-stale` (retry) is thrown where it differs. */
+  readonly resumeAt: WrittenPrefix | undefined;
+}
+
+/** Takes one payload. Disposing it unfinished leaves the place unusable, which is safe. */
+export interface PayloadWriter extends AsyncDisposable {
+  /** Takes the whole chunk before it returns. A promise asks the caller to wait before the next chunk. */
+  write(chunk: Uint8Array): Promise<void> | undefined;
+  /** Makes durable what was written so far. */
+  checkpoint(signal: AbortSignal): Promise<WrittenPrefix>;
+  /** Makes everything durable, reads it back and compares. */
+  finish(signal: AbortSignal): Promise<WrittenPayload>;
+}
+
+export interface WrittenPayload extends WrittenPrefix {
+  /** Blocks that held these bytes already and were not written again. */
+  readonly unchangedBytes: number;
+}
+
+export interface StagedFirmware {
+  readonly header: FirmwareHeader;
+  /** `sha256:` and hex: of an artifact's manifest, or of the raw image (decompressed). Names it in the quarantine. */
+  readonly digest: string;
+  readonly provides: Readonly<Record<string, string>>;
+  readonly payloads: readonly StagedPayload[];
+}
+
+export interface StagedPayload {
+  readonly header: PayloadHeader;
+  readonly written: WrittenPayload;
+  /** The digest that a signed manifest promises, or the operator's word that unsigned firmware may be installed. */
+  readonly promise: { readonly kind: 'manifest'; readonly digest: string } | { readonly kind: 'unsigned-permitted' };
+}
+
+/** From the encoded text to verified payload bytes in their places (firmware/). */
+export type StageFirmware = (request: StagingRequest, signal: AbortSignal) => Promise<StagedFirmware>;
+
+// ---------------------------------------------------------------------------------------------------------- targets
+
+/** Something that a payload is installed on. */
+export type Target = SlotsTarget | McuTarget;
+
+/** A pair of partitions. */
+export interface SlotsTarget {
+  readonly kind: 'slots';
+  readonly name: string;
+  /** Refuses a slot that is booted, mounted, missing or too small, before the first byte is written. */
+  openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
+  /** `sha256:` and hex of the slot's first bytes, read from the medium. */
+  digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
+}
+
+/** A microcontroller. A payload is named by the digest with which it was staged. */
+export interface McuTarget {
+  readonly kind: 'mcu';
+  readonly name: string;
+  /** Keeps the payload in the state directory until it is flashed; `finish` refuses what is no image for such a board. */
+  openFile(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
+  /** `sha256:` and hex of the kept payload's first bytes. */
+  digestOf(sizeBytes: number, signal: AbortSignal): Promise<string>;
+  /** Flashes the kept payload. What the board held is kept first, once for each payload. Harmless to repeat. */
+  flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
+  /** Flashes what the board held before this payload was flashed; nothing if it never was. Harmless to repeat. */
+  restore(payload: BoardPayload, signal: AbortSignal): Promise<void>;
+  /** Whether the payload of this digest can be flashed again, and whether what the board held before it can be restored. */
+  keeps(digest: string): Promise<KeptForBoard>;
+}
+
+export interface KeptForBoard {
+  readonly payload: boolean;
+  readonly before: boolean;
+}
+
+export interface BoardPayload {
+  readonly digest: string;
+  readonly onProgress: (progress: BoardProgress) => void;
+}
+
+export interface BoardProgress {
+  /** The target's name. */
+  readonly board: string;
+  /** One word: connecting, keeping, writing, … */
+  readonly step: string;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+declare const verified: unique symbol;
+
+/** Evidence that a slot or a kept payload holds what a trusted key or the operator vouched for. Made only by update/evidence.ts. */
+export interface Verified {
+  readonly digest: string;
+  readonly [verified]: true;
+}
+
+/** Which slot boots. Each method is one atomic change of the boot environment, and harmless to repeat. */
+export interface Bootloader {
+  /** Passed to the reboot command when a trial is to be booted, e.g. `0 tryboot`. */
+  readonly trialRebootArgument: string | undefined;
+  /** The slot that runs now, from the bootloader, checked against what is mounted. */
+  bootedSlot(signal: AbortSignal): Promise<SlotName>;
+  /** Changes and reads back a harmless variable; throws where the boot environment cannot be written. */
+  canary(signal: AbortSignal): Promise<void>;
+  /** This slot will not boot, whatever happens, until `tryOnce`. Refuses the booted slot unless another can boot. */
+  markUnbootable(slot: SlotName, signal: AbortSignal): Promise<void>;
+  /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. */
+  tryOnce(slot: SlotName, evidence: Verified, signal: AbortSignal): Promise<void>;
+  /** The one write that decides: this slot boots from now on, with fresh boot counters. */
+  commit(slot: SlotName, signal: AbortSignal): Promise<void>;
+  inspect(signal: AbortSignal): Promise<BootState>;
+}
+
+export interface BootState {
+  /** Boots next if nothing fails. */
+  readonly primary: SlotName;
+  readonly slots: Readonly<Record<SlotName, { readonly bootable: boolean; readonly detail: string }>>;
+}
+
+// --------------------------------------------------------------------------------------------------- system, health
+
+export interface Machine {
+  /** Changes with every boot of the kernel. */
+  bootId(): Promise<string>;
+  /** Starts a reboot and returns; the argument is the bootloader's. */
+  reboot(argument: string | undefined, signal: AbortSignal): Promise<void>;
+}
+
+/** Is what runs now good enough to keep? */
+export interface HealthGate {
+  /** Resolves with undefined as soon as everything is healthy, else with the reason at the deadline. */
+  check(signal: AbortSignal): Promise<string | undefined>;
+}
+
+/** What a person and `status` can follow. */
+export type UpdateProgress =
+  | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
+  | ({ readonly kind: 'transfer' } & TransferProgress)
+  | ({ readonly kind: 'board' } & BoardProgress);
+
+export type ProgressPhase =
+  | 'checking'
+  | 'staging'
+  | 'verifying'
+  | 'staged'
+  | 'rebooting'
+  | 'health'
+  | 'flashing'
+  | 'committing'
+  | 'rolling-back'
+  | 'switching'
+  | 'done';

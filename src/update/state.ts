@@ -1,0 +1,146 @@
+import * as z from 'zod';
+
+/**
+ * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
+ * one durable write. Times are ISO 8601 and only for showing.
+ */
+const slotName = z.enum(['A', 'B']);
+
+const versionRef = z.object({
+  /** Undefined: from a local file; the service has no name for it. */
+  id: z.string().optional(),
+  name: z.string(),
+});
+
+const attempt = z.object({
+  /** Unique; names the attempt in reports. */
+  id: z.string(),
+  version: versionRef,
+  by: z.enum(['service', 'file', 'rollback']),
+  startedAt: z.string(),
+});
+
+const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
+
+const firmware = z.object({
+  digest: z.string(),
+  signedBy: z.string().optional(),
+  provides: z.record(z.string(), z.string()),
+  /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
+  payloads: z.array(
+    digestedPart.extend({
+      target: z.string(),
+      kind: z.enum(['slots', 'mcu']).default('slots'),
+      order: z.number().optional(),
+      /** A rollback by hand: the board gets back what it held before this payload. */
+      back: z.boolean().optional(),
+    }),
+  ),
+});
+
+/** Where the microcontrollers of an update stand, by target. Not named: untouched. */
+const boards = z.record(z.string(), z.enum(['touched', 'flashed'])).default({});
+
+const checkpoint = z.object({
+  wire: z.object({ offset: z.number(), validator: z.string(), totalBytes: z.number() }),
+  encoding: z.enum(['base64', 'base64url', 'hex']),
+  carry: z.string(),
+  image: digestedPart,
+});
+
+const phase = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('idle') }),
+  /** The journal was unreadable and was set aside. */
+  z.object({ kind: z.literal('lost') }),
+  /** Nothing that boots has changed; the slot is unbootable from its first byte on. */
+  z.object({ kind: z.literal('staging'), attempt, slot: slotName, checkpoint: checkpoint.optional() }),
+  /** The slot is written, read back and verified; it may already be armed. */
+  z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
+  /** Armed; `bootId` is the boot in which that happened. */
+  z.object({
+    kind: z.literal('trial'),
+    attempt,
+    slot: slotName,
+    firmware,
+    trialsLeft: z.number(),
+    bootId: z.string(),
+    /** A person asked to reboot by hand. */
+    rebootByHand: z.boolean(),
+    judgements: z.number(),
+    /** Found healthy, or kept by a person: only the commit is missing. */
+    approved: z.boolean().default(false),
+    boards,
+  }),
+  z.object({
+    kind: z.literal('rolling-back'),
+    attempt,
+    slot: slotName,
+    firmware,
+    code: z.string(),
+    reason: z.string(),
+    quarantine: z.boolean().default(true),
+    /** Those that must get back what they held. */
+    boards,
+    /** How often that was begun. */
+    restores: z.number().default(0),
+  }),
+]);
+
+const installed = firmware.extend({
+  version: versionRef,
+  slot: slotName.optional(),
+  at: z.string(),
+  /** Installed by hand while the service named this version: it stays until the service names another. */
+  overrides: z.string().optional(),
+});
+
+const outcome = z.object({
+  attempt: z.string(),
+  version: z.string(),
+  outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
+  code: z.string(),
+  reason: z.string(),
+  at: z.string(),
+});
+
+const quarantined = z.object({
+  /** Undefined: it was refused before its digest was known. */
+  digest: z.string().optional(),
+  version: versionRef,
+  code: z.string(),
+  reason: z.string(),
+  at: z.string(),
+});
+
+export const updateState = z.object({
+  format: z.literal(1),
+  phase,
+  installed: installed.optional(),
+  /** What the other slot holds, as long as it may boot. */
+  previous: installed.optional(),
+  quarantine: z.array(quarantined),
+  /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
+  tries: z.object({ versionId: z.string(), begun: z.number(), failed: z.number(), gaveUp: z.number() }).optional(),
+  /** Version id that the service does not know yet that it runs. */
+  pendingSwitch: z.string().optional(),
+  /** Outcomes that the service has not accepted yet, oldest first. */
+  reports: z.array(outcome),
+  lastOutcome: outcome.optional(),
+});
+
+export type UpdateState = z.infer<typeof updateState>;
+export type Phase = UpdateState['phase'];
+export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
+export type Attempt = z.infer<typeof attempt>;
+export type FirmwareRecord = z.infer<typeof firmware>;
+export type Installed = z.infer<typeof installed>;
+export type Outcome = z.infer<typeof outcome>;
+export type Quarantined = z.infer<typeof quarantined>;
+export type VersionRef = z.infer<typeof versionRef>;
+
+/** An update without a payload for a slot goes the same way without the reboot. */
+export function hasSlotPayload(firmware: FirmwareRecord): boolean {
+  return firmware.payloads.some((payload) => payload.kind === 'slots');
+}
+
+export const initialState: UpdateState = { format: 1, phase: { kind: 'idle' }, quarantine: [], reports: [] };

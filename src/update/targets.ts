@@ -1,0 +1,41 @@
+import { AgentError } from '../system/errors.ts';
+import type { UpdateSettings } from './order.ts';
+import type { FirmwareHeader, PayloadHeader, Target } from './ports.ts';
+
+export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
+
+/** The configured target of each payload; refuses the firmware where one is missing. */
+export function resolveTargets(
+  header: FirmwareHeader,
+  targets: ReadonlyMap<string, Target>,
+  settings: TargetChoice,
+): ReadonlyMap<PayloadHeader, Target> {
+  const resolved = new Map<PayloadHeader, Target>();
+  const taken = new Set<string>();
+  for (const payload of header.payloads) {
+    const target = findTarget(payload, targets, settings);
+    if (taken.has(target.name)) throw refuse('target-taken', payload, `a second payload for target ${target.name}`);
+    taken.add(target.name);
+    resolved.set(payload, target);
+  }
+  if (resolved.size === 0) throw refuse('no-payload', undefined, 'the firmware has no payload');
+  return resolved;
+}
+
+function findTarget(payload: PayloadHeader, targets: ReadonlyMap<string, Target>, settings: TargetChoice): Target {
+  const name = nameOfTarget(payload, settings);
+  if (name === undefined) throw refuse('target-unknown', payload, 'the configuration does not say where it goes');
+  const target = targets.get(name);
+  if (target === undefined) throw refuse('target-unknown', payload, `the configuration has no target ${name}`);
+  return target;
+}
+
+function nameOfTarget({ target }: PayloadHeader, settings: TargetChoice): string | undefined {
+  if (target === 'rootfs-image') return settings.bootingTarget;
+  return target === 'default' ? settings.defaultTarget : target.name;
+}
+
+function refuse(code: string, payload: PayloadHeader | undefined, why: string): AgentError {
+  const what = payload === undefined ? 'firmware' : `payload ${payload.fileName}`;
+  return new AgentError({ code, message: `${what}: ${why}`, remedy: 'give-up', exit: 'refused' });
+}

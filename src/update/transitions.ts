@@ -1,0 +1,292 @@
+import assert from 'node:assert';
+
+import type { Checkpoint, SlotName } from './ports.ts';
+import { hasSlotPayload } from './state.ts';
+import type { Attempt, FirmwareRecord, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+
+/** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
+interface EventData {
+  readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName };
+  readonly checkpointed: { readonly checkpoint: Checkpoint };
+  /** It goes on with the next look; the attempt has not ended. */
+  readonly 'staging-paused': object;
+  /** The next write destroys what the other slot held. */
+  readonly 'slot-opened': object;
+  /** `name`: what a firmware from a file calls itself. */
+  readonly staged: {
+    readonly firmware: FirmwareRecord;
+    /** The one to be tried; without a payload for a slot, the one that runs. */
+    readonly slot: SlotName;
+    readonly trials: number;
+    readonly name: string | undefined;
+  };
+  readonly 'rollback-staged': {
+    readonly attempt: Attempt;
+    readonly slot: SlotName;
+    /** What is to be done with microcontrollers, too. */
+    readonly boards: FirmwareRecord['payloads'];
+  };
+  readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
+  readonly judging: object;
+  /** It is healthy, or a person keeps it: it is to be committed. */
+  readonly approved: object;
+  /** `slot`: the one that runs. */
+  readonly committed: { readonly at: string; readonly slot: SlotName };
+  /** The next step may change the board. */
+  readonly 'board-touched': { readonly target: string };
+  readonly 'board-flashed': { readonly target: string };
+  /** `quarantine`: this firmware is not to be tried again by itself. */
+  readonly 'rollback-started': { readonly code: string; readonly reason: string; readonly quarantine: boolean };
+  /** The boards that were touched are to get back what they held. */
+  readonly restoring: object;
+  readonly 'board-restored': { readonly target: string };
+  readonly 'rolled-back': { readonly at: string; readonly code: string; readonly reason: string };
+  readonly failed: { readonly at: string; readonly failure: AttemptFailure };
+  /** A paused staging that nobody wants any more. */
+  readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
+  /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
+  readonly 'slots-swapped': { readonly booted: SlotName };
+  readonly 'factory-version': { readonly installed: Installed };
+  readonly recovered: object;
+  readonly switched: { readonly versionId: string };
+  readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
+  readonly reported: { readonly attemptId: string };
+  readonly 'quarantine-lifted': object;
+}
+
+type EventType = keyof EventData;
+type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
+export type UpdateEvent = EventOf<EventType>;
+
+export interface AttemptFailure {
+  readonly outcome: 'failed' | 'refused';
+  readonly code: string;
+  readonly reason: string;
+  /** Known when the firmware was read far enough. */
+  readonly digest?: string | undefined;
+  /** Do not try this firmware again by itself. */
+  readonly quarantine: boolean;
+  /** Waiting may cure it after all: it does not count against the attempts that a version has. */
+  readonly curable?: boolean;
+}
+
+const MAX_QUARANTINED = 16;
+const MAX_REPORTS = 16;
+
+const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => UpdateState } = {
+  'staging-started': startStaging,
+  checkpointed: (state, { checkpoint }) => ({ ...state, phase: { ...inPhase(state, 'staging'), checkpoint } }),
+  'staging-paused': (state) => ({ ...state, phase: inPhase(state, 'staging'), tries: countFailure(state, false) }),
+  'slot-opened': (state) => ({ ...state, phase: inPhase(state, 'staging'), previous: undefined }),
+  staged: (state, { firmware, slot, trials, name }) => {
+    const { attempt: begun } = inPhase(state, 'staging');
+    const attempt = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
+    return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
+  },
+  'rollback-staged': stageRollback,
+  'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
+  judging: (state) => ({ ...state, phase: countJudgement(state.phase) }),
+  approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
+  committed: commit,
+  'rollback-started': (state, { code, reason, quarantine: bad }) => {
+    const { attempt, slot, firmware, boards } = inPhase(state, 'trial');
+    return {
+      ...state,
+      phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, quarantine: bad, boards, restores: 0 },
+    };
+  },
+  'board-touched': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'touched') }),
+  'board-flashed': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'flashed') }),
+  restoring: (state) => {
+    const phase = inPhase(state, 'rolling-back');
+    return { ...state, phase: { ...phase, restores: phase.restores + 1 } };
+  },
+  'board-restored': (state, { target }) => {
+    const phase = inPhase(state, 'rolling-back');
+    const boards = Object.fromEntries(Object.entries(phase.boards).filter(([name]) => name !== target));
+    return { ...state, phase: { ...phase, boards } };
+  },
+  'rolled-back': rolledBack,
+  failed: fail,
+  withdrawn: withdraw,
+  'slots-swapped': swapSlots,
+  'factory-version': (state, { installed }) => ({ ...state, installed }),
+  recovered: (state) => ({ ...state, phase: { kind: 'idle' } }),
+  switched: (state, { versionId }) =>
+    state.pendingSwitch === versionId ? { ...state, pendingSwitch: undefined } : state,
+  reconciled: reconcile,
+  reported: (state, { attemptId }) => ({
+    ...state,
+    reports: state.reports.filter((report) => report.attempt !== attemptId),
+  }),
+  'quarantine-lifted': (state) => ({ ...state, quarantine: [], tries: undefined }),
+};
+
+/** The next state. Pure. */
+export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): UpdateState {
+  return transitions[event.type](state, event);
+}
+
+function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashed'): Phase {
+  const phase = inPhase(state, 'trial');
+  return { ...phase, boards: { ...phase.boards, [target]: mark } };
+}
+
+function inPhase<K extends Phase['kind']>(state: UpdateState, kind: K): PhaseOf<K> {
+  const { phase } = state;
+  assert(isPhase(phase, kind), `an update in phase ${phase.kind} cannot do what phase ${kind} can`);
+  return phase;
+}
+
+function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is PhaseOf<K> {
+  return phase.kind === kind;
+}
+
+function startStaging(state: UpdateState, { attempt, slot }: EventOf<'staging-started'>): UpdateState {
+  const { phase } = state;
+  assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
+  const versionId = attempt.version.id ?? attempt.version.name;
+  const same = state.tries?.versionId === versionId ? state.tries : { versionId, begun: 0, failed: 0, gaveUp: 0 };
+  const next = { ...state, tries: { ...same, begun: same.begun + 1 } };
+  if (phase.kind === 'staging' && phase.attempt.id === attempt.id) return { ...next, phase: { ...phase, slot } };
+  const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];
+  return withOutcomes({ ...next, phase: { kind: 'staging', attempt, slot } }, superseded);
+}
+
+function supersededBy(attempt: Attempt, next: Attempt): Outcome {
+  return {
+    attempt: attempt.id,
+    version: attempt.version.name,
+    outcome: 'failed',
+    code: 'superseded',
+    reason: `interrupted, and followed by version ${next.version.name}`,
+    at: next.startedAt,
+  };
+}
+
+function stageRollback(state: UpdateState, { attempt, slot, boards }: EventOf<'rollback-staged'>): UpdateState {
+  inPhase(state, 'idle');
+  const { previous } = state;
+  assert(previous?.slot === slot, 'the other slot holds nothing that was installed');
+  const { digest, signedBy, provides } = previous;
+  const payloads = [...previous.payloads.filter(({ kind }) => kind === 'slots'), ...boards];
+  const firmware = { digest, signedBy, provides, payloads };
+  return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: 1 } };
+}
+
+function arm(phase: Phase, bootId: string, rebootByHand: boolean): PhaseOf<'trial'> {
+  assert(phase.kind === 'staged' || phase.kind === 'trial', `nothing to arm in phase ${phase.kind}`);
+  const { attempt, slot, firmware, trialsLeft } = phase;
+  const left = Math.max(0, trialsLeft - 1);
+  const boards = phase.kind === 'trial' ? phase.boards : {};
+  const [judgements, approved] = [0, false];
+  return {
+    kind: 'trial',
+    attempt,
+    slot,
+    firmware,
+    bootId,
+    rebootByHand,
+    judgements,
+    approved,
+    trialsLeft: left,
+    boards,
+  };
+}
+
+function countJudgement(phase: Phase): PhaseOf<'trial'> {
+  if (phase.kind === 'staged') return countJudgement(arm(phase, '', false));
+  assert(phase.kind === 'trial', `nothing to judge in phase ${phase.kind}`);
+  return { ...phase, judgements: phase.judgements + 1 };
+}
+
+function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateState {
+  const { attempt, firmware } = inPhase(state, 'trial');
+  const isRollback = attempt.by === 'rollback';
+  const overrides = attempt.by === 'service' ? undefined : (state.installed?.overrides ?? state.installed?.version.id);
+  const payloads = (isRollback ? state.previous?.payloads : undefined) ?? firmware.payloads;
+  const installed: Installed = { ...firmware, payloads, version: attempt.version, slot, at, overrides };
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    installed,
+    previous: previousAfter(state, slot, firmware),
+    pendingSwitch: attempt.version.id,
+    tries: undefined,
+    quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
+  };
+  const reason = isRollback ? 'went back to what was installed before' : 'installed';
+  return withOutcomes(next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
+  ]);
+}
+
+/** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */
+function previousAfter(
+  { installed, previous }: UpdateState,
+  slot: SlotName,
+  firmware: FirmwareRecord,
+): Installed | undefined {
+  if (!hasSlotPayload(firmware)) return undefined;
+  return installed?.slot === slot ? previous : installed;
+}
+
+function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
+  const { attempt, firmware, quarantine: bad } = inPhase(state, 'rolling-back');
+  const { code, reason, at } = event;
+  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
+  const previous = hasSlotPayload(firmware) ? undefined : state.previous;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, previous, tries: countFailure(state, true) };
+  return withOutcomes(bad ? quarantine(next, entry) : next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
+  ]);
+}
+
+function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
+  const { phase } = state;
+  assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
+  const { version, id } = phase.attempt;
+  const { outcome, code, reason, digest } = failure;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, tries: countFailure(state, failure.curable !== true) };
+  const entry = { digest, version, code, reason, at };
+  return withOutcomes(failure.quarantine ? quarantine(next, entry) : next, [
+    { attempt: id, version: version.name, outcome, code, reason, at },
+  ]);
+}
+
+function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
+  const { attempt } = inPhase(state, 'staging');
+  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at },
+  ]);
+}
+
+/** What runs is what was installed before, or nothing is known of it: then the next look installs anew. */
+function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
+  const installed = state.previous?.slot === booted ? state.previous : undefined;
+  return { ...state, installed, previous: state.installed, pendingSwitch: installed?.version.id };
+}
+
+function countFailure(state: UpdateState, gaveUp: boolean): UpdateState['tries'] {
+  const { tries } = state;
+  if (tries === undefined) return undefined;
+  return { ...tries, failed: tries.failed + 1, gaveUp: tries.gaveUp + Number(gaveUp) };
+}
+
+function quarantine(state: UpdateState, entry: Quarantined): UpdateState {
+  const others = state.quarantine.filter((old) => old.digest !== entry.digest || old.version.id !== entry.version.id);
+  return { ...state, quarantine: [...others, entry].slice(-MAX_QUARANTINED) };
+}
+
+function withOutcomes(state: UpdateState, outcomes: readonly Outcome[]): UpdateState {
+  if (outcomes.length === 0) return state;
+  return { ...state, reports: [...state.reports, ...outcomes].slice(-MAX_REPORTS), lastOutcome: outcomes.at(-1) };
+}
+
+/** What a person installed from a file turns out to be the version that the service names. */
+function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
+  if (state.installed === undefined) return state;
+  const version = { ...state.installed.version, id: versionId };
+  const installed = { ...state.installed, version, overrides: undefined };
+  return { ...state, installed, pendingSwitch: switchTo ? versionId : state.pendingSwitch };
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert';
+
+import { AgentError } from '../system/errors.ts';
+import { flashBoards, hasBoards, restoreBoards } from './boards.ts';
+import { isoTime } from './order.ts';
+import type { InstallOutcome, UpdatePorts } from './order.ts';
+import type { SlotName, Verified } from './ports.ts';
+import { hasSlotPayload } from './state.ts';
+
+/** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
+export async function startTrial(
+  evidence: Verified,
+  reboot: boolean,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<InstallOutcome> {
+  const { journal, bootloader, machine } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'staged' || phase.kind === 'trial');
+  const { slot, attempt } = phase;
+  try {
+    await bootloader.tryOnce(slot, evidence, signal);
+  } catch (error) {
+    if (error instanceof AgentError) await abandon(error, ports, signal);
+    throw error;
+  }
+  await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
+  const version = attempt.version.name;
+  if (!reboot) return { kind: 'reboot-required', version, slot };
+  ports.onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${slot}` });
+  await machine.reboot(bootloader.trialRebootArgument, signal);
+  return { kind: 'rebooting', version, slot };
+}
+
+/**
+ * It cannot be armed: disarm first, so that a journal that says `idle` never meets an armed slot. Where even that
+ * fails, the journal stays as it is and settle() comes back to it.
+ */
+export async function abandon(error: AgentError, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal, bootloader, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'staged' || phase.kind === 'trial');
+  await bootloader.markUnbootable(phase.slot, signal);
+  const { code, message: reason } = error;
+  const failure = { outcome: 'failed', code, reason, digest: phase.firmware.digest, quarantine: false } as const;
+  await journal.append({ type: 'failed', at: isoTime(clock), failure });
+}
+
+/**
+ * The update runs on trial: a new slot, or new boards under the old one. Flashes the boards once the slot is healthy,
+ * and keeps everything if it is healthy with them; else everything goes back.
+ */
+export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal } = ports;
+  const { phase } = await journal.append({ type: 'judging' });
+  assert(phase.kind === 'trial');
+  const complaint = hasSlotPayload(phase.firmware)
+    ? unhealthy(await checkHealth(ports, signal))
+    : await keepRunning(ports, signal);
+  if (complaint !== undefined) return leaveTrial(complaint, ports, signal);
+  if (!hasBoards(phase.firmware)) return commitTrial(ports, signal);
+  const failure = await tryBoards(ports, signal);
+  if (failure !== undefined) return leaveTrial(failure, ports, signal);
+  const second = unhealthy(await checkHealth(ports, signal));
+  return second === undefined ? commitTrial(ports, signal) : leaveTrial(second, ports, signal);
+}
+
+/** A person keeps the trial: health is not asked, but the boards belong to it. */
+export async function keepTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  await ports.journal.append({ type: 'judging' });
+  const failure = await tryBoards(ports, signal);
+  return failure === undefined ? commitTrial(ports, signal) : leaveTrial(failure, ports, signal);
+}
+
+async function tryBoards(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  try {
+    await flashBoards(ports, signal);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { code: error.code, reason: error.message, quarantine: error.remedy === 'give-up' };
+  }
+}
+
+/**
+ * Boards alone are on trial: what runs was committed before, and its boot counters are renewed as at every start. Boards
+ * that were meant for another slot than the one that the bootloader went back to meanwhile are not flashed under this one.
+ */
+async function keepRunning({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  const booted = await bootloader.bootedSlot(signal);
+  const expected = journal.state.installed?.slot ?? booted;
+  if (expected !== booted) await journal.append({ type: 'slots-swapped', booted });
+  await bootloader.commit(booted, signal);
+  if (expected === booted) return undefined;
+  const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
+  return { code: 'trial-fell-back', reason, quarantine: false };
+}
+
+/** Why a trial ends. */
+export interface Complaint {
+  readonly code: string;
+  readonly reason: string;
+  /** Not for what may be cured without another firmware, such as a board that is unplugged. */
+  readonly quarantine: boolean;
+}
+
+function unhealthy(reason: string | undefined): Complaint | undefined {
+  return reason === undefined ? undefined : { code: 'unhealthy', reason, quarantine: true };
+}
+
+async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSignal): Promise<string | undefined> {
+  onProgress({ kind: 'phase', phase: 'health' });
+  return health.check(signal);
+}
+
+export type TrialEnd =
+  | { readonly kind: 'committed'; readonly version: string }
+  /** The machine is going back to the other slot. */
+  | { readonly kind: 'leaving'; readonly version: string; readonly slot: SlotName; readonly reason: string }
+  /** Boards alone were on trial, and are as they were. */
+  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string };
+
+/**
+ * The verdict is made durable first, so that it is not made twice; then the bootloader's write decides, and the journal
+ * follows. Where a cut comes between, settle() goes on.
+ */
+export async function commitTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal, bootloader, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'trial');
+  if (!phase.approved) await journal.append({ type: 'approved' });
+  const slot = await bootloader.bootedSlot(signal);
+  assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
+  ports.onProgress({ kind: 'phase', phase: 'committing', detail: `slot ${slot}` });
+  await bootloader.commit(slot, signal);
+  await journal.append({ type: 'committed', at: isoTime(clock), slot });
+  return { kind: 'committed', version: phase.attempt.version.name };
+}
+
+/**
+ * Ends a trial: boards get back what they held, the slot that runs must not boot again, and the machine goes back to the
+ * other. A board that does not answer now gets its image from there (settle.ts).
+ */
+export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal, bootloader, machine, log } = ports;
+  if (journal.state.phase.kind === 'trial') await journal.append({ type: 'rollback-started', ...why });
+  const { phase } = journal.state;
+  assert(phase.kind === 'rolling-back');
+  ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
+  if (!hasSlotPayload(phase.firmware)) return finishRollback(ports, signal);
+  try {
+    await restoreBoards(ports, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, 'a board is restored after the reboot');
+  }
+  await bootloader.markUnbootable(phase.slot, signal);
+  await machine.reboot(undefined, signal);
+  return { kind: 'leaving', version: phase.attempt.version.name, slot: phase.slot, reason: phase.reason };
+}
+
+/** The old slot runs, or never ceased to: boards get back what they held, and the attempt ends in the journal. */
+export async function finishRollback(ports: UpdatePorts, signal: AbortSignal): Promise<RolledBack> {
+  const { journal, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'rolling-back');
+  const given = await restoreBoards(ports, signal);
+  const code = given === undefined ? phase.code : 'board-not-restored';
+  const reason = given === undefined ? phase.reason : `${phase.reason}; then: ${given.message}`;
+  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason });
+  return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
+}
+
+export type RolledBack = Extract<TrialEnd, { kind: 'rolled-back' }>;

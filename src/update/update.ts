@@ -1,0 +1,191 @@
+import { AgentError } from '../system/errors.ts';
+import { retry } from '../system/retry.ts';
+import type { RetryPolicy } from '../system/retry.ts';
+import { evidenceOf } from './evidence.ts';
+import { isoTime } from './order.ts';
+import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+import type { PayloadHeader, PayloadOpening, PayloadWriter, SlotName, StagedFirmware, Target } from './ports.ts';
+import { otherSlot } from './slot.ts';
+import { hasSlotPayload } from './state.ts';
+import type { Attempt, FirmwareRecord } from './state.ts';
+import { resolveTargets } from './targets.ts';
+import { judgeTrial, startTrial } from './trial.ts';
+import type { TrialEnd } from './trial.ts';
+
+/** Within one attempt; the transfer itself takes up cut connections before that. */
+const STAGING_RETRIES: RetryPolicy = {
+  attempts: 3,
+  firstDelayMs: 2_000,
+  maxDelayMs: 30_000,
+  maxRetryAfterMs: 120_000,
+};
+
+/**
+ * Installs one firmware up to the reboot into its trial; settle() is the other half. Cut anywhere, the journal says
+ * where it stands.
+ */
+export async function update(order: InstallOrder, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
+  const { journal, bootloader, settings } = ports;
+  const slot = otherSlot(await bootloader.bootedSlot(signal));
+  await bootloader.canary(signal);
+
+  await journal.append({ type: 'staging-started', attempt: attemptFor(order, slot, ports), slot });
+  const staging = new Staging(order, slot, ports);
+  const firmware = await staging.run(signal);
+  const evidence = evidenceOf(firmware);
+
+  const record = recordOf(firmware, staging.targets);
+  const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
+  const name = order.by === 'file' ? firmware.header.name : undefined;
+  await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name });
+  ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
+  if (hasSlotPayload(record)) return startTrial(evidence, order.reboot, ports, signal);
+  return outcomeOfJudgement(await judgeTrial(ports, signal));
+}
+
+function outcomeOfJudgement(end: TrialEnd): InstallOutcome {
+  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
+  return { kind: 'rolled-back', version: end.version, reason: end.reason };
+}
+
+/** An interrupted attempt at the same version goes on; anything else is a new one. */
+function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): Attempt {
+  const { phase } = ports.journal.state;
+  if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
+    const { attempt } = phase;
+    if (attempt.by === 'service' && attempt.version.id === order.version.id) return attempt;
+  }
+  return { id: ports.newAttemptId(), version: order.version, by: order.by, startedAt: isoTime(ports.clock) };
+}
+
+/** The firmware is known by its digest, under whatever version the service names it now. */
+const QUARANTINED = 'quarantined';
+
+/** From the source to the slot. Ends the attempt in the journal where it fails for good, pauses it where it may go on. */
+class Staging {
+  readonly #order: InstallOrder;
+  readonly #slot: SlotName;
+  readonly #ports: UpdatePorts;
+  #digest: string | undefined;
+  #opened = false;
+  targets: ReadonlyMap<PayloadHeader, Target> = new Map();
+
+  constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts) {
+    this.#order = order;
+    this.#slot = slot;
+    this.#ports = ports;
+  }
+
+  async run(signal: AbortSignal): Promise<StagedFirmware> {
+    const { clock, random, log } = this.#ports;
+    const onRetry = (error: AgentError, delayMs: number): void =>
+      log.warn({ code: error.code, delayMs: Math.round(delayMs) }, `staging starts over: ${error.message}`);
+    try {
+      return await retry(() => this.#stageOnce(signal), STAGING_RETRIES, { clock, random, onRetry }, signal);
+    } catch (error) {
+      if (error instanceof AgentError) await this.#recordFailure(error);
+      throw error;
+    }
+  }
+
+  async #stageOnce(signal: AbortSignal): Promise<StagedFirmware> {
+    const { journal, onProgress, stageFirmware } = this.#ports;
+    const { phase, installed } = journal.state;
+    onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
+    const firmware = await stageFirmware(
+      {
+        source: this.#order.source,
+        installedProvides: installed?.provides ?? {},
+        accept: async (header) => {
+          this.#digest = header.digest;
+          this.#refuseQuarantined(header.digest);
+          this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
+        },
+        openPayload: (opening) => this.#openPayload(opening, signal),
+        resume: phase.kind === 'staging' ? phase.checkpoint : undefined,
+        onCheckpoint: async (checkpoint) => {
+          await journal.append({ type: 'checkpointed', checkpoint });
+        },
+        onProgress: (progress) => onProgress({ kind: 'transfer', ...progress }),
+      },
+      signal,
+    );
+    this.#digest = firmware.digest;
+    this.#refuseQuarantined(firmware.digest);
+    return firmware;
+  }
+
+  /** Nothing of the old slot is touched before the new firmware was accepted; from then on it must not boot. */
+  async #openPayload(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {
+    const target = this.targets.get(opening.payload);
+    if (target === undefined) throw new Error(`payload ${opening.payload.fileName} was not accepted`);
+    if (target.kind === 'mcu') return target.openFile(opening, signal);
+    const writer = await target.openSlot(this.#slot, opening, signal);
+    if (this.#opened) return writer;
+    try {
+      await this.#ports.journal.append({ type: 'slot-opened' });
+      await this.#ports.bootloader.markUnbootable(this.#slot, signal);
+    } catch (error) {
+      await writer[Symbol.asyncDispose]();
+      throw error;
+    }
+    this.#opened = true;
+    return writer;
+  }
+
+  #refuseQuarantined(digest: string | undefined): void {
+    if (digest === undefined || this.#order.force) return;
+    const entry = this.#ports.journal.state.quarantine.find((known) => known.digest === digest);
+    if (entry === undefined) return;
+    throw new AgentError({
+      code: QUARANTINED,
+      message: `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
+      remedy: 'give-up',
+      exit: 'refused',
+      advice: 'install another version, or repeat with --force',
+    });
+  }
+
+  async #recordFailure(error: AgentError): Promise<void> {
+    const { journal, clock } = this.#ports;
+    if (error.remedy === 'retry' && this.#order.by === 'service') {
+      await journal.append({ type: 'staging-paused' });
+      return;
+    }
+    const refused = error.exit === 'refused';
+    await journal.append({
+      type: 'failed',
+      at: isoTime(clock),
+      failure: {
+        outcome: refused ? 'refused' : 'failed',
+        code: error.code,
+        reason: error.message,
+        digest: this.#digest,
+        quarantine: error.code === QUARANTINED,
+        curable: error.exit === 'protocol', // a login page of the network, say, in place of the firmware
+      },
+    });
+  }
+}
+
+function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadHeader, Target>): FirmwareRecord {
+  const payloads = firmware.payloads.map(({ header, written }) => ({
+    target: targets.get(header)?.name ?? header.fileName,
+    kind: targets.get(header)?.kind ?? 'slots',
+    order: header.order,
+    sizeBytes: written.sizeBytes,
+    digest: written.digest,
+  }));
+  const { digest, provides, header } = firmware;
+  return { digest, signedBy: header.signedBy, provides: { ...provides }, payloads };
+}
+
+function savedWrites(firmware: StagedFirmware): string {
+  const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
+  const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);
+  return `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
+}
+
+function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

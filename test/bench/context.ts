@@ -1,0 +1,12 @@
+export interface BenchContext {
+  /** A folder on a disk, emptied at the end. */
+  readonly workFolder: string;
+  /** The built program's launcher, and the runtime that it uses. */
+  readonly program: string;
+  readonly node: string;
+  readonly sizeBytes: number;
+  readonly rounds: number;
+  /** A short run: less is waited for, and what takes long is left out. */
+  readonly quick: boolean;
+  readonly tell: (line: string) => void;
+}

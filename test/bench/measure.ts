@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** What one run of a program cost, with everything that it started and waited for. */
+export interface Cost {
+  readonly seconds: number;
+  readonly cpuSeconds: number;
+  /** Of the largest of its processes. */
+  readonly peakRssMib: number;
+}
+
+export interface Command {
+  readonly argv: readonly [string, ...string[]];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+let runs = 0;
+
+/** Runs a program that must succeed, under GNU time(1), which knows its children. */
+export async function measure({ argv, env = {} }: Command, workFolder: string): Promise<Cost> {
+  runs += 1;
+  const report = join(workFolder, `time-${runs}`);
+  const before = performance.now();
+  const child = spawn('time', ['--format=%U %S %M', `--output=${report}`, '--', ...argv], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  });
+  const said: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk));
+  const [code] = (await once(child, 'exit')) as [number | null];
+  const seconds = (performance.now() - before) / 1000;
+  if (code !== 0) throw new Error(`${argv.join(' ')}: exit ${code}\n${Buffer.concat(said).toString()}`);
+  const [user = NaN, system = NaN, kibibytes = NaN] = (await readFile(report, 'utf8')).trim().split(' ').map(Number);
+  await rm(report);
+  return { seconds, cpuSeconds: user + system, peakRssMib: kibibytes / 1024 };
+}
+
+/** A line for bash; any failing part of a pipeline fails it. */
+export function shell(script: string): Command {
+  return { argv: ['bash', '-c', `set -euo pipefail; ${script}`] };
+}

@@ -1,0 +1,359 @@
+/*
+ * simboot: a real AVR bootloader in simavr, in real time, with UART0 on a pseudo-terminal.
+ *
+ *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o]
+ *
+ *   -l  symbolic link to make to the pty
+ *   -p  how long a page erase and a page write take each (data sheets: 3.7 to 4.5 ms)
+ *   -u  hold back what the chip says like the latency timer of an FTDI adapter
+ *   -i  contents of the flash memory to begin with
+ *   -o  reset when the pty is opened, as DTR does through its capacitor on an Arduino
+ *
+ * Commands on stdin, one per line; each is answered with one line on stdout:
+ *   reset         pull RESET low            power         cut the power and give it back
+ *   die ADDRESS   lose power at the first page write at or after it
+ *   drop N, flip N                          damage every Nth byte to the chip (0: none)
+ *   mute N        lose every Nth byte from the chip (0: none)
+ *   dump FILE     write the flash memory    stats         say what was counted
+ *   unplug, plug  take the pty away and make another under the same link
+ *
+ * SIGUSR1 pulls RESET low, too: a reset command for hosts whose port has no modem lines.
+ *
+ * A byte that nobody takes out of the UART in time is lost, as on silicon. Ends at the end of stdin.
+ * libsimavr is GPL-3: this is a test tool, never part of the agent.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <simavr/avr_flash.h>
+#include <simavr/avr_uart.h>
+#include <simavr/sim_avr.h>
+#include <simavr/sim_hex.h>
+
+#define HOST_POLL_NS 100000ull
+#define USB_PACKET 62
+
+struct counts { unsigned long to_chip, from_chip, erases, writes, resets, overruns; };
+
+static avr_t *avr;
+static avr_uart_t *uart;
+static avr_flash_t *flash;
+static int (*simavr_flash_ioctl)(avr_io_t *, uint32_t, void *);
+static struct counts count;
+
+static int pty = -1;
+static const char *link_path;
+static int resets_on_open;
+static volatile sig_atomic_t reset_asked;
+static int chip_listens = 1;
+static double page_ms = 0, latency_ms = 0;
+static uint32_t nrww_start = 0x7000;
+static uint64_t halt_ns;
+static avr_cycle_count_t rww_busy_until;
+static long die_at = -1;
+static int dead;
+static unsigned long drop_every, flip_every, mute_every;
+
+static unsigned char to_host[65536];
+static size_t to_host_length;
+static uint64_t to_host_since;
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void say(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  putchar('\n');
+  fflush(stdout);
+}
+
+static void on_byte_from_chip(struct avr_irq_t *irq, uint32_t value, void *parameter) {
+  (void)irq, (void)parameter;
+  count.from_chip++;
+  if (mute_every && count.from_chip % mute_every == 0) return;
+  if (to_host_length == 0) to_host_since = now_ns();
+  if (to_host_length < sizeof to_host) to_host[to_host_length++] = value;
+}
+
+static void on_xon(struct avr_irq_t *irq, uint32_t value, void *parameter) {
+  (void)irq, (void)value, (void)parameter;
+  chip_listens = 1;
+}
+
+static void on_xoff(struct avr_irq_t *irq, uint32_t value, void *parameter) {
+  (void)irq, (void)value, (void)parameter;
+  chip_listens = 0;
+}
+
+/* Counts and times page erases and writes. In the RWW section the CPU runs on and SELFPRGEN reads 1 until the page is
+ * done; in the NRWW section the CPU halts. */
+static int on_flash_ioctl(avr_io_t *io, uint32_t control, void *parameter) {
+  if (control == AVR_IOCTL_FLASH_SPM) {
+    int erase = avr_regbit_get(avr, flash->pgers);
+    int write = avr_regbit_get(avr, flash->pgwrt);
+    uint32_t address = avr->data[R_ZL] | avr->data[R_ZH] << 8;
+    if (avr->rampz) address |= avr->data[avr->rampz] << 16;
+    if (erase || write) {
+      if (address >= nrww_start) halt_ns += page_ms * 1e6;
+      else rww_busy_until = avr->cycle + page_ms * avr->frequency / 1000;
+      if (erase) count.erases++;
+      else count.writes++;
+      if (write && die_at >= 0 && address >= (uint32_t)die_at) dead = 1;
+    }
+  }
+  return simavr_flash_ioctl(io, control, parameter);
+}
+
+static uint8_t on_read_spmcsr(avr_t *chip, avr_io_addr_t address, void *parameter) {
+  (void)parameter;
+  uint8_t value = chip->data[address];
+  return chip->cycle < rww_busy_until ? value | 1 : value & ~1;
+}
+
+static void reset(int power_on) {
+  avr_reset(avr);
+  if (avr->reset_flags.porf.reg) {
+    avr_regbit_clear(avr, avr->reset_flags.porf);
+    avr_regbit_clear(avr, avr->reset_flags.extrf);
+    avr_regbit_clear(avr, avr->reset_flags.wdrf);
+    avr_regbit_set(avr, power_on ? avr->reset_flags.porf : avr->reset_flags.extrf);
+  }
+  chip_listens = 1;
+  rww_busy_until = 0;
+  count.resets++;
+  if (power_on) dead = 0, die_at = -1;
+}
+
+static void fail(const char *what) {
+  fprintf(stderr, "simboot: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static void dump(const char *path) {
+  FILE *file = fopen(path, "wb");
+  if (!file) fail(path);
+  fwrite(avr->flash, 1, avr->flashend + 1, file);
+  fclose(file);
+}
+
+static void open_pty(void);
+
+static void on_reset_signal(int number) {
+  (void)number;
+  reset_asked = 1;
+}
+
+static void unplug(void) {
+  if (pty >= 0) close(pty);
+  unlink(link_path);
+  pty = -1;
+  to_host_length = 0;
+}
+
+static void obey(char *line) {
+  char word[16] = "", argument[4096] = "";
+  sscanf(line, "%15s %4095s", word, argument);
+  long number = strtol(argument, 0, 0);
+  if (!strcmp(word, "reset")) { if (!dead) reset(0); }
+  else if (!strcmp(word, "power")) reset(1);
+  else if (!strcmp(word, "die")) die_at = number;
+  else if (!strcmp(word, "drop")) drop_every = number;
+  else if (!strcmp(word, "flip")) flip_every = number;
+  else if (!strcmp(word, "mute")) mute_every = number;
+  else if (!strcmp(word, "unplug")) unplug();
+  else if (!strcmp(word, "plug")) open_pty();
+  else if (!strcmp(word, "dump")) dump(argument);
+  say("%s to_chip=%lu from_chip=%lu erases=%lu writes=%lu resets=%lu overruns=%lu dead=%d", word, count.to_chip,
+      count.from_chip, count.erases, count.writes, count.resets, count.overruns, dead);
+}
+
+/* Reads stdin without waiting; exits at its end. */
+static void poll_commands(void) {
+  static char line[4200];
+  static size_t length;
+  char byte;
+  ssize_t got;
+  while ((got = read(0, &byte, 1)) == 1) {
+    if (byte != '\n' && length < sizeof line - 1) { line[length++] = byte; continue; }
+    line[length] = 0;
+    length = 0;
+    obey(line);
+  }
+  if (got == 0) exit(0);
+}
+
+static void load_bootloader(const char *path) {
+  ihex_chunk_p chunks;
+  int chunk_count = read_ihex_chunks(path, &chunks);
+  if (chunk_count <= 0) fail(path);
+  uint32_t start = UINT32_MAX;
+  for (int i = 0; i < chunk_count; i++) {
+    memcpy(avr->flash + chunks[i].baseaddr, chunks[i].data, chunks[i].size);
+    if (chunks[i].size > 64 && chunks[i].baseaddr < start) start = chunks[i].baseaddr;
+  }
+  avr->reset_pc = avr->pc = start;
+  avr->codeend = avr->flashend;
+}
+
+static void hook_peripherals(void) {
+  for (avr_io_t *io = avr->io_port; io; io = io->next) {
+    if (!strcmp(io->kind, "flash")) {
+      flash = (avr_flash_t *)io;
+      simavr_flash_ioctl = io->ioctl;
+      io->ioctl = on_flash_ioctl;
+      avr_register_io_read(avr, flash->r_spm, on_read_spmcsr, 0);
+    }
+    if (!strcmp(io->kind, "uart") && ((avr_uart_t *)io)->name == '0') uart = (avr_uart_t *)io;
+  }
+  if (!flash || !uart) fail("this core has no self-programming or no UART0");
+  uint32_t flags = 0;
+  avr_ioctl(avr, AVR_IOCTL_UART_GET_FLAGS('0'), &flags);
+  flags &= ~(AVR_UART_FLAG_STDIO | AVR_UART_FLAG_POLL_SLEEP);
+  avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
+  avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT), on_byte_from_chip, 0);
+  avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUT_XON), on_xon, 0);
+  avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUT_XOFF), on_xoff, 0);
+}
+
+static void open_pty(void) {
+  char name[64];
+  pty = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (pty < 0 || grantpt(pty) || unlockpt(pty) || ptsname_r(pty, name, sizeof name)) fail("pty");
+  int slave = open(name, O_RDWR | O_NOCTTY);
+  struct termios settings;
+  tcgetattr(slave, &settings);
+  cfmakeraw(&settings);
+  tcsetattr(slave, TCSANOW, &settings);
+  if (resets_on_open) close(slave); /* POLLHUP then tells whether anyone has it open */
+  unlink(link_path);
+  if (symlink(name, link_path)) fail(link_path);
+}
+
+/* Host to chip: one byte per character time of the chip's own baud rate. */
+static void feed_chip(avr_irq_t *input, const unsigned char *bytes, int *position, int length) {
+  static avr_cycle_count_t next;
+  while (*position < length && avr->cycle >= next) {
+    unsigned char byte = bytes[(*position)++];
+    next = (next + uart->cycles_per_byte > avr->cycle ? next : avr->cycle) + uart->cycles_per_byte;
+    count.to_chip++;
+    if (drop_every && count.to_chip % drop_every == 0) continue;
+    if (flip_every && count.to_chip % flip_every == 0) byte ^= 1 << (count.to_chip % 8);
+    if (!chip_listens) { count.overruns++; continue; }
+    avr_raise_irq(input, byte);
+  }
+}
+
+static void feed_host(void) {
+  if (to_host_length == 0) return;
+  int due = latency_ms <= 0 || to_host_length >= USB_PACKET || now_ns() - to_host_since >= latency_ms * 1e6;
+  if (!due) return;
+  ssize_t written = write(pty, to_host, to_host_length);
+  if (written <= 0) { to_host_length = 0; return; }
+  memmove(to_host, to_host + written, to_host_length - written);
+  to_host_length -= written;
+  to_host_since = now_ns();
+}
+
+static void run(void) {
+  unsigned char from_host[256];
+  int length = 0, position = 0, is_open = !resets_on_open;
+  avr_irq_t *input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
+  uint64_t started = now_ns(), polled = 0;
+  avr_cycle_count_t start_cycle = avr->cycle;
+  for (;;) {
+    uint64_t now = now_ns();
+    if (now - polled > HOST_POLL_NS) {
+      polled = now;
+      poll_commands();
+      if (reset_asked && !dead) reset(0);
+      reset_asked = 0;
+      struct pollfd host = {pty, POLLIN, 0};
+      poll(&host, 1, 0);
+      int open_now = pty >= 0 && !(host.revents & POLLHUP);
+      if (resets_on_open && open_now && !is_open && !dead) reset(0);
+      is_open = open_now || !resets_on_open;
+      if (position >= length && host.revents & POLLIN) {
+        length = read(pty, from_host, sizeof from_host);
+        position = 0;
+      }
+      feed_host();
+    }
+    if (dead) { /* no power: what is sent is lost */
+      position = length = 0;
+      to_host_length = 0;
+      usleep(500);
+      started = now_ns();
+      start_cycle = avr->cycle;
+      continue;
+    }
+    feed_chip(input, from_host, &position, length);
+    int64_t behind = (int64_t)((double)(now - started) * avr->frequency / 1e9) - (int64_t)(avr->cycle - start_cycle);
+    if (behind <= 0) { usleep(80); continue; }
+    if (behind > (int64_t)avr->frequency / 20) { started = now; start_cycle = avr->cycle; } /* too slow: do not rush after */
+    for (int i = 0; i < 16 && !halt_ns && !dead; i++) {
+      int state = avr_run(avr);
+      if (state == cpu_Done || state == cpu_Crashed) reset(0);
+    }
+    if (halt_ns) {
+      usleep(halt_ns / 1000);
+      started += halt_ns;
+      halt_ns = 0;
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  const char *model = "atmega328p", *bootloader = 0, *contents = 0;
+  long frequency = 16000000;
+  int option;
+  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:o")) > 0) switch (option) {
+    case 'm': model = optarg; break;
+    case 'b': bootloader = optarg; break;
+    case 'l': link_path = optarg; break;
+    case 'f': frequency = atol(optarg); break;
+    case 'p': page_ms = atof(optarg); break;
+    case 'u': latency_ms = atof(optarg); break;
+    case 'i': contents = optarg; break;
+    case 'o': resets_on_open = 1; break;
+    default: return 64;
+  }
+  if (!bootloader || !link_path) return 64;
+  avr = avr_make_mcu_by_name(model);
+  if (!avr) fail(model);
+  avr_init(avr);
+  avr->frequency = frequency;
+  avr->log = LOG_ERROR;
+  memset(avr->flash, 0xff, avr->flashend + 1);
+  if (contents) {
+    FILE *file = fopen(contents, "rb");
+    if (!file || fread(avr->flash, 1, avr->flashend + 1, file) == 0) fail(contents);
+    fclose(file);
+  }
+  if (strstr(model, "2560")) nrww_start = 0x3e000;
+  else if (strstr(model, "168")) nrww_start = 0x3800;
+  load_bootloader(bootloader);
+  hook_peripherals();
+  signal(SIGUSR1, on_reset_signal);
+  open_pty();
+  fcntl(0, F_SETFL, O_NONBLOCK);
+  reset(0);
+  say("ready");
+  run();
+}

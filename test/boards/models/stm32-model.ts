@@ -1,0 +1,176 @@
+import { ChipModel } from './chip-model.ts';
+import type { ChipOptions, Program } from './chip-model.ts';
+
+const ack = 0x79;
+const nack = 0x1f;
+const flashStart = 0x08000000;
+const oldCommands = [0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x44];
+const getChecksum = 0xa1;
+/** Of a bootloader that computes checksums: how long it takes. */
+const checksumMsPerByte = 0.0005;
+
+export interface Stm32ModelOptions extends ChipOptions {
+  readonly productId: number;
+  readonly readProtected?: boolean;
+  /** Offers Get Checksum, and acknowledges it so often at the end: AN3155 can be read either way. 0: does it wrong. */
+  readonly checksumAcks?: 0 | 1 | 2;
+}
+
+/**
+ * The system bootloader of an STM32 after ST AN3155, sections 2 and 3. Notes what a host must never do: another parity
+ * than even, programming what is not erased, bytes while it erases.
+ */
+export class Stm32Model extends ChipModel {
+  override readonly resetsWhenDtr = 'released';
+  readonly #productId: number;
+  readonly #readProtected: boolean;
+  readonly #checksumAcks: Stm32ModelOptions['checksumAcks'];
+  readonly #commands: readonly number[];
+  checksums = 0;
+  parity: 'none' | 'even' = 'even';
+
+  constructor(options: Stm32ModelOptions) {
+    super(options, { timeoutMs: Number.POSITIVE_INFINITY, eraseMs: 25, writeMs: 10, parked: 'erased' });
+    this.#productId = options.productId;
+    this.#readProtected = options.readProtected ?? false;
+    this.#checksumAcks = options.checksumAcks;
+    this.#commands = options.checksumAcks === undefined ? oldCommands : [...oldCommands, getChecksum];
+  }
+
+  protected override *bootloader(): Program {
+    while ((yield) !== 0x7f) continue;
+    if (this.parity !== 'even') this.violations.push('no even parity');
+    this.say(ack);
+    for (;;) {
+      const code = yield;
+      const known = ((yield) ^ code) === 0xff && this.#commands.includes(code);
+      const answer = known && !(this.#readProtected && code >= 0x11) ? yield* this.#obey(code) : [nack];
+      if (answer === 'left') return yield* silent();
+      this.say(...answer);
+    }
+  }
+
+  *#obey(code: number): Generator<void, readonly number[] | 'left', number> {
+    switch (code) {
+      case 0x00:
+        return [ack, this.#commands.length, 0x31, ...this.#commands, ack];
+      case 0x01:
+        return [ack, 0x31, 0, 0, ack];
+      case 0x02:
+        return [ack, 1, this.#productId >> 8, this.#productId & 0xff, ack];
+      case 0x11:
+        return yield* this.#read();
+      case 0x21:
+        return yield* this.#go();
+      case 0x31:
+        return yield* this.#write();
+      case getChecksum:
+        return yield* this.#checksum();
+      default:
+        return yield* this.#erasePages();
+    }
+  }
+
+  *#read(): Generator<void, readonly number[], number> {
+    const address = yield* this.#address();
+    if (address === undefined) return [nack];
+    this.say(ack);
+    const count = yield;
+    if (((yield) ^ count) !== 0xff) return [nack];
+    return [ack, ...Array.from({ length: count + 1 }, (_, index) => this.memory[address + index] ?? 0xff)];
+  }
+
+  *#go(): Generator<void, readonly number[] | 'left', number> {
+    if ((yield* this.#address()) === undefined) return [nack];
+    this.say(ack);
+    this.leave();
+    return 'left';
+  }
+
+  *#write(): Generator<void, readonly number[], number> {
+    const address = yield* this.#address();
+    if (address === undefined) return [nack];
+    this.say(ack);
+    const bytes = yield* this.#summed((yield) + 1);
+    if (bytes === undefined) return [nack];
+    for (const [index, byte] of bytes.entries()) {
+      const there = this.memory[address + index] ?? 0xff;
+      if (there !== 0xff && byte !== 0xff) this.violations.push(`programs ${address + index}, which is not erased`);
+    }
+    this.write(address, bytes);
+    return [ack];
+  }
+
+  *#erasePages(): Generator<void, readonly number[], number> {
+    this.say(ack);
+    const high = yield;
+    const count = high * 256 + (yield);
+    if (count >= 0xfff0) {
+      const sum = yield;
+      if (count !== 0xffff || sum !== 0) return [nack];
+      for (let page = 0; page < this.memory.byteLength / this.pageBytes; page += 1) this.erase(page * this.pageBytes);
+      this.finishErase();
+      return [ack];
+    }
+    if ((count + 1) * this.pageBytes > 1024 * 1024) return [nack];
+    const list = yield* this.#summed((count + 1) * 2, high ^ (count & 0xff));
+    if (list === undefined) return [nack];
+    const pages = Buffer.from(list);
+    for (let index = 0; index <= count; index += 1) this.erase(pages.readUInt16BE(index * 2) * this.pageBytes);
+    this.finishErase();
+    return [ack];
+  }
+
+  /** 3.13: address, count of words, polynomial and beginning. */
+  *#checksum(): Generator<void, readonly number[], number> {
+    const address = yield* this.#address();
+    if (address === undefined) return [nack];
+    const words: number[] = [];
+    for (let word = 0; word < 3; word += 1) {
+      this.say(ack);
+      const bytes = yield* this.#summed(4, 0);
+      if (bytes === undefined) return [nack];
+      words.push(Buffer.from(bytes).readUInt32BE(0));
+    }
+    const [count = 0, polynomial = 0, beginning = 0] = words;
+    if (count === 0 || address + count * 4 > this.memory.byteLength) return [nack];
+    this.checksums += 1;
+    const crc = Buffer.alloc(4);
+    crc.writeUInt32BE(crcOf(this.memory.subarray(address, address + count * 4), polynomial, beginning));
+    if (this.#checksumAcks === 0) crc.reverse();
+    if (this.#checksumAcks !== 1) this.say(ack);
+    this.work(count * 4 * checksumMsPerByte);
+    return [ack, ...crc, crc.reduce((sum, byte) => sum ^ byte, 0)];
+  }
+
+  /** Offset in the flash memory. */
+  *#address(): Generator<void, number | undefined, number> {
+    this.say(ack);
+    const bytes = yield* this.#summed(4, 0);
+    if (bytes === undefined) return undefined;
+    const address = Buffer.from(bytes).readUInt32BE(0) - flashStart;
+    return address >= 0 && address < 1024 * 1024 ? address : undefined;
+  }
+
+  /** So many bytes and the XOR of them all; `before` is what the sum begins with, or the count before the bytes. */
+  *#summed(count: number, before = count - 1): Generator<void, number[] | undefined, number> {
+    const bytes: number[] = [];
+    for (let index = 0; index < count; index += 1) bytes.push(yield);
+    return (yield) === bytes.reduce((sum, byte) => sum ^ byte, before) ? bytes : undefined;
+  }
+}
+
+function* silent(): Program {
+  for (;;) yield;
+}
+
+/** Bit by bit, as the hardware does. */
+function crcOf(bytes: Uint8Array, polynomial: number, beginning: number): number {
+  const words = Buffer.from(bytes);
+  let crc = beginning;
+  for (let at = 0; at < words.byteLength; at += 4) {
+    crc ^= words.readUInt32LE(at);
+    for (let bit = 0; bit < 32; bit += 1) crc = crc < 0 || crc >= 2 ** 31 ? (crc << 1) ^ polynomial : crc << 1;
+  }
+  return crc >>> 0;
+}

@@ -1,0 +1,22 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { expect, test, vi } from 'vitest';
+
+import { Meter } from './meter.ts';
+
+/** The loader finds a library that is none, whatever lies in the cache of what was compiled. */
+test('where simavr cannot be used the demo has no meter, and one line says why', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'no-simavr-'));
+  writeFileSync(join(folder, 'libsimavr.so.2'), '');
+  vi.stubEnv('LD_LIBRARY_PATH', folder);
+  const reasons: string[] = [];
+  try {
+    expect(await Meter.plugIn((why) => reasons.push(why))).toBeUndefined();
+  } finally {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  }
+  expect(reasons).toEqual([expect.stringMatching(/^[^\n]*simboot[^\n]*$/)]);
+});

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+
+import { describeResult, fuzz } from './fuzz.ts';
+import { targets } from './targets.ts';
+
+const SECONDS_EACH = 5;
+const SEED = 1;
+
+/** The same, for as long as wanted: `npm run fuzz -- --seconds N --target T --seed S`. */
+test(
+  'nothing that comes from outside makes the agent crash, hang, grow, or change what boots',
+  { timeout: 600_000 },
+  async () => {
+    const results = await fuzz(targets, { seconds: SECONDS_EACH, seed: SEED, atATime: 2 });
+    console.log(`seed ${SEED}\n${results.map(describeResult).join('\n')}`);
+    expect(results.filter(({ failure }) => failure !== undefined)).toEqual([]);
+    expect(results.filter(({ cases }) => cases === 0)).toEqual([]);
+  },
+);

@@ -1,0 +1,37 @@
+import type { FuzzTarget } from './target.ts';
+import { artifactBytes, signedArtifact } from './targets/artifact.ts';
+import { bootEnvironment } from './targets/boot-environment.ts';
+import { brokerReplies } from './targets/broker-replies.ts';
+import { commandLine } from './targets/command-line.ts';
+import { compressedImage } from './targets/compressed-image.ts';
+import { configuration } from './targets/configuration.ts';
+import { controlSocket } from './targets/control-socket.ts';
+import { firmwareText } from './targets/firmware-text.ts';
+import { mcuImage } from './targets/mcu-image.ts';
+import { program } from './targets/program.ts';
+import { serviceReplies } from './targets/service-replies.ts';
+import { identityFile, journalFile } from './targets/state-files.ts';
+
+/** Everything that comes from outside. */
+export const targets: readonly FuzzTarget[] = [
+  firmwareText,
+  artifactBytes,
+  signedArtifact,
+  compressedImage,
+  configuration,
+  commandLine,
+  mcuImage,
+  bootEnvironment,
+  serviceReplies,
+  brokerReplies,
+  controlSocket,
+  identityFile,
+  journalFile,
+  program,
+];
+
+export function findTarget(name: string): FuzzTarget {
+  const found = targets.find((target) => target.name === name);
+  if (found === undefined) throw new Error(`there is no target ${name}: ${targets.map((one) => one.name).join(', ')}`);
+  return found;
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+
+import { describeFailure, describeTally, runCampaign } from './campaign.ts';
+
+const KILLS = 210;
+const SEED = 1;
+
+/**
+ * The real program on loop devices. `npm run kills -- --kills N --seed S` does as many as wanted; what each strike is,
+ * and what must hold after it, stands in episode.ts and invariants.ts.
+ */
+test(
+  'killed, rebooted or cut off at each step and at random, a gateway boots a whole image and finishes by itself',
+  { timeout: 1_800_000 },
+  async ({ signal }) => {
+    const tally = await runCampaign({ kills: KILLS, seed: SEED, gateways: 3, signal });
+    console.log(`seed ${SEED}: ${describeTally(tally)}`);
+    expect(tally.failures.map(describeFailure)).toEqual([]);
+    expect(tally.kills).toBeGreaterThanOrEqual(KILLS);
+    expect(tally.by['then power-cut']).toBeGreaterThanOrEqual(36);
+    const seldom = ['while install', 'while rollback', 'in phase staging', 'in phase staged', 'in phase trial'];
+    expect(seldom.filter((name) => (tally.by[name] ?? 0) < 4)).toEqual([]);
+  },
+);

@@ -1,0 +1,58 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { tool } from './tool.ts';
+
+/** As little as boots: systemd, and what README.md says that the agent needs. */
+const packages = ['systemd-sysv', 'dbus', 'libstdc++6', 'util-linux', 'libubootenv-tool'];
+const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
+const options = [
+  '--variant=essential',
+  `--include=${packages.join(',')}`,
+  ...leftOut.map((path) => `--dpkgopt=path-exclude=${path}`),
+];
+
+/**
+ * A root file system of this machine's own distribution, as a tar file: made once, from this machine's own package
+ * sources, and kept until its recipe changes.
+ */
+export async function debianRootFileSystem(): Promise<string> {
+  const codename = await codenameOfThisMachine();
+  const recipe = createHash('sha256')
+    .update([codename, process.arch, ...options].join('\n'))
+    .digest('hex');
+  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
+  const kept = join(folder, `debian-${recipe.slice(0, 16)}.tar`);
+  if (existsSync(kept)) return kept;
+  await mkdir(folder, { recursive: true });
+  const draft = join(folder, `draft-${randomUUID()}.tar`);
+  try {
+    const sources = await packageSources(codename);
+    await tool(['mmdebstrap', ...options, codename, draft, '-'], { timeoutMs: 600_000, input: sources });
+    await rename(draft, kept);
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return kept;
+}
+
+async function codenameOfThisMachine(): Promise<string> {
+  const found = /^VERSION_CODENAME=["']?([a-z]+)/m.exec(await readFile('/etc/os-release', 'utf8'))?.[1];
+  if (found === undefined) throw new Error('/etc/os-release names no release to make a root file system of');
+  return found;
+}
+
+/** This machine's sources of its own release, without those of others (apt-get(8), indextargets). */
+async function packageSources(codename: string): Promise<string> {
+  const format = '$(REPO_URI) $(RELEASE) $(COMPONENT)';
+  const targets = await tool(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
+  const lines = targets
+    .split('\n')
+    .filter((line) => new RegExp(`^\\S+ ${codename}(-updates|-security)? (main|universe)$`).test(line));
+  if (lines.length === 0) throw new Error(`apt has no sources of ${codename}`);
+  return [...new Set(lines)].map((line) => `deb ${line}\n`).join('');
+}

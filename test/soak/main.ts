@@ -1,0 +1,54 @@
+import process from 'node:process';
+import { parseArgs } from 'node:util';
+
+import { figures } from './measure.ts';
+import type { Sample } from './measure.ts';
+import { runSoak } from './soak.ts';
+
+const help = `Simulated weeks of a gateway in one process; prints what must not grow.
+
+usage: npm run soak -- [--weeks N] [--seed N] [--json]
+
+  --weeks N   4, if not given
+  --seed N    what happens when; drawn and printed, if not given
+  --json      the whole report, with all samples
+`;
+
+const { values } = parseArgs({
+  options: {
+    weeks: { type: 'string', default: '4' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+const row = (cells: readonly (string | number)[]): string => cells.map((cell) => String(cell).padStart(12)).join('');
+
+async function soak(): Promise<void> {
+  if (!(Number(values.weeks) > 0)) throw new RangeError('--weeks is a number above 0');
+  const quiet = values.json;
+  const onSample = (sample: Sample): void => {
+    if (!quiet && sample.day % 7 === 0) console.log(row([sample.day, ...figures.map((figure) => sample[figure])]));
+  };
+  if (!quiet) console.log(`${values.weeks} weeks, seed ${values.seed}\n${row(['day', ...figures])}`);
+  const report = await runSoak({ weeks: Number(values.weeks), seed: Number(values.seed), onSample });
+  if (quiet) {
+    console.log(JSON.stringify(report));
+    return;
+  }
+  for (const [whose, growth] of [
+    ['', report.growth],
+    [', of the longest life of a daemon', report.growthOfALife],
+  ] as const) {
+    console.log(`\nmedians of the second and the last quarter${whose}:`);
+    for (const { figure, early, late } of growth) console.log(row([figure, early, late]));
+  }
+  console.log('\nwhat happened:');
+  for (const [what, times] of Object.entries(report.counts)) console.log(`${String(times).padStart(8)}  ${what}`);
+}
+
+if (values.help) process.stdout.write(help);
+else await soak();
+// A timer that leaked would keep the process alive, and nobody would learn of it.
+process.exit();

@@ -1,0 +1,61 @@
+/** What may go wrong beside the power. Each is counted over the whole history, cuts or not. */
+export const faultKinds = [
+  /** A call of the service does not arrive. */
+  'request-lost',
+  /** A call of the service is done, but the gateway does not hear of it. */
+  'reply-lost',
+  /** Another device activated with the same serial number, just before a call. */
+  'key-dropped',
+  /** A transfer breaks off in its middle. */
+  'transfer-cut',
+  /** A change in the state directory fails. */
+  'disk-full',
+  'disk-error',
+  /** A write to the staging slot fails. */
+  'slot-error',
+  /** A write of the boot environment fails; it may have been made all the same. */
+  'boot-write',
+  'reboot-refused',
+  /** The board falls silent while it is being flashed. */
+  'board-silent',
+  /** At a start: a bit of a slot that is being staged is another one. */
+  'rot',
+  /** At a start: the journal's file is garbage. */
+  'journal-lost',
+] as const;
+export type FaultKind = (typeof faultKinds)[number];
+
+/** From the `at`-th time (counted from 1) on, so many times. */
+export interface Fault {
+  readonly kind: FaultKind;
+  readonly at: number;
+  readonly times: number;
+}
+
+export type FaultCounts = Readonly<Partial<Record<FaultKind, number>>>;
+
+export class Faults {
+  #planned: readonly Fault[];
+  readonly #seen: Partial<Record<FaultKind, number>>;
+
+  constructor(planned: readonly Fault[], seen: FaultCounts = {}) {
+    this.#planned = planned;
+    this.#seen = { ...seen };
+  }
+
+  /** Asked each time that this could go wrong. */
+  strikes(kind: FaultKind): boolean {
+    const count = (this.#seen[kind] ?? 0) + 1;
+    this.#seen[kind] = count;
+    return this.#planned.some((fault) => fault.kind === kind && count >= fault.at && count < fault.at + fault.times);
+  }
+
+  end(): void {
+    this.#planned = [];
+  }
+
+  /** How often each could have gone wrong. */
+  get seen(): FaultCounts {
+    return { ...this.#seen };
+  }
+}

@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+
+import { expect, test } from 'vitest';
+
+const CASES = 100_000;
+const DEADLINE_MS = 1_800_000;
+
+test(
+  `${CASES} histories of cuts, kills and faults end without a broken promise`,
+  async () => {
+    const args = [join(import.meta.dirname, 'sweep.ts'), '--cases', String(CASES), '--seed', '1'];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const output = child.stdout.setEncoding('utf8').toArray();
+    const [exitCode] = (await once(child, 'close')) as [number | null];
+    const text = (await output).join('');
+    console.log(text);
+    expect({ exitCode, text }).toMatchObject({ exitCode: 0 });
+    expect(Number(/^(\d+) cases/m.exec(text)?.[1])).toBeGreaterThanOrEqual(CASES);
+  },
+  DEADLINE_MS,
+);

@@ -1,0 +1,170 @@
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { SpoolRig, drain, points, values } from './spool-rig.ts';
+
+/** Longer than the spool leaves a disk alone that has failed. */
+const AGAIN_MS = 31_000;
+
+let stack: DisposableStack;
+let directory: string;
+let mount: string;
+
+beforeEach(() => {
+  stack = new DisposableStack();
+  directory = mkdtempSync(join(tmpdir(), 'disk-'));
+  stack.defer(() => rmSync(directory, { recursive: true }));
+  mount = join(directory, 'mount');
+  mkdirSync(mount);
+});
+afterEach(() => {
+  stack.dispose();
+});
+
+function run(program: string, ...args: readonly string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+}
+
+function mountExt4(options: string): string {
+  const image = join(directory, 'image');
+  run('truncate', '-s', '16M', image);
+  run('mkfs.ext4', '-q', image);
+  run('mount', '-o', `loop,${options}`, image, mount);
+  stack.defer(() => run('umount', mount));
+  return image;
+}
+
+function rigThere(): SpoolRig {
+  return stack.use(new SpoolRig({ path: join(mount, 'spool.db'), maxMemoryPoints: 100_000 }));
+}
+
+/** All that is there, in the order of each event. */
+function delivered(rig: SpoolRig): unknown[] {
+  return drain(rig.spool).flatMap(values);
+}
+
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+test('a file system that is full: points stay in memory, that is said, and they are written when there is room', () => {
+  run('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', mount);
+  stack.defer(() => run('umount', mount));
+  const rig = rigThere();
+  rig.spool.push(points(500, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  const filler = join(mount, 'filler');
+  fill(filler);
+  rig.spool.push(points(20_000, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({
+    pointsInMemory: 20_000,
+    pointsOnDisk: 500,
+    trouble: expect.stringContaining('full') as unknown,
+  });
+  rmSync(filler);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, trouble: undefined });
+  expect(delivered(rig)).toEqual([...numbers(500), ...numbers(20_000)]);
+});
+
+test('of a file system that is nearly full the rest is left to the agent itself', () => {
+  run('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount);
+  stack.defer(() => run('umount', mount));
+  const reserveBytes = 4 * 1024 * 1024;
+  const rig = stack.use(new SpoolRig({ path: join(mount, 'spool.db'), reserveBytes }));
+  rig.spool.push(points(10, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  writeFileSync(join(mount, 'filler'), Buffer.alloc(5 * 1024 * 1024));
+  rig.spool.push(points(10, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures().trouble).toContain(`less than ${reserveBytes} bytes are free`);
+  expect(delivered(rig)).toEqual([...numbers(10), ...numbers(10)]);
+  expect(rig.spool.flush()).toBe(true); // what was delivered is taken off the disk all the same
+});
+
+test('a file system that is mounted read-only, and writable later', () => {
+  mountExt4('rw');
+  run('mount', '-o', 'remount,ro', mount);
+  const rig = rigThere();
+  rig.spool.push(points(10));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  run('mount', '-o', 'remount,rw', mount);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, trouble: undefined });
+  expect(delivered(rig)).toEqual(numbers(10));
+});
+
+/** What a kernel does when a medium begins to fail. */
+test('a file system that turns read-only under the open spool, and is mounted anew after it was checked', () => {
+  const image = mountExt4('errors=remount-ro');
+  const rig = rigThere();
+  rig.spool.push(points(500, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  const device = basename(run('findmnt', '-no', 'SOURCE', mount).trim());
+  writeFileSync(`/sys/fs/ext4/${device}/trigger_fs_error`, 'a test');
+  rig.spool.push(points(10, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  run('umount', mount);
+  repair(image);
+  run('mount', '-o', 'loop', image, mount);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures().trouble).toBeUndefined();
+  expect(delivered(rig)).toEqual([...numbers(500), ...numbers(10)]);
+});
+
+test('a file that is damaged while it is open: what can be read is saved, the rest is counted, and it goes on', () => {
+  const rig = stack.use(new SpoolRig({ maxMemoryPoints: 1_000_000, groupPoints: 1_000_000 }));
+  rig.spool.push(points(200_000));
+  expect(rig.spool.flush()).toBe(true);
+  const pages = Math.floor(statSync(rig.path).size / 4096);
+  const file = openSync(rig.path, 'r+');
+  writeSync(file, Buffer.alloc(40 * 4096, 0xa5), 0, 40 * 4096, Math.floor(pages / 2) * 4096);
+  closeSync(file);
+  const before = new Set(delivered(rig));
+  const { dropped } = rig.spool.figures();
+  expect(dropped.damaged).toBeGreaterThan(0);
+  expect(before.size + dropped.damaged).toBe(200_000);
+  expect(before.size).toBeGreaterThan(150_000);
+  rig.spool.push(points(10, 'after'));
+  expect(rig.spool.flush()).toBe(true);
+  expect(delivered(rig)).toEqual(numbers(10));
+  expect(readFileSync(`${rig.path}.damaged`).byteLength).toBeGreaterThan(0);
+});
+
+function fill(path: string): void {
+  const file = openSync(path, 'w');
+  try {
+    for (;;) writeSync(file, Buffer.alloc(64 * 1024));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** e2fsck(8): 1 means that errors were corrected. */
+function repair(image: string): void {
+  try {
+    run('e2fsck', '-fy', image);
+  } catch (error) {
+    if (!(error instanceof Error && 'status' in error && error.status === 1)) throw error;
+  }
+}

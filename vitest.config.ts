@@ -1,0 +1,25 @@
+import { defineConfig } from 'vitest/config';
+
+const shared = { testTimeout: 20_000, hookTimeout: 60_000 };
+/** Tests of pure parts share a process: nothing of theirs is global. */
+const quick = { ...shared, isolate: false };
+
+export default defineConfig({
+  test: {
+    maxWorkers: '100%',
+    projects: [
+      { test: { ...quick, name: 'unit', include: ['test/**/*.unit.test.ts'] } },
+      { test: { ...quick, name: 'contract', include: ['test/**/*.contract.test.ts'] } },
+      {
+        test: {
+          ...shared,
+          name: 'integration',
+          include: ['test/**/*.integration.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 300_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
