@@ -25,15 +25,24 @@ export function openTarget<T>(
   check: (input: T) => Promise<void> | void,
   dispose: () => Promise<void> = async () => {},
 ): OpenTarget {
+  /** When its time is over, fast-check leaves the case in which it is: that one still writes where `dispose` clears. */
+  let last: Promise<void> = Promise.resolve();
   return {
     check: async (parameters, onCase) => {
-      const property = fc.asyncProperty(cases, async (input) => {
+      const run = async (input: T): Promise<void> => {
         await onCase();
         await check(input);
+      };
+      const property = fc.asyncProperty(cases, async (input) => {
+        last = run(input);
+        await last;
       });
       return (await fc.check(property, parameters as fc.Parameters<[T]>)) as fc.RunDetails<unknown>;
     },
-    [Symbol.asyncDispose]: dispose,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.allSettled([last]);
+      await dispose();
+    },
   };
 }
 

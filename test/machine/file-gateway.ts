@@ -186,8 +186,10 @@ export class FileGateway implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of this.#children) child.kill('SIGKILL');
-    if (this.#isTemporary) await rm(this.directory, { recursive: true, force: true });
+    await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
+    if (!this.#isTemporary) return;
+    // What they had started may write a moment longer.
+    await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
