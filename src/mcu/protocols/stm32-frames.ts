@@ -55,3 +55,16 @@ export function acknowledgedData(bytes: number): Answer {
     },
   };
 }
+
+/** So many acknowledgements and then an answer; or what there is up to the first refusal. */
+export function afterAcks(acks: number, last: Answer): Answer {
+  return {
+    atMost: acks + last.atMost,
+    length: (received) => {
+      const refusal = received.subarray(0, acks).findIndex((byte) => byte !== ack);
+      if (refusal >= 0) return refusal + 1;
+      const length = received.byteLength > acks ? last.length(received.subarray(acks)) : 0;
+      return length === 0 ? 0 : acks + length;
+    },
+  };
+}

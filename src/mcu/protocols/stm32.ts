@@ -5,25 +5,14 @@ import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } fro
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';
-import {
-  ack,
-  acknowledged,
-  acknowledgedData,
-  checked,
-  commandBytes,
-  counted,
-  nack,
-  requireAck,
-  wordBytes,
-} from './stm32-frames.ts';
+import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
+import { blockBytes, Stm32Memory } from './stm32-memory.ts';
 
 /** ST AN3155, "USART protocol used in the STM32 bootloader", section 3. */
 const command = {
   get: 0x00,
   getId: 0x02,
-  readMemory: 0x11,
   go: 0x21,
-  writeMemory: 0x31,
   erase: 0x43,
   extendedErase: 0x44,
   getChecksum: 0xa1,
@@ -31,10 +20,7 @@ const command = {
 /** AN3155, 2: sent with even parity, it lets the bootloader measure the baud rate. */
 const autobaud = 0x7f;
 
-const blockBytes = 256;
 const digestedBytes = 16 * 1024;
-/** Programming 256 bytes: the slowest families take 70 µs per half-word. */
-const writeWorkMs = 20;
 const maxSyncs = 3;
 const maxRefusals = 3;
 const quietMs = 20;
@@ -72,16 +58,20 @@ function* connect(options: Stm32Options): Conversation<MemorySession> {
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
   if (erase === undefined) throw new McuError('board-cannot', 'this bootloader offers no erase command');
   const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), options);
-  yield* refuseProtected(chip);
-  const digest = commands.includes(command.getChecksum) ? yield* findDigest(chip) : undefined;
-  return session(chip, erase, digest);
+  const memory = new Stm32Memory();
+  yield* refuseProtected(chip, memory);
+  const block = yield* memory.read(chip.flash.start, blockBytes);
+  yield* tried(memory.tryBursts(chip.flash.start, block));
+  const digest = commands.includes(command.getChecksum)
+    ? yield* tried(probeChecksum(chip.flash.start, block))
+    : undefined;
+  return session(chip, memory, erase, digest);
 }
 
-/** Trusted only if it agrees with what is read; a bootloader that answers otherwise is brought back to step. */
-function* findDigest(chip: Stm32Chip): Conversation<ChipDigest | undefined> {
-  const { start } = chip.flash;
+/** Undefined where the bootloader answers otherwise; it is brought back to step. */
+function* tried<T>(conversation: Conversation<T>): Conversation<T | undefined> {
   try {
-    return yield* probeChecksum(start, yield* readMemory(start, blockBytes));
+    return yield* conversation;
   } catch (error) {
     if (!(error instanceof McuError)) throw error;
     yield* resume();
@@ -89,7 +79,7 @@ function* findDigest(chip: Stm32Chip): Conversation<ChipDigest | undefined> {
   }
 }
 
-function session(chip: Stm32Chip, erase: number, digest: ChipDigest | undefined): MemorySession {
+function session(chip: Stm32Chip, memory: Stm32Memory, erase: number, digest: ChipDigest | undefined): MemorySession {
   return {
     kind: 'memory',
     chip,
@@ -97,11 +87,11 @@ function session(chip: Stm32Chip, erase: number, digest: ChipDigest | undefined)
     blockBytes,
     // One checksum takes as many turns as reading a block or two: it pays for many pages.
     runBytes: digest === undefined ? undefined : digestedBytes,
-    read: readMemory,
+    read: (address, length) => memory.read(address, length),
     digest,
-    erase: (unit) => erasePage(chip, erase, unit),
+    erase: (unit) => erasePage(chip, memory, erase, unit),
     writes: 'erased',
-    write: writeMemory,
+    write: (address, bytes) => memory.write(address, bytes),
     // Erased, the first word is no stack pointer in RAM: the chip faults, or stays in its bootloader.
     parked: 'erased',
     guardOf: unitAt(chip.application.start),
@@ -151,10 +141,10 @@ function* listed(code: number): Conversation<Uint8Array> {
 }
 
 /** AN3155, 3.4: with read protection every command that touches memory is refused. */
-function* refuseProtected(chip: Stm32Chip): Conversation<void> {
+function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
   for (let tries = 1; ; tries += 1) {
     try {
-      yield* readMemory(chip.flash.start, 4);
+      yield* memory.read(chip.flash.start, 4);
       return;
     } catch (error) {
       if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
@@ -175,29 +165,12 @@ function* refuseProtected(chip: Stm32Chip): Conversation<void> {
   }
 }
 
-/** AN3155, 3.4. */
-function* readMemory(address: number, length: number): Conversation<Uint8Array> {
-  yield* acknowledged(commandBytes(command.readMemory));
-  yield* acknowledged(checked(wordBytes(address)));
-  const answer = yield* exchange(Uint8Array.of(length - 1, ~(length - 1) & 0xff), acknowledgedData(length));
-  requireAck(answer[0]);
-  return answer.subarray(1);
-}
-
-/** AN3155, 3.6. */
-function* writeMemory(address: number, bytes: Uint8Array): Conversation<void> {
-  yield* acknowledged(commandBytes(command.writeMemory));
-  yield* acknowledged(checked(wordBytes(address)));
-  yield* acknowledged(checked([bytes.byteLength - 1, ...bytes]), writeWorkMs);
-}
-
 /** AN3155, 3.7 and 3.8: one page of those that Get offered the command for. */
-function* erasePage(chip: Stm32Chip, code: number, unit: Region): Conversation<void> {
+function* erasePage(chip: Stm32Chip, memory: Stm32Memory, code: number, unit: Region): Conversation<void> {
   const page = chip.pages.findIndex(({ start }) => start === unit.start);
   if (page < 0) throw new McuError('board-cannot', `no page begins at ${hex(unit.start)}`);
   const list = code === command.erase ? [0, page] : [0, 0, page >> 8, page & 0xff];
-  yield* acknowledged(commandBytes(code));
-  yield* acknowledged(checked(list), chip.eraseMs(unit));
+  yield* memory.say([commandBytes(code), checked(list)], exactly(1), chip.eraseMs(unit));
 }
 
 /** AN3155, 3.5. */

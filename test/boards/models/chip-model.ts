@@ -15,11 +15,12 @@ interface ChipTraits {
   readonly eraseMs: number;
   readonly writeMs: number;
   readonly parked: Uint8Array | 'erased';
+  /** Bytes that the UART keeps while nobody reads them. Default: 2, the one that is complete and the one under way. */
+  readonly fifoBytes?: number;
 }
 
 const characterMs = 10 / 115.2;
-/** Bytes that the UART keeps while nobody reads them. */
-const fifoBytes = 2;
+const defaultFifoBytes = 2;
 
 /** What chips with a bootloader have in common: UART, flash memory, power, and the way into the application. */
 export abstract class ChipModel implements BoardModel {
@@ -57,7 +58,7 @@ export abstract class ChipModel implements BoardModel {
     this.#lastByteMs = atMs;
     if (this.#program === undefined) return [];
     this.#waiting = atMs < this.#busyUntilMs ? this.#waiting + 1 : 0;
-    if (this.#waiting > fifoBytes) {
+    if (this.#waiting > (this.#traits.fifoBytes ?? defaultFifoBytes)) {
       this.overruns += 1;
       return [];
     }

@@ -14,7 +14,12 @@ export interface Stm32ModelOptions extends ChipOptions {
   readonly readProtected?: boolean;
   /** Offers Get Checksum, and acknowledges it so often at the end: AN3155 can be read either way. 0: does it wrong. */
   readonly checksumAcks?: 0 | 1 | 2;
+  /** Reads its UART late after each acknowledgement: what a host sends before it has that gets lost. */
+  readonly isSlow?: boolean;
 }
+
+/** A byte that follows at once is lost; one that answers the acknowledgement is not. */
+const slowMs = 0.1;
 
 /**
  * The system bootloader of an STM32 after ST AN3155, sections 2 and 3. Notes what a host must never do: another parity
@@ -26,15 +31,23 @@ export class Stm32Model extends ChipModel {
   readonly #readProtected: boolean;
   readonly #checksumAcks: Stm32ModelOptions['checksumAcks'];
   readonly #commands: readonly number[];
+  readonly #isSlow: boolean;
   checksums = 0;
   parity: 'none' | 'even' = 'even';
 
   constructor(options: Stm32ModelOptions) {
-    super(options, { timeoutMs: Number.POSITIVE_INFINITY, eraseMs: 25, writeMs: 10, parked: 'erased' });
+    const fifo = options.isSlow === true ? { fifoBytes: 0 } : {};
+    super(options, { timeoutMs: Number.POSITIVE_INFINITY, eraseMs: 25, writeMs: 10, parked: 'erased', ...fifo });
     this.#productId = options.productId;
     this.#readProtected = options.readProtected ?? false;
     this.#checksumAcks = options.checksumAcks;
+    this.#isSlow = options.isSlow ?? false;
     this.#commands = options.checksumAcks === undefined ? oldCommands : [...oldCommands, getChecksum];
+  }
+
+  protected override say(...bytes: readonly number[]): void {
+    super.say(...bytes);
+    if (this.#isSlow) this.work(slowMs);
   }
 
   protected override *bootloader(): Program {
