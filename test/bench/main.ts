@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { cpus, release, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { parseArgs } from 'node:util';
 
 import { buildTree } from '../../systemd/build.ts';
+import { countOption, runTool, WrongUse } from '../tool.ts';
 import type { BenchContext } from './context.ts';
 import { isMissed, renderResult } from './figures.ts';
 import type { SuiteResult } from './figures.ts';
@@ -38,21 +38,21 @@ usage: npm run bench -- [options]
   --quick         2 rounds of 256 MiB, shorter idle times: about two minutes, for a look
 `;
 
-const { values } = parseArgs({
-  options: {
-    only: { type: 'string', multiple: true, default: Object.keys(suites) },
-    rounds: { type: 'string' },
-    size: { type: 'string' },
-    json: { type: 'string' },
-    work: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-});
+const options = {
+  only: { type: 'string', multiple: true, default: Object.keys(suites) },
+  rounds: { type: 'string' },
+  size: { type: 'string' },
+  json: { type: 'string' },
+  work: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+} as const;
 
-async function bench(): Promise<void> {
-  const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
+await runTool(help, options, async (values) => {
   const { quick } = values;
+  const chosen = values.only.map((name) => ({ name, suite: suiteNamed(name) }));
+  const sizeBytes = countOption('size', values.size ?? (quick ? '256' : '1024'), 1) * 2 ** 20;
+  const rounds = countOption('rounds', values.rounds ?? (quick ? '2' : '5'), 1);
+  const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
   const built = join(workFolder, 'dist');
   const tell = (line: string): void => console.error(line);
   try {
@@ -66,32 +66,34 @@ async function bench(): Promise<void> {
     const context: Omit<BenchContext, 'workFolder'> = {
       program: join(built, 'agent'),
       node: join(built, 'bin/node'),
-      sizeBytes: Number(values.size ?? (quick ? 256 : 1024)) * 2 ** 20,
-      rounds: Number(values.rounds ?? (quick ? 2 : 5)),
+      sizeBytes,
+      rounds,
       quick,
       tell,
     };
     const results: SuiteResult[] = [];
-    for (const name of values.only) {
+    for (const { name, suite } of chosen) {
       const suiteFolder = await mkdtemp(join(workFolder, `${name}-`));
-      results.push(await suiteNamed(name)({ ...context, workFolder: suiteFolder }));
+      results.push(await suite({ ...context, workFolder: suiteFolder }));
       await rm(suiteFolder, { recursive: true });
     }
-    await report(results, context);
+    await report(results, context, values.json);
   } finally {
     await rm(workFolder, { recursive: true, force: true });
   }
-}
+  return 0;
+});
 
 function suiteNamed(name: string): (context: BenchContext) => Promise<SuiteResult> {
   const suite = suites[name];
-  if (suite === undefined) throw new TypeError(`--only is one of ${Object.keys(suites).join(', ')}`);
+  if (suite === undefined) throw new WrongUse(`--only is one of ${Object.keys(suites).join(', ')}`);
   return suite;
 }
 
 async function report(
   results: readonly SuiteResult[],
   { sizeBytes, rounds }: Pick<BenchContext, 'sizeBytes' | 'rounds'>,
+  file: string | undefined,
 ): Promise<void> {
   const machine = {
     processors: cpus().map(({ model }) => model),
@@ -107,10 +109,7 @@ async function report(
   for (const result of results) console.log(renderResult(result));
   const missed = results.flatMap(({ figures }) => figures.filter(isMissed)).map(({ name }) => name);
   console.log(missed.length === 0 ? 'All targets are met.' : `Missed: ${missed.join('; ')}`);
-  if (values.json !== undefined) {
-    await writeFile(values.json, `${JSON.stringify({ ...setting, machine, results }, undefined, 2)}\n`);
+  if (file !== undefined) {
+    await writeFile(file, `${JSON.stringify({ ...setting, machine, results }, undefined, 2)}\n`);
   }
 }
-
-if (values.help) console.log(help);
-else await bench();

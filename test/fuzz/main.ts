@@ -1,8 +1,6 @@
-import process from 'node:process';
-import { parseArgs } from 'node:util';
-
+import { countOption, numberOption, runTool, WrongUse } from '../tool.ts';
 import { describeResult, fuzz } from './fuzz.ts';
-import { findTarget, targets } from './targets.ts';
+import { targets } from './targets.ts';
 
 const help = `npm run fuzz -- [--seconds N] [--target T] [--seed S] [--at-a-time P]
 
@@ -10,30 +8,22 @@ Feeds what comes from outside with anything: crashes, hangs, memory beyond the b
 failures. Each target runs for N seconds (60), two at a time. The same seed makes the same cases, in the same order.
 Targets: ${targets.map(({ name }) => name).join(', ')}.`;
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '60' },
-    target: { type: 'string' },
-    seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
-    'at-a-time': { type: 'string', default: '2' },
-    help: { type: 'boolean', default: false },
-  },
-});
+const options = {
+  seconds: { type: 'string', default: '60' },
+  target: { type: 'string' },
+  seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+  'at-a-time': { type: 'string', default: '2' },
+} as const;
 
-async function main(): Promise<number> {
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
-  const chosen = values.target === undefined ? targets : [findTarget(values.target)];
+await runTool(help, options, async (values) => {
+  const named = targets.filter(({ name }) => values.target === undefined || name === values.target);
+  if (named.length === 0) throw new WrongUse(`there is no target ${values.target}`);
   console.log(`seed ${values.seed}`);
-  const results = await fuzz(chosen, {
-    seconds: Number(values.seconds),
-    seed: Number(values.seed),
-    atATime: Number(values['at-a-time']),
+  const results = await fuzz(named, {
+    seconds: numberOption('seconds', values.seconds, 0.1),
+    seed: countOption('seed', values.seed, 0),
+    atATime: countOption('at-a-time', values['at-a-time'], 1),
     onResult: (result) => console.log(describeResult(result)),
   });
   return results.every(({ failure }) => failure === undefined) ? 0 : 1;
-}
-
-process.exitCode = await main();
+});

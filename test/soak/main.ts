@@ -1,6 +1,6 @@
 import process from 'node:process';
-import { parseArgs } from 'node:util';
 
+import { countOption, numberOption, runTool } from '../tool.ts';
 import { figures } from './measure.ts';
 import type { Sample } from './measure.ts';
 import { runSoak } from './soak.ts';
@@ -14,28 +14,25 @@ usage: npm run soak -- [--weeks N] [--seed N] [--json]
   --json      the whole report, with all samples
 `;
 
-const { values } = parseArgs({
-  options: {
-    weeks: { type: 'string', default: '4' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-});
+const options = {
+  weeks: { type: 'string', default: '4' },
+  seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  json: { type: 'boolean', default: false },
+} as const;
 
 const row = (cells: readonly (string | number)[]): string => cells.map((cell) => String(cell).padStart(12)).join('');
 
-async function soak(): Promise<void> {
-  if (!(Number(values.weeks) > 0)) throw new RangeError('--weeks is a number above 0');
+await runTool(help, options, async (values) => {
+  const [weeks, seed] = [numberOption('weeks', values.weeks, 0.1), countOption('seed', values.seed, 0)];
   const quiet = values.json;
   const onSample = (sample: Sample): void => {
     if (!quiet && sample.day % 7 === 0) console.log(row([sample.day, ...figures.map((figure) => sample[figure])]));
   };
-  if (!quiet) console.log(`${values.weeks} weeks, seed ${values.seed}\n${row(['day', ...figures])}`);
-  const report = await runSoak({ weeks: Number(values.weeks), seed: Number(values.seed), onSample });
+  if (!quiet) console.log(`${weeks} weeks, seed ${seed}\n${row(['day', ...figures])}`);
+  const report = await runSoak({ weeks, seed, onSample });
   if (quiet) {
     console.log(JSON.stringify(report));
-    return;
+    return 0;
   }
   for (const [whose, growth] of [
     ['', report.growth],
@@ -46,9 +43,7 @@ async function soak(): Promise<void> {
   }
   console.log('\nwhat happened:');
   for (const [what, times] of Object.entries(report.counts)) console.log(`${String(times).padStart(8)}  ${what}`);
-}
-
-if (values.help) process.stdout.write(help);
-else await soak();
+  return 0;
+});
 // A timer that leaked would keep the process alive, and nobody would learn of it.
 process.exit();

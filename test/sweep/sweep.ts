@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
-import { parseArgs } from 'node:util';
 
+import { countOption, runTool, WrongUse } from '../tool.ts';
 import { buildCatalog } from './catalog.ts';
 import type { CatalogData } from './catalog.ts';
 import { Crew } from './crew.ts';
@@ -27,29 +27,19 @@ usage: npm run sweep -- [--cases N] [--seed N] [--scenario PART] [--replay CASE]
   --replay CASE    one case, as a failure prints it
 `;
 
-/** The crash sweep: see test/README.md. Prints what it played, and each case that broke a promise. Returns an exit code. */
-async function main(args: readonly string[]): Promise<number> {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      cases: { type: 'string', default: '100000' },
-      seed: { type: 'string' },
-      scenario: { type: 'string', default: '' },
-      replay: { type: 'string' },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
+const options = {
+  cases: { type: 'string', default: '100000' },
+  seed: { type: 'string', default: String(randomInt(1_000_000)) },
+  scenario: { type: 'string', default: '' },
+  replay: { type: 'string' },
+} as const;
+
+function caseIn(text: string): Case {
+  try {
+    return JSON.parse(text) as Case;
+  } catch (error) {
+    throw new WrongUse('--replay is a case as a failure prints it', { cause: error });
   }
-  if (!(Number(values.cases) > 0)) throw new RangeError('--cases is a number above 0');
-  const data = await buildCatalog();
-  if (values.replay !== undefined) return replay(JSON.parse(values.replay) as Case, data);
-  const names = scenarios.map(({ name }) => name).filter((name) => name.includes(values.scenario));
-  if (names.length === 0) throw new Error(`no scenario is called ${values.scenario}`);
-  const seed = values.seed === undefined ? randomInt(1_000_000) : Number(values.seed);
-  return new Sweep(names, seed, data).run(Number(values.cases));
 }
 
 async function replay(given: Case, data: CatalogData): Promise<number> {
@@ -171,4 +161,12 @@ function sum(numbers: Iterable<number>): number {
   return [...numbers].reduce((total, each) => total + each, 0);
 }
 
-process.exitCode = await main(process.argv.slice(2));
+/** The crash sweep: see test/README.md. Prints what it played, and each case that broke a promise. */
+await runTool(help, options, async (values) => {
+  const [cases, seed] = [countOption('cases', values.cases, 1), countOption('seed', values.seed, 0)];
+  const data = await buildCatalog();
+  if (values.replay !== undefined) return replay(caseIn(values.replay), data);
+  const names = scenarios.map(({ name }) => name).filter((name) => name.includes(values.scenario));
+  if (names.length === 0) throw new WrongUse(`no scenario is called ${values.scenario}`);
+  return new Sweep(names, seed, data).run(cases);
+});
