@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import { SerialPort } from 'serialport';
 
 import { describeError } from '../system/errors.ts';
@@ -75,7 +77,8 @@ class SerialLine implements Line {
     if (this.#waitingBytes === 0) {
       signal.throwIfAborted();
       this.#check();
-      await this.#arrival(timeoutMs, signal);
+      // A timer of 0 ms takes one, and each turn of a conversation begins with such a look.
+      await (timeoutMs > 0 ? this.#arrival(timeoutMs, signal) : nextTurn());
       signal.throwIfAborted();
     }
     if (this.#waitingBytes === 0) this.#check();

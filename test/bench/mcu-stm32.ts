@@ -55,7 +55,7 @@ export function stm32Bench(sizeBytes: number): Stm32Bench {
     ours: async (run) => {
       const model = boardBefore(run);
       const emulated = { receive: (byte: number, atMs: number) => model.receive(byte, atMs) };
-      await using port = await EmulatedPort.start(emulated, { latencyMs: run.latencyMs });
+      await using port = await EmulatedPort.start(emulated, { latencyMs: run.latencyMs, parity: 'even' });
       const board: Board = {
         name: 'stm32',
         protocol: stm32({ flashBytes: sizeBytes }),

@@ -98,7 +98,7 @@ export abstract class ChipModel implements BoardModel {
   protected erase(address: number): void {
     if (this.dead) return;
     this.memory.fill(0xff, address, address + this.pageBytes);
-    this.#erasedMs = this.#nowMs + this.#traits.eraseMs;
+    this.#erasedMs = Math.max(this.#nowMs, this.#erasedMs) + this.#traits.eraseMs;
   }
 
   protected write(address: number, bytes: readonly number[]): void {

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
 import { built } from '../build.ts';
 
@@ -26,6 +27,8 @@ export interface Wire {
   readonly latencyMs?: number | undefined;
   /** Of so many bytes to the board one is lost. */
   readonly lossEvery?: number | undefined;
+  /** What programs without ptymodem.so use: a pty cannot be told. */
+  readonly parity?: 'even' | undefined;
 }
 
 /** A virtual USB-serial adapter (ptylink) with a model of a board behind it. */
@@ -35,6 +38,9 @@ export class EmulatedPort implements AsyncDisposable {
   readonly #board: EmulatedBoard;
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
   #received: Buffer = Buffer.alloc(0);
+  #characterMs = 10_000 / 115_200;
+  #lastByteMs = 0;
+  #saying: Promise<void> = Promise.resolve();
 
   private constructor(folder: string, board: EmulatedBoard, child: ChildProcessByStdio<Writable, Readable, null>) {
     this.#folder = folder;
@@ -45,7 +51,7 @@ export class EmulatedPort implements AsyncDisposable {
     child.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
   }
 
-  static async start(board: EmulatedBoard, { latencyMs = 0, lossEvery = 0 }: Wire = {}): Promise<EmulatedPort> {
+  static async start(board: EmulatedBoard, { latencyMs = 0, lossEvery = 0, parity }: Wire = {}): Promise<EmulatedPort> {
     const source = join(here, 'ptylink.c');
     const program = await built('ptylink', [source], `gcc -O2 -Wall ${source} -o`);
     const folder = await mkdtemp(join(tmpdir(), 'board-'));
@@ -58,6 +64,7 @@ export class EmulatedPort implements AsyncDisposable {
       `${latencyMs}`,
       '-d',
       `${lossEvery}`,
+      ...(parity === 'even' ? ['-e'] : []),
     ];
     const child = spawn(program, options, { stdio: ['pipe', 'pipe', 'inherit'] });
     const port = new EmulatedPort(folder, board, child);
@@ -94,20 +101,34 @@ export class EmulatedPort implements AsyncDisposable {
   #obey(kind: string, body: Buffer): void {
     const nowMs = performance.now();
     const [first = '', second = '', third = ''] = body.toString('latin1').split(' ');
-    if (kind === 'T') this.#board.settings?.(Number(first), second, Number(third));
+    if (kind === 'T') {
+      this.#characterMs = (second === 'N' ? 10_000 : 11_000) / Number(first);
+      this.#board.settings?.(Number(first), second, Number(third));
+    }
     if (kind === 'M') this.#say(this.#board.modem?.({ dtr: first === '1', rts: second === '1' }, nowMs) ?? []);
-    if (kind === 'D') for (const byte of body) this.#say(this.#board.receive(byte, nowMs));
+    if (kind === 'D') this.#deliver(body, nowMs);
   }
 
+  /** Bytes that are heard of together came one after the other. */
+  #deliver(bytes: Uint8Array, nowMs: number): void {
+    for (const [index, byte] of bytes.entries()) {
+      const atMs = nowMs - (bytes.byteLength - 1 - index) * this.#characterMs;
+      this.#lastByteMs = Math.max(this.#lastByteMs + this.#characterMs, atMs);
+      this.#say(this.#board.receive(byte, this.#lastByteMs));
+    }
+  }
+
+  /** One after the other, and never early: whoever hears an answer may find the board ready. */
   #say(answers: Answers): void {
-    for (const { bytes, atMs } of answers) this.#sayAt(bytes, atMs);
+    for (const { bytes, atMs } of answers) this.#saying = this.#saying.then(async () => this.#sayAt(bytes, atMs));
   }
 
-  #sayAt(bytes: Uint8Array, atMs: number): void {
-    const head = Buffer.from([0x44, bytes.byteLength & 0xff, bytes.byteLength >> 8]);
-    const say = (): void => void this.#child.stdin.write(Buffer.concat([head, bytes]));
-    const waitMs = atMs - performance.now();
-    if (waitMs < 1) say();
-    else setTimeout(say, waitMs);
+  async #sayAt(bytes: Uint8Array, atMs: number): Promise<void> {
+    for (let waitMs = atMs - performance.now(); waitMs > 0; waitMs = atMs - performance.now()) {
+      await (waitMs < 1 ? nextTurn() : sleep(Math.floor(waitMs)));
+    }
+    this.#child.stdin.write(
+      Buffer.concat([Buffer.from([0x44, bytes.byteLength & 0xff, bytes.byteLength >> 8]), bytes]),
+    );
   }
 }

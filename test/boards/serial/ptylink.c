@@ -1,12 +1,13 @@
 /*
  * ptylink: a virtual USB-serial adapter. A pty for the flasher, messages on stdin and stdout for a model of a board.
  *
- *   ptylink -l ./port [-c ./control] [-u LATENCY_MS] [-d N]
+ *   ptylink -l ./port [-c ./control] [-u LATENCY_MS] [-d N] [-e]
  *
  *   -l  symbolic link to make to the pty
  *   -c  datagram socket that hears from ptymodem.so, which gives the pty modem lines and parity
  *   -u  hold back what the board says like the latency timer of an FTDI adapter
  *   -d  lose every Nth byte to the board
+ *   -e  even parity, which a pty cannot be told without ptymodem.so
  *
  * A message is a letter, a length (two bytes, little-endian) and so many bytes.
  * To the model: D data, T "BAUD PARITY BITS STOPBITS", M "DTR RTS BREAK", O and C when the pty is opened and closed.
@@ -183,11 +184,12 @@ static void open_control(const char *path) {
 int main(int argc, char **argv) {
   const char *link = 0;
   int option;
-  while ((option = getopt(argc, argv, "l:c:u:d:")) > 0) {
+  while ((option = getopt(argc, argv, "l:c:u:d:e")) > 0) {
     if (option == 'l') link = optarg;
     else if (option == 'c') open_control(optarg);
     else if (option == 'u') latency_ns = atof(optarg) * 1e6;
     else if (option == 'd') drop_every = atol(optarg);
+    else if (option == 'e') parity = 'E';
     else return 64;
   }
   if (!link) return 64;
