@@ -22,8 +22,8 @@ const flashMemory = 0x46;
 
 /** A bootloader that has just been reset may need so many calls; it listens for about a second. */
 const maxSyncs = 3;
-/** Ends of command sent one by one to find the end of a cut command. */
-const maxProbes = 12;
+/** Ends of command sent one by one to find the end of a cut command. Where more bytes got lost, a reset is quicker. */
+const maxProbes = 4;
 const quietMs = 20;
 
 /** Optiboot answers 4 and more; ATmegaBOOT, from which it descends, 1. */
