@@ -168,7 +168,7 @@ describe('a flash', () => {
         return connects === 1 ? session : { ...session, chip: { ...session.chip, id: 'other' } };
       },
     };
-    port.inject({ kind: 'unplug', direction: 'to-board', at: 3_000 });
+    port.inject({ kind: 'unplug', direction: 'to-board', at: 2_973 });
     await expect(flash({ image: imageAt(other) }, { ...board, protocol }, signal)).rejects.toMatchObject({
       code: 'board-changed',
     });
