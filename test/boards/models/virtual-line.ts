@@ -53,6 +53,8 @@ export class VirtualPort {
   #generation = 0;
   #noise = 1;
   #arrivals: { readonly byte: number; readonly atMs: number }[] = [];
+  /** How many of them the host has. */
+  #taken = 0;
   #boardIdleMs = 0;
   #hostIdleMs = 0;
   #dtr = true;
@@ -79,7 +81,7 @@ export class VirtualPort {
   readonly open = async (settings: LineSettings): Promise<Line> => {
     if (this.clock.monotonicMs() < this.#goneUntilMs) throw new McuError('port-missing', 'there is no such port');
     this.changeSettings(settings);
-    this.#arrivals = [];
+    this.#forget();
     return new VirtualLine(this, this.#generation);
   };
 
@@ -100,15 +102,27 @@ export class VirtualPort {
   }
 
   take(timeoutMs: number): Uint8Array {
-    if (this.#arrivals.length === 0) this.#hear(this.#model.poll?.(this.clock.monotonicMs() + timeoutMs) ?? []);
-    const [first] = this.#arrivals;
+    if (this.#taken === this.#arrivals.length)
+      this.#hear(this.#model.poll?.(this.clock.monotonicMs() + timeoutMs) ?? []);
+    const first = this.#arrivals[this.#taken];
     const waitMs =
       first === undefined ? timeoutMs : Math.min(timeoutMs, Math.max(0, first.atMs - this.clock.monotonicMs()));
     this.clock.advance(waitMs);
     const nowMs = this.clock.monotonicMs();
-    const count = this.#arrivals.findIndex(({ atMs }) => atMs > nowMs + 1e-9);
-    const taken = this.#arrivals.splice(0, count < 0 ? this.#arrivals.length : count);
-    return Uint8Array.from(taken, ({ byte }) => byte);
+    const taken: number[] = [];
+    for (;;) {
+      const next = this.#arrivals[this.#taken];
+      if (next === undefined || next.atMs > nowMs + 1e-9) break;
+      taken.push(next.byte);
+      this.#taken += 1;
+    }
+    if (this.#taken === this.#arrivals.length) this.#forget();
+    return Uint8Array.of(...taken);
+  }
+
+  #forget(): void {
+    this.#arrivals = [];
+    this.#taken = 0;
   }
 
   setModem({ dtr, rts }: ModemLines): void {
