@@ -95,6 +95,12 @@ function isWithoutFallback(error: unknown): error is AgentError {
 
 /** Boot counters run down with every boot; what runs is kept by renewing them. */
 async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+  await keepSlot(booted, ports, signal);
+  return { kind: 'settled' };
+}
+
+/** The journal knows first: a cut between them leaves nothing that is committed and not installed. */
+async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal, bootloader, log } = ports;
   const expected = journal.state.installed?.slot;
   if (expected !== undefined && expected !== booted) {
@@ -102,7 +108,6 @@ async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): 
     await journal.append({ type: 'slots-swapped', booted });
   }
   await bootloader.commit(booted, signal);
-  return { kind: 'settled' };
 }
 
 /**
@@ -210,6 +215,7 @@ async function rolledBack(
   const { phase } = journal.state;
   assert(phase.kind === 'rolling-back');
   if (hasSlotPayload(phase.firmware)) await bootloader.markUnbootable(phase.slot, signal);
-  await bootloader.commit(booted, signal);
+  // Boards alone were on trial: the bootloader may have gone back to the other slot meanwhile.
+  await keepSlot(booted, ports, signal);
   return finishRollback(ports, signal);
 }

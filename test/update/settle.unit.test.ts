@@ -230,6 +230,18 @@ describe('where another slot runs than the one that was installed last', () => {
     expect(bench.journal.state.installed).toBeUndefined();
   });
 
+  // Seen in the sweep: slot A was kept, and slot B stayed installed until the next start.
+  test('a rollback of boards alone that was cut says so, too', async () => {
+    const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
+    const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 } as const;
+    const phase: Phase = { ...trial, ...end, firmware: { ...firmware, payloads: [payload] } };
+    const bench = new Bench({ phase, installed: installed('1', 'B') });
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'not well' });
+    expect(bench.bootloader.boot()).toBe('A');
+    expect(bench.journal.state).toMatchObject({ phase: { kind: 'idle' }, previous: { slot: 'B' } });
+    expect(bench.journal.state.installed).toBeUndefined();
+  });
+
   // Seen in the sweep: version 2 was taken for what runs, and the service for satisfied.
   test.each<Phase>([{ kind: 'idle' }, { kind: 'staging', attempt, slot: 'A' }])(
     'nothing is taken for installed if nothing is known of it (%o)',
