@@ -165,7 +165,7 @@ export class MemoryJob {
     const same = new Set<Unit>();
     const likely = known.kind === 'guess' ? this.units.filter((unit) => isIn(known.image, unit)) : this.units;
     const sample = known.kind === 'guess' ? [] : sampleOf(this.units);
-    await this.#lookAt(sample, same, signal);
+    await this.#compareSample(sample, same, signal);
     if (same.size * 2 >= sample.length) {
       const { digest } = this.#memory.session;
       if (digest !== undefined && (await this.#holdsAll(signal))) return [];
@@ -179,7 +179,7 @@ export class MemoryJob {
   }
 
   /** Until it is clear that most of the sample differs. */
-  async #lookAt(sample: readonly Unit[], same: Set<Unit>, signal: AbortSignal): Promise<void> {
+  async #compareSample(sample: readonly Unit[], same: Set<Unit>, signal: AbortSignal): Promise<void> {
     for (const [index, unit] of sample.entries()) {
       const different = index - same.size;
       if (different * 2 > sample.length) return;

@@ -10,7 +10,7 @@ import type { Recovery } from './recover.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload } from './state.ts';
 import type { PhaseOf } from './state.ts';
-import { abandon, commitTrial, finishRollback, judgeTrial, leaveTrial, startTrial } from './trial.ts';
+import { abandon, commitTrial, finishRollback, judgeTrial, keepSlot, leaveTrial, startTrial } from './trial.ts';
 
 export type Settled =
   /** Nothing is under way; updates may begin. */
@@ -97,17 +97,6 @@ function isWithoutFallback(error: unknown): error is AgentError {
 async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   await keepSlot(booted, ports, signal);
   return { kind: 'settled' };
-}
-
-/** The journal knows first: a cut between them leaves nothing that is committed and not installed. */
-async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
-  const { journal, bootloader, log } = ports;
-  const expected = journal.state.installed?.slot;
-  if (expected !== undefined && expected !== booted) {
-    log.warn({ expected, booted }, 'another slot runs than the one that was committed');
-    await journal.append({ type: 'slots-swapped', booted });
-  }
-  await bootloader.commit(booted, signal);
 }
 
 /**

@@ -86,14 +86,24 @@ async function tryBoards(ports: UpdatePorts, signal: AbortSignal): Promise<Compl
  * Boards alone are on trial: what runs was committed before, and its boot counters are renewed as at every start. Boards
  * that were meant for another slot than the one that the bootloader went back to meanwhile are not flashed under this one.
  */
-async function keepRunning({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
-  const booted = await bootloader.bootedSlot(signal);
-  const expected = journal.state.installed?.slot ?? booted;
-  if (expected !== booted) await journal.append({ type: 'slots-swapped', booted });
-  await bootloader.commit(booted, signal);
+async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  const booted = await ports.bootloader.bootedSlot(signal);
+  const expected = ports.journal.state.installed?.slot ?? booted;
+  await keepSlot(booted, ports, signal);
   if (expected === booted) return undefined;
   const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
   return { code: 'trial-fell-back', reason, quarantine: false };
+}
+
+/** What runs stays. The journal knows first: a cut between them leaves nothing that is committed and not installed. */
+export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal, bootloader, log } = ports;
+  const expected = journal.state.installed?.slot;
+  if (expected !== undefined && expected !== booted) {
+    log.warn({ expected, booted }, 'another slot runs than the one that was committed');
+    await journal.append({ type: 'slots-swapped', booted });
+  }
+  await bootloader.commit(booted, signal);
 }
 
 /** Why a trial ends. */
