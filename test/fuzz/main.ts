@@ -18,11 +18,14 @@ const options = {
 await runTool(help, options, async (values) => {
   const named = targets.filter(({ name }) => values.target === undefined || name === values.target);
   if (named.length === 0) throw new WrongUse(`there is no target ${values.target}`);
-  console.log(`seed ${values.seed}`);
+  const seconds = numberOption('seconds', values.seconds, 0.1);
+  const seed = countOption('seed', values.seed, 0);
+  const atATime = countOption('at-a-time', values['at-a-time'], 1);
+  console.log(`seed ${seed}`);
   const results = await fuzz(named, {
-    seconds: numberOption('seconds', values.seconds, 0.1),
-    seed: countOption('seed', values.seed, 0),
-    atATime: countOption('at-a-time', values['at-a-time'], 1),
+    seconds,
+    seed,
+    atATime,
     onResult: (result) => console.log(describeResult(result)),
   });
   return results.every(({ failure }) => failure === undefined) ? 0 : 1;

@@ -35,11 +35,14 @@ const options = {
 } as const;
 
 function caseIn(text: string): Case {
+  const wrong = '--replay is a case as a failure prints it';
   try {
-    return JSON.parse(text) as Case;
+    const given = JSON.parse(text) as Case | null;
+    if (given !== null && scenarios.some(({ name }) => name === given.scenario)) return given;
   } catch (error) {
-    throw new WrongUse('--replay is a case as a failure prints it', { cause: error });
+    throw new WrongUse(wrong, { cause: error });
   }
+  throw new WrongUse(wrong);
 }
 
 async function replay(given: Case, data: CatalogData): Promise<number> {
