@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import process from 'node:process';
 
+import { parseArguments } from './cli/commands/parse-arguments.ts';
 import type { CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
-import { parseArguments } from './cli/parse-arguments.ts';
 import { runCommand } from './cli/run.ts';
-import { Terminal } from './cli/terminal.ts';
-import { systemOffset } from './cli/time.ts';
+import { Terminal } from './cli/screen/terminal.ts';
+import { systemOffset } from './cli/screen/time.ts';
 import type { LoadedConfig } from './config/load-config.ts';
 import type { World } from './daemon/wiring.ts';
 import { systemClock } from './system/clock.ts';
@@ -43,7 +43,7 @@ async function main(args: readonly string[]): Promise<number> {
     config: {
       check: async () => checkConfig(await configPath(parsed.configFile)),
       show: async () => showConfig(await configPath(parsed.configFile)),
-      schema: async () => (await import('./config/json-schema.ts')).configJsonSchema(),
+      schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
     },
   };
   return await runCommand(parsed, context);
@@ -56,7 +56,7 @@ async function configPath(typed: string | undefined): Promise<string> {
 
 /** A daemon that runs can be asked even while the configuration file is broken. */
 async function connect(load: () => Promise<LoadedConfig>): ReturnType<CliContext['connect']> {
-  const { connectToDaemon } = await import('./cli/control-client.ts');
+  const { connectToDaemon } = await import('./control/control-client.ts');
   try {
     return await connectToDaemon(join((await load()).config.paths.run, 'control.sock'));
   } catch (error) {

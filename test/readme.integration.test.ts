@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { Mosquitto } from './service/messaging/mosquitto.ts';
+import { Mosquitto } from './rooms/service/messaging/mosquitto.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const page = readFileSync(join(root, 'README.md'), 'utf8');

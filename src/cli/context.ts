@@ -1,6 +1,6 @@
-import type { AgentOperations } from '../daemon/operations.ts';
+import type { AgentOperations } from '../control/operations.ts';
 import type { Clock } from '../system/clock.ts';
-import type { OffsetMinutes } from './time.ts';
+import type { OffsetMinutes } from './screen/time.ts';
 
 /** Where text goes. */
 export interface TextOutput {

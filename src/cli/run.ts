@@ -1,7 +1,7 @@
-import type { ReportedError } from '../daemon/operations.ts';
+import type { ReportedError } from '../control/operations.ts';
 import { AgentError, describeError, exitCodes } from '../system/errors.ts';
-import type { CommandEntry } from './command-table.ts';
-import type { Command, ParsedCommand } from './command.ts';
+import type { CommandEntry } from './commands/command-table.ts';
+import type { Command, ParsedCommand } from './commands/command.ts';
 import type { CliContext } from './context.ts';
 import { Detached, Interruption } from './interruption.ts';
 
@@ -25,18 +25,18 @@ async function dispatch(command: Command, json: boolean, context: CliContext): P
     case 'run':
       return context.runDaemon();
     case 'report':
-      return (await import('./report-commands.ts')).runReport(command.report, json, context);
+      return (await import('./commands/report-commands.ts')).runReport(command.report, json, context);
     case 'config':
-      return (await import('./config-commands.ts')).runConfig(command.what, json, context);
+      return (await import('./commands/config-commands.ts')).runConfig(command.what, json, context);
     case 'operation':
-      return (await import('./operation-commands.ts')).runOperation(command.operation, json, context);
+      return (await import('./commands/operation-commands.ts')).runOperation(command.operation, json, context);
     case 'request':
-      return (await import('./request-commands.ts')).runRequest(command.request, json, context);
+      return (await import('./commands/request-commands.ts')).runRequest(command.request, json, context);
   }
 }
 
 async function help(entry: CommandEntry | undefined, context: CliContext): Promise<number> {
-  const { helpText } = await import('./help.ts');
+  const { helpText } = await import('./commands/help.ts');
   context.out.write(helpText(entry));
   return exitCodes.done;
 }
@@ -52,9 +52,9 @@ async function tell(error: unknown, json: boolean, context: CliContext): Promise
     tellInterruption(error instanceof Detached, json, context);
     return reason.exitCode;
   }
-  const { renderError } = await import('./render-reports.ts');
-  const { pageFor } = await import('./page.ts');
-  const { printableJson } = await import('./printable.ts');
+  const { renderError } = await import('./screen/render-reports.ts');
+  const { pageFor } = await import('./screen/page.ts');
+  const { printableJson } = await import('./screen/printable.ts');
   const reported = describe(error);
   if (json) context.out.write(`${printableJson({ kind: 'error', error: reported })}\n`);
   else context.err.write(renderError(reported, pageFor(context.err, context)));

@@ -5,9 +5,9 @@ import type { Environment } from '../system/environment.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { type Finding, findWarnings } from './cross-check.ts';
 import type { ConfigProblem } from './errors.ts';
-import { describeValue, keyPath } from './problems.ts';
+import { describeValue, keyPath } from './file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from './read-config.ts';
-import type { ConfigFile, SoundTables } from './schema.ts';
+import type { ConfigFile, SoundTables } from './schema/schema.ts';
 
 export interface ConfigCheck {
   /** In the order of the file. */

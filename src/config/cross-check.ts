@@ -1,5 +1,5 @@
-import type { ConfigFile, SoundTables } from './schema.ts';
-import { durationMs } from './values.ts';
+import type { ConfigFile, SoundTables } from './schema/schema.ts';
+import { durationMs } from './schema/values.ts';
 
 /** Something that two settings say together; `path` is the one to change. */
 export interface Finding {

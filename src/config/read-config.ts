@@ -5,10 +5,10 @@ import type { Environment } from '../system/environment.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { type Finding, findContradictions } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
-import { lineOf, locateKeys } from './key-lines.ts';
-import { describeIssues } from './problems.ts';
-import { type ConfigFile, configSchema, type SoundTables, soundTables } from './schema.ts';
-import { parseToml, TomlSyntaxError } from './toml.ts';
+import { lineOf, locateKeys } from './file/key-lines.ts';
+import { describeIssues } from './file/problems.ts';
+import { parseToml, TomlSyntaxError } from './file/toml.ts';
+import { type ConfigFile, configSchema, type SoundTables, soundTables } from './schema/schema.ts';
 
 export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 

@@ -1,4 +1,5 @@
-import type { ConfigFile } from './schema.ts';
+import type { ConfigFile } from './schema/schema.ts';
+import { durationMs } from './schema/values.ts';
 import type {
   BrokerSettings,
   MeasurementSettings,
@@ -9,7 +10,6 @@ import type {
   TelemetrySettings,
   WatchSettings,
 } from './telemetry-config.ts';
-import { durationMs } from './values.ts';
 
 export function resolveTelemetry({ telemetry }: ConfigFile): TelemetrySettings {
   const bounds = (name: 'urgent' | 'normal' | 'bulk') => ({

@@ -9,9 +9,9 @@ import type {
   UpdateSettings,
 } from './config.ts';
 import { resolveMeasurements, resolveTelemetry, resolveWatches } from './resolve-telemetry.ts';
-import type { ConfigFile } from './schema.ts';
-import { parsePattern } from './update-schema.ts';
-import { durationMs, parseDailyWindow, sizeBytes } from './values.ts';
+import type { ConfigFile } from './schema/schema.ts';
+import { parsePattern } from './schema/update-schema.ts';
+import { durationMs, parseDailyWindow, sizeBytes } from './schema/values.ts';
 
 /** From the file's words to the program's. The file has passed the schema and cross-check.ts. */
 export function resolveConfig(file: ConfigFile): Config {

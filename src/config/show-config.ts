@@ -1,7 +1,7 @@
 import type { Environment } from '../system/environment.ts';
 import { maskSecrets } from '../system/secrets.ts';
+import { writeToml } from './file/toml.ts';
 import { readConfig } from './read-config.ts';
-import { writeToml } from './toml.ts';
 
 /** The settings in effect, defaults included and secrets masked, in the file's words. Throws ConfigError. */
 export async function effectiveConfig(

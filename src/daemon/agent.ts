@@ -1,14 +1,5 @@
 import { basename } from 'node:path';
 
-import { openFileSource, requireFile } from '../firmware/file-source.ts';
-import { AgentError, describeError } from '../system/errors.ts';
-import { maskAddresses } from '../system/secrets.ts';
-import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
-import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
-import type { BootState, SlotName } from '../update/ports.ts';
-import { flashBoard, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
-import { diagnose } from './doctor.ts';
-import { noTargets } from './obstacles.ts';
 import type {
   AgentOperations,
   BoardFile,
@@ -21,9 +12,18 @@ import type {
   OnEvent,
   OperationOutcome,
   StatusReport,
-} from './operations.ts';
+} from '../control/operations.ts';
+import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import { maskAddresses } from '../system/secrets.ts';
+import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
+import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
+import type { BootState, SlotName } from '../update/ports.ts';
+import type { Updater } from '../update/updater.ts';
+import { flashBoard, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
+import { diagnose } from './doctor.ts';
+import { noTargets } from './obstacles.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
-import type { Updater } from './updater.ts';
 import { noSpool, sendPoints } from './values.ts';
 import type { Wiring } from './wiring.ts';
 

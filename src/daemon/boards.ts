@@ -1,13 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
-import { payloadDigest } from '../mcu/board-store.ts';
-import { planFlash, probe, resetBoard } from '../mcu/flash.ts';
+import type {
+  BoardFile,
+  BoardPlan,
+  BoardProbe,
+  BoardReport,
+  OnEvent,
+  OperationOutcome,
+} from '../control/operations.ts';
+import { payloadDigest } from '../mcu/flash/board-store.ts';
+import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { flashImage, restoreImage } from '../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import type { BoardFile, BoardPlan, BoardProbe, BoardReport, OnEvent, OperationOutcome } from './operations.ts';
 import type { Wiring } from './wiring.ts';
 
 /** The configured microcontrollers, as far as can be said without talking to them. */

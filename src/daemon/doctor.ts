@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import type { DoctorFinding } from '../control/operations.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
@@ -13,7 +14,6 @@ import { isPlausible } from '../system/wall-clock.ts';
 import { otherSlot } from '../update/slot.ts';
 import { listBoards } from './boards.ts';
 import { noSlots } from './obstacles.ts';
-import type { DoctorFinding } from './operations.ts';
 import type { Wiring } from './wiring.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { OnEvent, OperationOutcome } from './operations.ts';
+import type { OnEvent, OperationOutcome } from '../control/operations.ts';
 import type { Wiring } from './wiring.ts';
 
 /** One round of the daemon: it belongs to one wiring, and ends with one outcome. */

@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
+import { startControlServer } from '../control/control-server.ts';
+import { OperationRunner } from '../control/operation-runner.ts';
+import type { OperationEvent } from '../control/operations.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { acquireLock } from '../system/lock.ts';
 import type { ServiceManager } from '../system/systemd-notify.ts';
 import { Agent } from './agent.ts';
-import { startControlServer } from './control-server.ts';
 import { Liveness } from './liveness.ts';
-import { OperationRunner } from './operation-runner.ts';
-import type { OperationEvent } from './operations.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, sleepUntil, splayOffsetMs } from './schedule.ts';
 import type { Schedule } from './schedule.ts';

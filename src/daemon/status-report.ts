@@ -1,10 +1,16 @@
+import type {
+  BoardReport,
+  CheckReport,
+  InstalledReport,
+  OperationOutcome,
+  StatusReport,
+} from '../control/operations.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import { hasSlotPayload } from '../update/state.ts';
 import type { Installed, Phase, UpdateState } from '../update/state.ts';
-import type { BoardReport, CheckReport, InstalledReport, OperationOutcome, StatusReport } from './operations.ts';
-import type { Look } from './updater.ts';
+import type { Look } from '../update/updater.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {

@@ -29,9 +29,9 @@ import { createHealthGate } from '../update/health.ts';
 import { FileJournal } from '../update/journal.ts';
 import type { Journal } from '../update/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../update/ports.ts';
+import { Updater } from '../update/updater.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
-import { Updater } from './updater.ts';
 import { wireService } from './wire-service.ts';
 
 export interface World {

@@ -3,8 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Checkpoint, FirmwareTransfer, StagingRequest } from '../update/ports.ts';
 import { ByteReader } from './byte-reader.ts';
-import type { EncodingSetting } from './encoding.ts';
-import { FirmwareTextDecoder } from './firmware-text.ts';
+import type { EncodingSetting } from './text/encoding.ts';
+import { FirmwareTextDecoder } from './text/firmware-text.ts';
 
 /** After so much of the text at the latest, the event loop has its turn and progress is told. */
 const TURN_BYTES = 256 * 1024;

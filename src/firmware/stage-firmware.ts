@@ -5,11 +5,11 @@ import type { Checkpoint, FirmwareHeader, StagedFirmware, StageFirmware, Staging
 import { readArtifact } from './artifact/read-artifact.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import { ByteReader } from './byte-reader.ts';
-import { decompress, detectCompression, MAGIC_BYTES } from './compression.ts';
-import type { EncodingSetting } from './encoding.ts';
+import { decompress, detectCompression, MAGIC_BYTES } from './compression/compression.ts';
 import { openFirmwareStream } from './firmware-stream.ts';
 import type { FirmwareStream } from './firmware-stream.ts';
 import { stageImage } from './image.ts';
+import type { EncodingSetting } from './text/encoding.ts';
 
 export interface FirmwareSettings {
   readonly encoding: EncodingSetting;

@@ -1,17 +1,17 @@
 import type { McuTargetSettings as BoardSettings } from '../config/config.ts';
 import type { BoardPayload, BoardProgress, McuTarget, Verified } from '../update/ports.ts';
-import { BoardStore, payloadDigest } from './board-store.ts';
-import type { FlashedImage, KeptImage } from './board-store.ts';
 import type { Board } from './connection.ts';
 import { createBoard } from './create-board.ts';
 import type { BoardSurroundings } from './create-board.ts';
 import { McuError } from './errors.ts';
-import { flash } from './flash.ts';
-import type { FlashProgress, FlashReport } from './flash.ts';
+import { BoardStore, payloadDigest } from './flash/board-store.ts';
+import type { FlashedImage, KeptImage } from './flash/board-store.ts';
+import { flash } from './flash/flash.ts';
+import type { FlashProgress, FlashReport } from './flash/flash.ts';
+import { openPayloadFile } from './flash/payload-file.ts';
 import type { Image } from './images/image.ts';
 import { readImage } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
-import { openPayloadFile } from './payload-file.ts';
 
 /** A microcontroller, its folder in the state directory, and how its images are read. */
 export interface McuTargetParts {

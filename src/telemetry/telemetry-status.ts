@@ -1,7 +1,7 @@
-import type { ClockState } from './clock.ts';
-import type { DeliveryFigures } from './delivery.ts';
+import type { ClockState } from './clock/clock.ts';
+import type { DeliveryFigures } from './delivery/delivery.ts';
 import type { SourceFigures } from './source-runner.ts';
-import type { SpoolFigures } from './spool-figures.ts';
+import type { SpoolFigures } from './spool/spool-figures.ts';
 
 export interface TelemetryStatus {
   readonly spool: SpoolFigures;

@@ -9,20 +9,20 @@ import type {
 import type { Clock } from '../system/clock.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
-import { WallClock } from './clock.ts';
-import type { ProbeSynchronization, ServiceTime } from './clock.ts';
-import { SourceMaker } from './create-source.ts';
-import { Delivery } from './delivery.ts';
+import { WallClock } from './clock/clock.ts';
+import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
+import { parseTime } from './clock/parse-time.ts';
+import { Delivery } from './delivery/delivery.ts';
 import { Measurement } from './measurement.ts';
-import { parseTime } from './parse-time.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { SourceRunner } from './source-runner.ts';
+import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
-import { Spool } from './spool.ts';
-import type { BootTime } from './spool.ts';
+import { Spool } from './spool/spool.ts';
+import type { BootTime } from './spool/spool.ts';
 import type { TelemetryStatus } from './telemetry-status.ts';
 import { Watch } from './watch.ts';
 

@@ -4,8 +4,8 @@ import type { Clock } from '../system/clock.ts';
 import { replaceFileDurably } from '../system/durable-file.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
-import { withPassword } from './create-source.ts';
 import type { ValueService } from './ports.ts';
+import { withPassword } from './sources/create-source.ts';
 import { sourceFailed } from './sources/source.ts';
 
 export interface WatchOptions {

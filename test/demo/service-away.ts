@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-import type { FileGateway } from '../machine/file-gateway.ts';
-import type { StandIn } from '../service/stand-in.ts';
+import type { FileGateway } from '../stand-ins/machine/file-gateway.ts';
+import type { StandIn } from '../stand-ins/service/stand-in.ts';
 import { narrator } from './narrator.ts';
 
 const lookMs = 250;

@@ -1,4 +1,4 @@
-import type { Compression } from '../compression.ts';
+import type { Compression } from '../compression/compression.ts';
 import { VerificationError } from '../errors.ts';
 import { quoted } from './refusal.ts';
 

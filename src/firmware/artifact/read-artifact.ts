@@ -1,6 +1,6 @@
 import type { FirmwareHeader, StagedFirmware, StagedPayload, StagingRequest } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
-import type { Compression } from '../compression.ts';
+import type { Compression } from '../compression/compression.ts';
 import { VerificationError } from '../errors.ts';
 import { findObstacle, providesAfter } from './compatibility.ts';
 import { readEnvelope, unexpected } from './envelope.ts';

@@ -1,0 +1,36 @@
+import { nearest } from '../../config/file/nearest.ts';
+import { commandTable, optionTable, usageLine, type CommandEntry, type OptionName } from './command-table.ts';
+import type { UsageError } from './command.ts';
+
+/** What is wrong, and how the command is written; `meant` is what it comes nearest to. */
+export function usageError(message: string, entry?: CommandEntry, meant?: string): UsageError {
+  const how = entry === undefined ? 'all commands: agent --help' : `usage: ${usageLine(entry)}`;
+  return { kind: 'usage-error', message, advice: meant === undefined ? how : `did you mean ${meant}? ${how}` };
+}
+
+export function unknownOption(rawName: string): UsageError {
+  const meant = nearest(rawName, Object.keys(optionTable));
+  return usageError(`there is no option ${rawName}`, undefined, meant === undefined ? undefined : `--${meant}`);
+}
+
+/** An option that belongs to other commands. */
+export function strayOption(name: OptionName, entry: CommandEntry | undefined): UsageError {
+  const owners = commandTable.filter(({ options }) => options.includes(name)).map((owner) => owner.name);
+  return usageError(`--${name} goes with ${owners.join(', ')}`, entry);
+}
+
+export function unknownCommand(words: readonly string[]): UsageError {
+  const [first = '', second] = words;
+  const names = commandTable.map(({ name }) => name);
+  const group = names.filter((name) => name.startsWith(`${first} `));
+  if (group.length > 0) return unknownInGroup(first, second, group);
+  const meant = nearest(words.slice(0, 2).join(' '), names) ?? nearest(first, names);
+  return usageError(`there is no command ${first}`, undefined, meant);
+}
+
+/** `config` alone, or `config chek`. */
+function unknownInGroup(first: string, second: string | undefined, group: readonly string[]): UsageError {
+  if (second === undefined) return usageError(`${first} is one word short: ${group.join(', ')}`);
+  const meant = nearest(`${first} ${second}`, group);
+  return usageError(`there is no command ${first} ${second}, but ${group.join(', ')}`, undefined, meant);
+}

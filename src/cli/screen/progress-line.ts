@@ -1,0 +1,77 @@
+import type { ProgressPhase } from '../../update/ports.ts';
+import { bytes } from './bytes.ts';
+import { displayWidth, fitting, printable } from './printable.ts';
+import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
+import { duration } from './time.ts';
+
+const titles: Readonly<Record<ProgressPhase, string>> = {
+  checking: 'checking',
+  staging: 'staging',
+  verifying: 'verifying',
+  staged: 'staged',
+  rebooting: 'rebooting',
+  health: 'checking health',
+  flashing: 'flashing',
+  committing: 'committing',
+  'rolling-back': 'rolling back',
+  switching: 'telling the service',
+  done: 'done',
+};
+
+/** The running phase on one line that fits into the terminal: the narrower it is, the less is told. */
+export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
+  const room = columns - 1; // a full line would wrap on some terminals
+  const title = state.phase === 'flashing' ? withDetail(state) : titles[state.phase];
+  const elapsed = duration(nowMs - state.sinceMs);
+  if (state.transfer === undefined) {
+    return firstFitting([`${withDetail(state)}  ${elapsed}`, `${title}  ${elapsed}`, title], room);
+  }
+  const { receivedBytes, totalBytes } = state.transfer;
+  const rate = rateOf(state, nowMs);
+  const left = timeLeftMs(state, nowMs);
+  const speed = rate === undefined ? '' : `  ${bytes(rate)}/s`;
+  const rest = left === undefined ? '' : `  ${duration(left)} left`;
+  if (totalBytes === undefined || totalBytes <= 0) {
+    const told = `${title}  ${bytes(receivedBytes)}`;
+    return firstFitting([`${told}${speed}  ${elapsed}`, `${told}${speed}`, told], room);
+  }
+  const part = Math.min(1, receivedBytes / totalBytes);
+  const percent = `${Math.floor(part * 100)}%`.padStart(4);
+  const amount = `  ${bytes(receivedBytes)} of ${bytes(totalBytes)}`;
+  const tail = [`${amount}${speed}${rest}`, `${speed}${rest}`, rest, ''];
+  const shown = tail.find((text) => title.length + percent.length + text.length + minBar <= room) ?? '';
+  const bar = barOf(part, room - title.length - percent.length - shown.length);
+  return firstFitting([`${title}${percent}${bar}${shown}`, `${title}${percent}`, percent.trim()], room);
+}
+
+/** The whole of `  [####----]`, or nothing where there is no room. */
+function barOf(part: number, room: number): string {
+  const inner = Math.min(30, room - 4);
+  if (inner < 6) return '';
+  const full = Math.floor(part * inner);
+  return `  [${'#'.repeat(full)}${'-'.repeat(inner - full)}]`;
+}
+
+const minBar = 14;
+
+/** A phase that began, for a log or a terminal without a live line. */
+export function phaseLine(state: ProgressState): string {
+  return withDetail(state);
+}
+
+/** A phase that ended, with what it moved and how long it took. */
+export function finishedLine(state: ProgressState, nowMs: number): string {
+  const tookMs = nowMs - state.sinceMs;
+  const moved = state.transfer === undefined ? [] : [bytes(state.transfer.receivedBytes)];
+  const took = tookMs < 1_000 ? [] : [`in ${duration(tookMs)}`];
+  const extra = [...moved, ...took].join(' ');
+  return extra === '' ? withDetail(state) : `${withDetail(state)}  ${extra}`;
+}
+
+function withDetail({ phase, detail }: ProgressState): string {
+  return detail === undefined ? titles[phase] : `${titles[phase]}: ${printable(detail)}`;
+}
+
+function firstFitting(candidates: readonly string[], room: number): string {
+  return candidates.find((text) => displayWidth(text) <= room) ?? fitting(candidates.at(-1) ?? '', room);
+}

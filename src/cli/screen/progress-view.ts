@@ -1,0 +1,126 @@
+import type { OnEvent, OperationEvent, OperationName } from '../../control/operations.ts';
+import { ProgressPace } from '../../control/progress-pace.ts';
+import type { CliContext } from '../context.ts';
+import { wrap } from './layout.ts';
+import { pageFor } from './page.ts';
+import { printableJson } from './printable.ts';
+import { finishedLine, liveLine, phaseLine } from './progress-line.ts';
+import { advanceProgress, beginProgress, type ProgressState } from './progress-state.ts';
+
+/** Shows an operation while it runs. */
+export interface ProgressView extends AsyncDisposable {
+  readonly show: OnEvent;
+}
+
+/** How often a live line is drawn though nothing happened: its times go on, and it follows the terminal's size. */
+const redrawMs = 500;
+
+/** With `--json` a line of JSON on stdout for each event; on a terminal a live line; elsewhere a line for each phase. */
+export function openProgressView(context: CliContext, json: boolean): ProgressView {
+  if (json) return paced(context, (event) => context.out.write(`${printableJson(event)}\n`));
+  if (context.err.isTTY && context.env['TERM'] !== 'dumb') return new LiveView(context);
+  return new PlainView(context);
+}
+
+function paced(context: CliContext, show: OnEvent): ProgressView {
+  const pace = new ProgressPace(context.clock, show);
+  return { show: (event) => pace.push(event), [Symbol.asyncDispose]: async () => pace.flush() };
+}
+
+class PlainView implements ProgressView {
+  readonly #context: CliContext;
+  #state: ProgressState | undefined;
+
+  constructor(context: CliContext) {
+    this.#context = context;
+  }
+
+  readonly show = (event: OperationEvent): void => {
+    if (event.kind === 'following') sayLine(this.#context, followingLine(event.operation));
+    if (event.kind !== 'phase' || event.phase === 'done') return;
+    const nowMs = this.#context.clock.monotonicMs();
+    this.#state = advanceProgress(this.#state ?? beginProgress(nowMs), event, nowMs);
+    sayLine(this.#context, phaseLine(this.#state));
+  };
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+class LiveView implements ProgressView {
+  readonly #context: CliContext;
+  readonly #pace: ProgressPace;
+  readonly #ending = new AbortController();
+  readonly #redrawing: Promise<void>;
+  #state: ProgressState | undefined;
+
+  constructor(context: CliContext) {
+    this.#context = context;
+    this.#pace = new ProgressPace(context.clock, (event) => this.#take(event));
+    this.#redrawing = this.#redraw(this.#ending.signal);
+  }
+
+  readonly show = (event: OperationEvent): void => this.#pace.push(event);
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#pace.flush();
+    this.#finishPhase();
+    this.#ending.abort(ended);
+    await this.#redrawing;
+  }
+
+  #take(event: OperationEvent): void {
+    if (event.kind === 'following') {
+      sayLine(this.#context, followingLine(event.operation));
+      return;
+    }
+    const nowMs = this.#context.clock.monotonicMs();
+    if (event.kind === 'phase' && event.phase !== this.#state?.phase) this.#finishPhase();
+    if (event.kind === 'phase' && event.phase === 'done') return; // the outcome says so
+    this.#state = advanceProgress(this.#state ?? beginProgress(nowMs), event, nowMs);
+    this.#draw();
+  }
+
+  /** The live line stays as a line of its own, in its last form. */
+  #finishPhase(): void {
+    const { clock, err } = this.#context;
+    err.pin(undefined);
+    if (this.#state !== undefined) sayLine(this.#context, finishedLine(this.#state, clock.monotonicMs()));
+    this.#state = undefined;
+  }
+
+  #draw(): void {
+    const { clock, err } = this.#context;
+    if (this.#state !== undefined) err.pin(liveLine(this.#state, clock.monotonicMs(), err.columns || 80));
+  }
+
+  async #redraw(signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        await this.#context.clock.sleep(redrawMs, signal);
+        this.#draw();
+      }
+    } catch (error) {
+      if (error !== ended) throw error;
+    }
+  }
+}
+
+const ended = new Error('the operation ended');
+
+function followingLine(operation: OperationName): string {
+  return `${titles[operation]} is under way already; this is its progress`;
+}
+
+const titles: Readonly<Record<OperationName, string>> = {
+  update: 'an update',
+  install: 'the installation of this file',
+  commit: 'a commit',
+  rollback: 'a rollback',
+  flash: 'the flashing of this microcontroller',
+  restore: 'the restoring of this microcontroller',
+};
+
+function sayLine(context: CliContext, text: string): void {
+  const { columns } = pageFor(context.err, context);
+  for (const line of wrap(text, columns)) context.err.write(`${line}\n`);
+}

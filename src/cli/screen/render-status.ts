@@ -1,0 +1,170 @@
+import type { BrokerStatus, InstalledReport, OutcomeReport, StatusReport } from '../../control/operations.ts';
+import { renderRows, type Row } from './layout.ts';
+import type { Page } from './page.ts';
+import type { Tone } from './paint.ts';
+import { describeBoard } from './render-boards.ts';
+import { summarizeSpool } from './render-spool.ts';
+import { distance, localTime } from './time.ts';
+
+const maxQuarantineShown = 5;
+
+/** What a technician needs first stands first: whether something is to be done. */
+export function renderStatus(report: StatusReport, page: Page): string {
+  const headline = headlineOf(report);
+  const rows: readonly Row[] = [
+    { label: 'State', paragraphs: [headline.text], tone: headline.tone },
+    { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
+    { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
+    { label: 'Running', paragraphs: running(report) },
+    { label: 'Now', paragraphs: [report.idleReason] },
+    { label: 'Next look', paragraphs: [nextLook(report, page)] },
+    { label: 'Last update', ...lastUpdate(report.lastOutcome, page) },
+    { label: 'Previous', paragraphs: previous(report.previous) },
+    { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, page)) },
+    { label: 'Quarantine', paragraphs: quarantine(report) },
+    { label: 'To report', paragraphs: toReport(report) },
+    {
+      label: 'Service',
+      paragraphs: service(report, page),
+      tone: report.service.lastError === undefined ? undefined : 'attention',
+    },
+    {
+      label: 'Broker',
+      paragraphs: broker(report.service.broker),
+      tone: report.service.broker?.problem === undefined ? undefined : 'attention',
+    },
+    { label: 'Spool', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeSpool(report.telemetry)) },
+    { label: 'Device', paragraphs: [device(report)] },
+    { label: 'Agent', paragraphs: [agent(report)] },
+  ];
+  return renderRows(rows, page);
+}
+
+interface Headline {
+  readonly tone: Tone;
+  readonly text: string;
+}
+
+function headlineOf(report: StatusReport): Headline {
+  if (report.phase !== 'idle') return headlineOfPhase(report.phase);
+  const troubles = [
+    report.thingId === undefined && 'not activated yet',
+    report.lastOutcome !== undefined && report.lastOutcome.outcome !== 'installed' && lastTrouble(report.lastOutcome),
+    report.service.lastError !== undefined && 'the last call to the service failed',
+  ].filter((trouble) => trouble !== false);
+  if (troubles.length > 0) return { tone: 'attention', text: `Attention: ${troubles.join('; ')}.` };
+  if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
+  return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
+}
+
+function headlineOfPhase(phase: string): Headline {
+  switch (phase) {
+    case 'staging':
+      return { tone: 'strong', text: 'Busy: a firmware is being staged. Follow it: agent --update-now' };
+    case 'staged':
+      return { tone: 'attention', text: 'A new firmware is staged; it starts with the next boot: agent reboot' };
+    case 'trial':
+      return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
+    case 'rolling-back':
+      return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
+    case 'lost':
+      return { tone: 'bad', text: 'Attention: the record of updates was unreadable and was set aside.' };
+    default:
+      return { tone: 'strong', text: `Busy: ${phase}.` };
+  }
+}
+
+function lastTrouble({ outcome, version }: OutcomeReport): string {
+  return outcome === 'failed' ? `the update to ${version} failed` : `${version} was ${outcome.replace('-', ' ')}`;
+}
+
+/** What stands in a slot, since when, and who vouched for it. */
+export function describeInstalled(installed: InstalledReport | undefined, page: Page): readonly string[] {
+  if (installed === undefined) return ['nothing by this agent yet'];
+  const { versionName, versionId, slot, signedBy, digest, at } = installed;
+  const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
+  const place = slot === undefined ? '' : ` in slot ${slot}`;
+  const trust = signedBy === undefined ? 'unsigned' : `signed by ${signedBy}`;
+  return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${moment(at, page)}`];
+}
+
+function shortDigest(digest: string): string {
+  return digest.slice(0, 'sha256:'.length + 12);
+}
+
+function moment(iso: string | undefined, page: Page): string | undefined {
+  if (iso === undefined) return undefined;
+  const away = distance(iso, page.nowMs);
+  return `${localTime(iso, page.localOffset)}${away === undefined ? '' : ` (${away})`}`;
+}
+
+/** While one is under way, the one before it is in the past. */
+function nextLook({ daemon, nextLookAt }: StatusReport, page: Page): string {
+  if (!daemon) return 'none: no daemon runs';
+  if (nextLookAt !== undefined && Date.parse(nextLookAt) <= page.nowMs) return 'now';
+  return moment(nextLookAt, page) ?? 'none: there is no schedule';
+}
+
+function running({ booted, slots }: StatusReport): readonly string[] {
+  const details = Object.entries(slots ?? {}).map(([slot, detail]) => `${slot} is ${detail}`);
+  const all = booted === undefined ? details : [`slot ${booted}`, ...details];
+  return all.length === 0 ? [] : [all.join('; ')];
+}
+
+function lastUpdate(last: OutcomeReport | undefined, page: Page): Pick<Row, 'paragraphs' | 'tone'> {
+  if (last === undefined) return { paragraphs: ['none yet'] };
+  const when = moment(last.at, page);
+  if (last.outcome === 'installed') return { paragraphs: [`${last.version} installed, ${when}`] };
+  return {
+    paragraphs: [`${last.version} ${last.outcome.replace('-', ' ')}, ${when}`, `${last.reason} (${last.code})`],
+    tone: 'attention',
+  };
+}
+
+function previous(installed: InstalledReport | undefined): readonly string[] {
+  if (installed === undefined) return [];
+  const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
+  return [`${installed.versionName}${place}; to go back to it: agent rollback`];
+}
+
+function quarantine({ quarantine: held }: StatusReport): readonly string[] {
+  const shown = held
+    .slice(0, maxQuarantineShown)
+    .map(({ version, digest, reason }) => `${version} (${shortDigest(digest)}): ${reason}`);
+  const rest = held.length - shown.length;
+  return rest > 0 ? [...shown, `and ${rest} more`] : shown;
+}
+
+function toReport({ pendingSwitch, pendingReports }: StatusReport): readonly string[] {
+  const lines: string[] = [];
+  if (pendingSwitch !== undefined) lines.push(`the service was not told yet that version ${pendingSwitch} runs`);
+  if (pendingReports > 0)
+    lines.push(`${pendingReports} outcome${pendingReports === 1 ? '' : 's'} wait for the service`);
+  return lines;
+}
+
+function service({ daemon, service: { url, lastError, lastContactAt } }: StatusReport, page: Page): readonly string[] {
+  const never = daemon ? 'not reached since the start' : 'not asked by this command';
+  const contact = moment(lastContactAt, page);
+  const reached = contact === undefined ? never : `reached ${contact}`;
+  return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
+}
+
+function broker(status: BrokerStatus | undefined): readonly string[] {
+  if (status === undefined) return [];
+  const { url, state, problem, ignored } = status;
+  const counted = Object.entries(ignored).filter(([, count]) => count > 0);
+  const details = counted.map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const messages = counted.length === 0 ? '' : `; messages ignored: ${details}`;
+  const line = `${url}, ${state}${messages}`;
+  return problem === undefined ? [line] : [`${problem.message} (${problem.code})`, line];
+}
+
+function device({ serialNumber, thingId }: StatusReport): string {
+  const thing = thingId === undefined ? 'not activated: agent activate' : `thing ${thingId}`;
+  return `${serialNumber ?? 'no serial number'}, ${thing}`;
+}
+
+function agent({ agentVersion, daemon }: StatusReport): string {
+  return daemon ? `${agentVersion}, the daemon runs` : `${agentVersion}, no daemon runs: systemctl start thing-agent`;
+}

@@ -1,0 +1,132 @@
+import type * as z from 'zod';
+
+import { isSecretKey, maskAddresses } from '../../system/secrets.ts';
+import type { ConfigProblem } from '../errors.ts';
+import { knownKeys, tablesWithKey, valueAt } from '../schema/known-keys.ts';
+import { type KeyNode, lineOf } from './key-lines.ts';
+import { nearest } from './nearest.ts';
+
+type Issue = z.core.$ZodIssue;
+type Path = readonly PropertyKey[];
+
+/** What the issues were found in. */
+export interface Examined {
+  readonly schema: z.ZodType;
+  readonly input: unknown;
+  readonly keyLines: KeyNode;
+}
+
+/** Zod's issues in a person's words, in the order of the file; what two rules say of one value is said once. */
+export function describeIssues(issues: readonly Issue[], examined: Examined): readonly ConfigProblem[] {
+  const problems = issues.flatMap((issue) => describeIssue(issue, examined));
+  const once = new Map(problems.map((problem) => [`${problem.line} ${problem.message}`, problem]));
+  return [...once.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+}
+
+function describeIssue(issue: Issue, examined: Examined): readonly ConfigProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => unknownKey([...issue.path, key], examined));
+  }
+  const inner = issue.code === 'invalid_union' ? closestBranch(issue) : undefined;
+  if (inner !== undefined) {
+    return inner.flatMap((below) => describeIssue({ ...below, path: [...issue.path, ...below.path] }, examined));
+  }
+  return [wrongValue(issue, examined)];
+}
+
+/** Of a union without a `kind`: the option whose outer shape fits the input. */
+function closestBranch(issue: z.core.$ZodIssueInvalidUnion): readonly Issue[] | undefined {
+  return issue.errors.find((issues) =>
+    issues.every((below) => below.path.length > 0 || below.code === 'unrecognized_keys'),
+  );
+}
+
+function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigProblem {
+  const key = String(path.at(-1));
+  const table = path.slice(0, -1);
+  const meant = nearest(key, knownKeys(schema, table, input));
+  const [elsewhere, ...more] = tablesWithKey(schema, key);
+  const hint =
+    meant === undefined && elsewhere !== undefined && more.length === 0
+      ? ` (it belongs in ${elsewhere})`
+      : didYouMean(meant, '');
+  return { line: lineOf(keyLines, path), message: `unknown key ${keyPath(path)}${hint}` };
+}
+
+function wrongValue(issue: Issue, { input, keyLines }: Examined): ConfigProblem {
+  const value = valueAt(input, issue.path);
+  const line = lineOf(keyLines, issue.path);
+  const expected = alternatives(expectations(issue));
+  if (value === undefined) return { line, message: `${keyPath(issue.path)} is missing: expected ${expected}` };
+  if (issue.code === 'invalid_key') return { line, message: `${keyPath(issue.path)}: expected ${expected}` };
+  const found = isSecretKey(String(issue.path.at(-1))) ? 'something else' : describeValue(value);
+  const meant = typeof value === 'string' ? nearest(value, choices(issue)) : undefined;
+  return { line, message: `${keyPath(issue.path)}: expected ${expected}, found ${found}${didYouMean(meant, '"')}` };
+}
+
+function didYouMean(word: string | undefined, quote: string): string {
+  return word === undefined ? '' : ` (did you mean ${quote}${word}${quote}?)`;
+}
+
+function choices(issue: Issue): readonly string[] {
+  if (issue.code === 'invalid_value') return issue.values.map(String);
+  if (issue.code !== 'invalid_union') return [];
+  if ('options' in issue && issue.options !== undefined) return issue.options.map(String);
+  return issue.errors.flat().flatMap(choices);
+}
+
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'a text',
+  object: 'a table',
+  record: 'a table',
+  array: 'a list',
+  tuple: 'a list',
+  boolean: 'true or false',
+};
+
+/** Each completes "expected …". Messages come from values.ts; they are empty where the kind of issue says enough. */
+function expectations(issue: Issue): readonly string[] {
+  if (issue.message !== '') return [issue.message];
+  if (issue.code === 'invalid_type') return [typeWords[issue.expected] ?? issue.expected];
+  if (issue.code === 'invalid_key') return issue.issues.slice(0, 1).flatMap(expectations);
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    return issue.errors.flatMap((issues) => issues.slice(0, 1).flatMap(expectations));
+  }
+  if (issue.code === 'too_big') return [`at most ${issue.maximum} of them`];
+  return choices(issue).map(quote);
+}
+
+function alternatives(words: readonly string[]): string {
+  const last = words.at(-1) ?? 'something else';
+  return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`;
+}
+
+const MAX_SHOWN = 60;
+
+/** For a message: short, on one line, addresses without their user. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string') return shorten(JSON.stringify(maskAddresses(value)));
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (value instanceof Date) return 'a date';
+  return 'a table';
+}
+
+function shorten(text: string): string {
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`;
+}
+
+function quote(word: string): string {
+  return `"${word}"`;
+}
+
+/** `sensors[0].source.kind`, `targets."odd name".slots`. */
+export function keyPath(path: Path): string {
+  return path
+    .map((key, index) => {
+      if (typeof key === 'number') return `[${key}]`;
+      const name = /^[A-Za-z0-9_-]+$/.test(String(key)) ? String(key) : shorten(JSON.stringify(String(key)));
+      return index === 0 ? name : `.${name}`;
+    })
+    .join('');
+}

@@ -1,0 +1,96 @@
+import * as z from 'zod';
+
+import type { Command, DailyWindow } from '../config.ts';
+import { durationPattern, parseDuration } from './duration.ts';
+
+/**
+ * The kinds of values in the file. The message of each completes the sentence "expected …"; problems.ts builds on it.
+ */
+
+/** No timer of the runtime lasts longer than 24 days. */
+const LONGEST_DURATION = '7d';
+
+export function text(what = 'a text that is not empty', maxLength = 1024) {
+  return z.string({ error: what }).min(1, what).max(maxLength, `${what}, of at most ${maxLength} characters`);
+}
+
+export function wholeNumber(min: number, max: number) {
+  const what = `a whole number from ${min} to ${max}`;
+  return z.int({ error: what }).min(min, what).max(max, what);
+}
+
+export function flag() {
+  return z.boolean({ error: 'true or false' });
+}
+
+export function duration(min = '0s', max = LONGEST_DURATION) {
+  const what = `a duration such as "90s", "10m" or "1h30m", from ${min} to ${max}`;
+  return z
+    .string({ error: what })
+    .regex(durationPattern, what)
+    .refine((value) => durationMs(value) >= durationMs(min) && durationMs(value) <= durationMs(max), what);
+}
+
+/** Of text that `duration` has accepted. */
+export function durationMs(value: string): number {
+  return parseDuration(value) ?? Number.NaN;
+}
+
+/** `512KiB`, `64MiB`; from and to are written the same way. */
+export function byteSize(min: string, max: string) {
+  const what = `a size such as "${min}" or "64MiB", from ${min} to ${max}`;
+  const inRange = (value: string): boolean => sizeBytes(value) >= sizeBytes(min) && sizeBytes(value) <= sizeBytes(max);
+  return z
+    .string({ error: what })
+    .regex(/^[1-9]\d{0,8}[KM]iB$/, what)
+    .refine(inRange, what);
+}
+
+/** Of text that `byteSize` has accepted. */
+export function sizeBytes(value: string): number {
+  return Number.parseInt(value, 10) * (value.endsWith('MiB') ? 1024 * 1024 : 1024);
+}
+
+export function absolutePath() {
+  const what = 'an absolute path such as "/etc/thing-agent/ca.pem"';
+  return text(what, 4096).regex(/^\/[^\0]*$/, what);
+}
+
+/** An address without query and fragment; schemes without the colon. */
+export function address(schemes: readonly string[]) {
+  const what = `an address that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}, without "?" and "#"`;
+  return text(what).refine((value) => isAddress(value, schemes), what);
+}
+
+function isAddress(value: string, schemes: readonly string[]): boolean {
+  if (/[\s?#]/.test(value) || !URL.canParse(value)) return false;
+  const url = new URL(value);
+  return schemes.some((scheme) => url.protocol === `${scheme}:` && value.startsWith(`${scheme}://`)) && url.host !== '';
+}
+
+/** `["program", "argument", …]` */
+export function command() {
+  const what = 'a list of texts, the program first, such as ["systemctl", "reboot"]';
+  return z.tuple([text(what)], z.string({ error: what }), { error: what }) satisfies z.ZodType<Command>;
+}
+
+const windowPattern = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
+
+export function dailyWindow() {
+  const what = 'two times of day that differ, such as "02:00-05:00"';
+  return z.string({ error: what }).refine((value) => {
+    const window = parseDailyWindow(value);
+    return window !== undefined && window.fromMinute !== window.toMinute;
+  }, what);
+}
+
+export function parseDailyWindow(value: string): DailyWindow | undefined {
+  const match = windowPattern.exec(value);
+  if (match === null) return undefined;
+  const [fromHour, fromMinute, toHour, toMinute] = match.slice(1).map(Number);
+  return { fromMinute: minutes(fromHour, fromMinute), toMinute: minutes(toHour, toMinute) };
+}
+
+function minutes(hour = 0, minute = 0): number {
+  return hour * 60 + minute;
+}

@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+
+import { AgentError, describeError } from '../../system/errors.ts';
+import { BlockSource } from '../block-source.ts';
+import { FirmwareFormatError } from '../errors.ts';
+import { pump } from '../pump.ts';
+
+/** `xz -9` needs 65 MiB to decompress, its default 9 MiB. */
+const MEMORY_LIMIT_MIB = 80;
+const EXIT_DEADLINE_MS = 10_000;
+const STDERR_LIMIT_CHARACTERS = 4096;
+
+const options = [
+  '--decompress',
+  '--stdout',
+  '--format=xz',
+  '--threads=1',
+  `--memlimit-decompress=${MEMORY_LIMIT_MIB}MiB`,
+];
+/** What it says is read; what others wish of it is not. */
+const environment = { LC_ALL: 'C', XZ_DEFAULTS: '', XZ_OPT: '' };
+
+/** As decompress() of compression.ts. Node has no xz, so the program of that name does the work. */
+export async function* decompressWithXz(
+  bytes: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+  program = 'xz',
+): AsyncGenerator<Uint8Array, void, undefined> {
+  signal.throwIfAborted();
+  const source = new BlockSource(bytes);
+  const child = spawn(program, options, { stdio: 'pipe', env: { ...process.env, ...environment } });
+  const ending = endOf(child);
+  const stop = (): void => void child.kill('SIGKILL');
+  try {
+    const machine = { name: program, input: child.stdin, output: child.stdout, stop };
+    yield* pump(machine, source, (error) => error, signal);
+    const timer = setTimeout(stop, EXIT_DEADLINE_MS);
+    const problem = await ending;
+    clearTimeout(timer);
+    if (problem !== undefined) throw describeProblem(problem, source.offset);
+  } finally {
+    stop();
+    // Output that nobody reads any more would keep its pipe open.
+    for (const pipe of child.stdio) pipe?.destroy();
+    source.close();
+  }
+}
+
+type Problem =
+  | { readonly kind: 'not-started'; readonly cause: Error }
+  | { readonly kind: 'failed'; readonly why: string };
+
+/** Never rejects. Undefined: it ended well. */
+function endOf(child: ChildProcessWithoutNullStreams): Promise<Problem | undefined> {
+  let said = '';
+  child.stderr.setEncoding('latin1');
+  child.stderr.on('data', (text: string) => {
+    said = (said + text).slice(0, STDERR_LIMIT_CHARACTERS);
+  });
+  child.stdin.on('error', () => {}); // it may end without reading its input
+  return new Promise((resolve) => {
+    child.on('error', (cause) => resolve({ kind: 'not-started', cause }));
+    child.on('close', (code, signal) => {
+      const [line = ''] = said.split('\n', 1);
+      const why = line.replace(/^.*: \(stdin\): /, '') || `ended with ${signal ?? `exit code ${code}`}`;
+      resolve(code === 0 ? undefined : { kind: 'failed', why });
+    });
+  });
+}
+
+function describeProblem(problem: Problem, offset: number): AgentError {
+  if (problem.kind === 'not-started') {
+    return new AgentError({
+      code: 'xz-missing',
+      message: `the firmware is compressed with xz, but the program xz cannot be started: ${describeError(problem.cause)}`,
+      remedy: 'give-up',
+      exit: 'failed',
+      advice: 'install xz-utils, or compress the firmware with zstd',
+      cause: problem.cause,
+    });
+  }
+  return new FirmwareFormatError(codeOf(problem.why), 'xz stream', offset, problem.why);
+}
+
+/** By the messages of xz 5; for what stands behind the end it has no other than for damage. */
+function codeOf(why: string): string {
+  if (why === 'Unexpected end of input') return 'compression-truncated';
+  return why === 'Memory usage limit reached' ? 'compression-memory' : 'compression-corrupt';
+}

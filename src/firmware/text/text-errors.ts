@@ -1,0 +1,23 @@
+import { FirmwareFormatError } from '../errors.ts';
+
+/** What can be wrong with the text that a firmware comes in. */
+export type TextErrorCode =
+  | 'text-truncated'
+  | 'text-not-a-string'
+  | 'text-bad-escape'
+  | 'text-illegal-character'
+  | 'text-trailing'
+  | 'text-odd-hex'
+  | 'text-bad-padding'
+  | 'text-empty';
+
+/** `offset` counts bytes of the text as the service sends it, quotation marks and escapes included. */
+export function textError(code: TextErrorCode, offset: number, why: string): FirmwareFormatError {
+  return new FirmwareFormatError(code, 'firmware text', offset, why);
+}
+
+/** A byte as a person reads it: the character if it can be shown, and its number. */
+export function describeByte(byte: number): string {
+  const number = `0x${byte.toString(16).padStart(2, '0')}`;
+  return byte > 0x20 && byte < 0x7f ? `'${String.fromCharCode(byte)}' (${number})` : number;
+}

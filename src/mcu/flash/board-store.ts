@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import * as realFs from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+import * as z from 'zod';
+
+import { readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../../system/durable-file.ts';
+import type { DurableFs } from '../../system/durable-file.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import { McuError } from '../errors.ts';
+import { makeImage } from '../images/image.ts';
+import type { Image } from '../images/image.ts';
+
+const storedImage = z.object({
+  format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'raw']),
+  /** Of the image: a file that was damaged on the disk is not flashed. */
+  digest: z.string(),
+  segments: z.array(z.object({ address: z.number(), base64: z.string() })),
+});
+
+const keptSchema = z.object({
+  /** Digest of the payload before which the board held this. */
+  payload: z.string(),
+  /** Read from the board itself, rather than remembered from what was flashed last. */
+  read: z.boolean(),
+  image: storedImage.optional(),
+});
+
+const flashedSchema = z.object({
+  chip: z.string(),
+  imageDigest: z.string(),
+  /** Of the payload or file that it came from. */
+  name: z.string(),
+  at: z.string(),
+  attempts: z.number(),
+  roundTripMs: z.number().optional(),
+  image: storedImage,
+});
+
+/** What the board held before a payload was flashed. */
+export interface KeptImage {
+  readonly payload: string;
+  readonly read: boolean;
+  /** Undefined: nothing is known, or it was blank. */
+  readonly image: Image | undefined;
+}
+
+/** What was flashed last, and how it went. */
+export interface FlashedImage {
+  readonly chip: string;
+  readonly imageDigest: string;
+  readonly name: string;
+  readonly at: string;
+  readonly attempts: number;
+  readonly roundTripMs: number | undefined;
+  readonly image: Image;
+}
+
+/** The slice of node:fs/promises that a folder of a board needs. */
+export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
+
+/** The folder of one board in the state directory: the payload to come, what was there before, what was flashed last. */
+export class BoardStore {
+  readonly payloadPath: string;
+  readonly directory: string;
+  readonly #keptPath: string;
+  readonly #flashedPath: string;
+  readonly #fs: BoardFs;
+
+  constructor(directory: string, fs: BoardFs = realFs) {
+    this.directory = directory;
+    this.#fs = fs;
+    this.payloadPath = join(directory, 'payload');
+    this.#keptPath = join(directory, 'previous.json');
+    this.#flashedPath = join(directory, 'flashed.json');
+  }
+
+  async payload(): Promise<Buffer> {
+    try {
+      return await this.#fs.readFile(this.payloadPath);
+    } catch (error) {
+      throw new StorageError('read', this.payloadPath, error);
+    }
+  }
+
+  /** False: another, or none. */
+  async holdsPayload(digest: string): Promise<boolean> {
+    try {
+      return payloadDigest(await this.#fs.readFile(this.payloadPath)) === digest;
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') return false;
+      throw new StorageError('read', this.payloadPath, error);
+    }
+  }
+
+  /** Undefined: nothing was kept yet. Throws McuError `backup-damaged` for what must not be put back. */
+  async kept(): Promise<KeptImage | undefined> {
+    const text = await readTextFile(this.#keptPath, this.#fs);
+    if (text === undefined) return undefined;
+    const found = parsed(text, keptSchema);
+    const image = found?.image === undefined ? undefined : fromStored(found.image);
+    if (found !== undefined && (image !== undefined || found.image === undefined)) return { ...found, image };
+    throw new McuError('backup-damaged', `${this.#keptPath}, what the board held before, is damaged`);
+  }
+
+  async keep({ payload, read, image }: KeptImage): Promise<void> {
+    const stored = { payload, read, image: image === undefined ? undefined : toStored(image) };
+    await this.#write(this.#keptPath, JSON.stringify(stored));
+  }
+
+  /** Undefined: nothing, or damaged; then only time is lost. */
+  async flashed(): Promise<FlashedImage | undefined> {
+    const text = await readTextFile(this.#flashedPath, this.#fs);
+    const found = text === undefined ? undefined : parsed(text, flashedSchema);
+    const image = found === undefined ? undefined : fromStored(found.image);
+    return found === undefined || image === undefined ? undefined : { ...found, roundTripMs: found.roundTripMs, image };
+  }
+
+  async remember(flashed: FlashedImage): Promise<void> {
+    await this.#write(this.#flashedPath, JSON.stringify({ ...flashed, image: toStored(flashed.image) }));
+  }
+
+  async #write(path: string, text: string): Promise<void> {
+    try {
+      await makeFolder(this.directory, this.#fs);
+    } catch (error) {
+      throw new StorageError('write', path, error);
+    }
+    await replaceFileDurably(path, text, this.#fs);
+  }
+}
+
+/** Makes a folder, and what is missing above it, so that no power cut takes it away with what is in it. */
+export async function makeFolder(path: string, fs: BoardFs = realFs): Promise<void> {
+  const first = await fs.mkdir(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made), fs);
+}
+
+function parsed<T extends z.ZodType>(text: string, schema: T): z.output<T> | undefined {
+  try {
+    const found = schema.safeParse(JSON.parse(text));
+    return found.success ? found.data : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function toStored({ format, digest, segments }: Image): z.infer<typeof storedImage> {
+  return {
+    format,
+    digest,
+    segments: segments.map(({ address, bytes }) => ({ address, base64: Buffer.from(bytes).toString('base64') })),
+  };
+}
+
+/** Undefined: it is not what was stored. */
+function fromStored({ format, digest, segments }: z.infer<typeof storedImage>): Image | undefined {
+  const pieces = segments.map(({ address, base64 }) => ({ address, bytes: Buffer.from(base64, 'base64') }));
+  try {
+    const image = makeImage(format, pieces);
+    return image.digest === digest ? image : undefined;
+  } catch (error) {
+    if (error instanceof McuError) return undefined;
+    throw error;
+  }
+}
+
+export function payloadDigest(bytes: Uint8Array): string {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}

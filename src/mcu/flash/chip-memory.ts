@@ -1,0 +1,189 @@
+import type { Region } from '../chip.ts';
+import type { Connection } from '../connection.ts';
+import { hex, McuError } from '../errors.ts';
+import { endOf, isBlank, sliceOf } from '../images/image.ts';
+import type { Image } from '../images/image.ts';
+import { silently } from '../protocol.ts';
+import type { Conversation, MemorySession, Session } from '../protocol.ts';
+
+/** What a part of the flash memory, erased and compared as one, is to hold. */
+export interface Unit {
+  readonly region: Region;
+  readonly bytes: Uint8Array;
+}
+
+/** Neighbouring units, as one. */
+export interface Run extends Unit {
+  readonly units: readonly Unit[];
+}
+
+/** A unit that cannot be written whole in so many tries ends the flash. */
+const maxUnitTries = 8;
+/** A block that reads differently each time is given up after so many times. */
+const maxReadTries = 16;
+
+/** A chip's flash memory behind a connection: damaged turns are repeated below, damaged contents here. */
+export class ChipMemory {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  get session(): MemorySession {
+    return memorySession(this.#connection.session);
+  }
+
+  get canRead(): boolean {
+    return this.session.read !== undefined;
+  }
+
+  get canCompare(): boolean {
+    return this.canRead || this.session.digest !== undefined;
+  }
+
+  /** The units that the image touches; where it says nothing they are to be blank. */
+  unitsOf(image: Image): Unit[] {
+    const starts = new Map<number, Region>();
+    for (const segment of image.segments) {
+      const span = { start: segment.address, end: endOf(segment) };
+      for (const region of this.session.unitsOf(span)) starts.set(region.start, region);
+    }
+    return [...starts.values()]
+      .sort((a, b) => a.start - b.start)
+      .map((region) => ({ region, bytes: sliceOf(image, region.start, region.end) }));
+  }
+
+  /** Reads so that no damaged answer is taken for the chip's contents. */
+  async read(region: Region, onBytes: (bytes: number) => void, signal: AbortSignal): Promise<Uint8Array> {
+    const memory = new Uint8Array(region.end - region.start);
+    for (const block of blocksOf(region, this.session.blockBytes)) {
+      memory.set(await this.#readSurely(block, signal), block.start - region.start);
+      onBytes(block.end - region.start);
+    }
+    return memory;
+  }
+
+  /** Does the chip hold the unit's bytes? Ends at the first block that differs. */
+  async holds(unit: Unit, signal: AbortSignal): Promise<boolean> {
+    const { start, end } = unit.region;
+    if (this.session.digest !== undefined) {
+      return this.#run(function* compare({ digest }) {
+        return digest !== undefined && (yield* digest.ofChip(start, end - start)) === digest.ofBytes(unit.bytes);
+      }, signal);
+    }
+    for (const block of blocksOf(unit.region, this.session.blockBytes)) {
+      const wanted = unit.bytes.subarray(block.start - start, block.end - start);
+      if (Buffer.compare(await this.#readBlock(block, signal), wanted) !== 0) return false;
+    }
+    return true;
+  }
+
+  /** At once where a write erases, else unit by unit. */
+  async writeRun(run: Run, signal: AbortSignal): Promise<void> {
+    for (const unit of this.session.erase === undefined ? [run] : run.units) await this.write(unit, signal);
+  }
+
+  /** Erases where a write does not, and writes what is not blank then. */
+  async write(unit: Unit, signal: AbortSignal): Promise<void> {
+    for (let tries = 0; tries < maxUnitTries; tries += 1) if (await this.#tryWrite(unit, signal)) return;
+    throw new McuError('board-mismatch', `the memory at ${hex(unit.region.start)} does not keep what is written`);
+  }
+
+  /** False: it must be begun anew. */
+  async #tryWrite({ region, bytes }: Unit, signal: AbortSignal): Promise<boolean> {
+    await this.#run(function* erase(session) {
+      if (session.erase !== undefined) yield* session.erase(region);
+    }, signal);
+    const begun = this.session;
+    const blocks = blocksOf(region, begun.blockBytes);
+    // Backwards where the order is free: what makes an application start stands at its beginning.
+    for (const { start, end } of begun.writes === 'in-order' ? blocks : blocks.toReversed()) {
+      const block = bytes.subarray(start - region.start, end - region.start);
+      if (begun.writes === 'erased' && isBlank(block)) continue;
+      let tries = 0;
+      const written = await this.#run((session) => {
+        tries += 1;
+        const alone = start === region.start && end === region.end;
+        const orderLost = session !== begun || (tries > 1 && alone);
+        // After a reset the order begins anew; and a block that stands alone, written twice, erases what is behind it.
+        if (begun.writes === 'in-order' && orderLost) return silently(false);
+        const looksFirst = begun.writes !== 'anywhere' && tries > 1;
+        return looksFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);
+      }, signal);
+      if (!written) return false;
+    }
+    return true;
+  }
+
+  /** Where answers carry no checksum, two must agree. */
+  async #readSurely(block: Region, signal: AbortSignal): Promise<Uint8Array> {
+    let bytes = await this.#readBlock(block, signal);
+    if (this.session.checksFrames) return bytes;
+    for (let tries = 0; tries < maxReadTries; tries += 1) {
+      const again = await this.#readBlock(block, signal);
+      if (Buffer.compare(bytes, again) === 0) return bytes;
+      bytes = again;
+    }
+    throw new McuError('board-garbled', `the memory at ${hex(block.start)} reads differently each time`);
+  }
+
+  async #readBlock(block: Region, signal: AbortSignal): Promise<Uint8Array> {
+    return this.#run((session) => readOrRefuse(session, block.start, block.end - block.start), signal);
+  }
+
+  async #run<T>(turn: (session: MemorySession) => Conversation<T>, signal: AbortSignal): Promise<T> {
+    return this.#connection.run((session) => turn(memorySession(session)), signal);
+  }
+}
+
+/** Neighbours that lie between two multiples of so many bytes, as one each; with 0, every unit alone. */
+export function joined(units: readonly Unit[], runBytes: number): Run[] {
+  const runs: Unit[][] = [];
+  for (const unit of units) {
+    const run = runs.at(-1);
+    const last = run?.at(-1)?.region;
+    const follows = runBytes > 0 && last?.end === unit.region.start && unit.region.start % runBytes !== 0;
+    if (run !== undefined && follows) run.push(unit);
+    else runs.push([unit]);
+  }
+  return runs.map(runOf);
+}
+
+function runOf(units: readonly Unit[]): Run {
+  const [first] = units;
+  const region = { start: first?.region.start ?? 0, end: units.at(-1)?.region.end ?? 0 };
+  const bytes =
+    units.length === 1 && first !== undefined ? first.bytes : Buffer.concat(units.map((unit) => unit.bytes));
+  return { region, bytes, units };
+}
+
+function* readOrRefuse(session: MemorySession, address: number, length: number): Conversation<Uint8Array> {
+  if (session.read === undefined) throw new McuError('board-cannot', `${session.chip.name} cannot be read back`);
+  return yield* session.read(address, length);
+}
+
+function* writeOnce(session: MemorySession, address: number, bytes: Uint8Array): Conversation<boolean> {
+  yield* session.write(address, bytes);
+  return true;
+}
+
+/** Looks first what the first try has done. False: the unit must be erased once more. */
+function* writeAgain(session: MemorySession, address: number, bytes: Uint8Array): Conversation<boolean> {
+  if (session.read === undefined) return false;
+  const there = yield* session.read(address, bytes.byteLength);
+  if (Buffer.compare(there, bytes) === 0) return true;
+  return session.writes === 'in-order' || isBlank(there) ? yield* writeOnce(session, address, bytes) : false;
+}
+
+function memorySession(session: Session): MemorySession {
+  if (session.kind === 'memory') return session;
+  throw new McuError('board-changed', 'another kind of bootloader answers now');
+}
+
+function blocksOf({ start, end }: Region, blockBytes: number): Region[] {
+  return Array.from({ length: Math.ceil((end - start) / blockBytes) }, (_, index) => ({
+    start: start + index * blockBytes,
+    end: Math.min(end, start + (index + 1) * blockBytes),
+  }));
+}

@@ -1,0 +1,255 @@
+import { checkFits } from '../chip.ts';
+import type { Chip } from '../chip.ts';
+import { Connection } from '../connection.ts';
+import type { Board } from '../connection.ts';
+import { McuError } from '../errors.ts';
+import { imageOfMemory } from '../images/image.ts';
+import type { Image } from '../images/image.ts';
+import type { MemorySession, UploadSession } from '../protocol.ts';
+import { enterBootloader, leaveBootloader } from '../reset.ts';
+import { ChipMemory } from './chip-memory.ts';
+import { MemoryJob } from './memory-job.ts';
+import type { Known } from './memory-job.ts';
+
+/** How much of the first bytes tells a parked board from one with an application. */
+const parkedProbeBytes = 64;
+
+/** Uploads of which the board keeps nothing right end the flash. */
+const maxUploads = 4;
+
+export type FlashPhase = 'connecting' | 'keeping' | 'comparing' | 'writing' | 'starting' | 'done';
+
+export interface FlashProgress {
+  readonly phase: FlashPhase;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export type OnFlashProgress = (progress: FlashProgress) => void;
+
+export interface FlashRequest {
+  readonly image: Image;
+  /** What the board holds in all likelihood: what was flashed last. Only a guess that saves reading. */
+  readonly expected?: Image | undefined;
+  /**
+   * Given what the board held, before the first change, where the protocol can read; undefined where that is nothing to
+   * go back to: it was blank, or parked by a flash that was cut. Awaited.
+   */
+  readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
+  readonly onProgress?: OnFlashProgress | undefined;
+}
+
+export interface FlashReport {
+  readonly chip: Chip;
+  readonly imageDigest: string;
+  readonly totalBytes: number;
+  /** Erase units written; 0: the board held the image already. An upload counts as one. */
+  readonly unitsWritten: number;
+  readonly unitsTotal: number;
+  /** Every byte of the image was compared with what is in the chip. */
+  readonly verified: boolean;
+  /** Turns and units that had to be repeated, and resets, the first included. */
+  readonly repeated: number;
+  readonly resets: number;
+  readonly roundTripMs: number | undefined;
+}
+
+export interface ProbeReport {
+  readonly chip: Chip;
+  readonly can: readonly ('read' | 'digest' | 'erase' | 'write' | 'upload' | 'park')[];
+  readonly roundTripMs: number | undefined;
+}
+
+export interface FlashPlan {
+  readonly chip: Chip;
+  readonly unitsTotal: number;
+  /** Undefined where the protocol cannot find out. */
+  readonly unitsDifferent: number | undefined;
+}
+
+/**
+ * Brings an image onto a board: identify, check that the image may go there, keep what was there, write what differs,
+ * verify, start. While it runs the board is parked where the protocol can do that: cut anywhere, it never runs half a
+ * program and can be flashed again.
+ */
+export async function flash(request: FlashRequest, board: Board, signal: AbortSignal): Promise<FlashReport> {
+  const report = request.onProgress ?? ((): void => {});
+  report({ phase: 'connecting', doneBytes: 0, totalBytes: request.image.sizeBytes });
+  return connected(board, signal, async (connection) => {
+    await refuseUnfit(request.image, connection, signal);
+    const { rewritten, ...outcome } =
+      connection.session.kind === 'memory'
+        ? await flashMemory(connection, request, report, signal)
+        : await upload(connection, request, report, signal);
+    report({ phase: 'starting', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
+    const { chip } = connection.session;
+    const { roundTripMs } = connection;
+    await connection.leave(signal);
+    report({ phase: 'done', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
+    return {
+      chip,
+      imageDigest: request.image.digest,
+      totalBytes: request.image.sizeBytes,
+      ...outcome,
+      repeated: connection.failures + rewritten,
+      resets: connection.resets,
+      roundTripMs,
+    };
+  });
+}
+
+/** Who answers there? The application is started again. */
+export async function probe(board: Board, signal: AbortSignal): Promise<ProbeReport> {
+  return connected(board, signal, async (connection) => {
+    const { session, roundTripMs } = connection;
+    const can: ProbeReport['can'][number][] = [];
+    if (session.kind === 'upload') can.push('upload');
+    else {
+      if (session.read !== undefined) can.push('read');
+      if (session.digest !== undefined) can.push('digest');
+      if (session.erase !== undefined) can.push('erase');
+      if (session.parked !== undefined) can.push('park');
+      can.push('write');
+    }
+    await connection.leave(signal);
+    return { chip: session.chip, can, roundTripMs };
+  });
+}
+
+/** Restarts the application, whatever it does. */
+export async function resetBoard(board: Board, signal: AbortSignal): Promise<void> {
+  const { protocol, baud, clock } = board;
+  await using line = await board.openLine({ baud, parity: protocol.parity }, signal);
+  const effect = await enterBootloader(line, board, clock, signal);
+  if (effect === 'no-modem-lines') {
+    throw new McuError('board-cannot', `${board.name}: its port has no modem lines to reset it with`);
+  }
+  if (effect === 'done') await leaveBootloader(line, board, clock, signal);
+}
+
+/** How much a flash would change. Changes nothing; the application is started again. */
+export async function planFlash(image: Image, board: Board, signal: AbortSignal): Promise<FlashPlan> {
+  return connected(board, signal, async (connection) => {
+    const { session } = connection;
+    await refuseUnfit(image, connection, signal);
+    let plan: FlashPlan = { chip: session.chip, unitsTotal: 1, unitsDifferent: undefined };
+    if (session.kind === 'memory') {
+      const job = new MemoryJob(connection, new ChipMemory(connection), image, () => {});
+      plan = { chip: session.chip, unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
+    } else {
+      const held = await holds(connection, image, signal);
+      plan = { chip: session.chip, unitsTotal: 1, unitsDifferent: held === undefined ? undefined : Number(!held) };
+    }
+    await connection.leave(signal);
+    return plan;
+  });
+}
+
+/** Reads the whole application back, undefined where it is blank; `board-cannot` where the protocol cannot read. */
+export async function readBack(
+  board: Board,
+  onProgress: OnFlashProgress,
+  signal: AbortSignal,
+): Promise<Image | undefined> {
+  return connected(board, signal, async (connection) => {
+    const memory = await readApplication(connection, onProgress, signal);
+    const image = imageOfMemory(memory, connection.session.chip.application.start);
+    await connection.leave(signal);
+    return image;
+  });
+}
+
+async function connected<T>(
+  board: Board,
+  signal: AbortSignal,
+  use: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  try {
+    await using connection = await Connection.to(board, signal);
+    return await use(connection);
+  } catch (error) {
+    throw error instanceof McuError ? error.on(board.name) : error;
+  }
+}
+
+/** A board whose image is refused goes back to its application. */
+async function refuseUnfit(image: Image, connection: Connection, signal: AbortSignal): Promise<void> {
+  try {
+    checkFits(image, connection.session.chip);
+  } catch (error) {
+    await connection.leave(signal);
+    throw error;
+  }
+}
+
+type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'verified'> & { readonly rewritten: number };
+
+async function flashMemory(
+  connection: Connection,
+  { image, expected, keep }: FlashRequest,
+  report: OnFlashProgress,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const memory = new ChipMemory(connection);
+  const job = new MemoryJob(connection, memory, image, report);
+  let known: Known = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
+  if (keep !== undefined && memory.canRead) {
+    const { start } = memory.session.chip.application;
+    const bytes = await readApplication(connection, report, signal);
+    const previous = isParked(bytes, memory.session.parked) ? undefined : imageOfMemory(bytes, start);
+    await keep(previous);
+    known = { kind: 'read', memory: bytes, start };
+  }
+  await job.bringUpToDate(known, signal);
+  return {
+    unitsWritten: job.unitsWritten,
+    unitsTotal: job.units.length,
+    verified: memory.canCompare,
+    rewritten: job.rewritten,
+  };
+}
+
+/** Left so by a flash that was cut: what it holds is no image to go back to. */
+function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean {
+  if (parked === undefined) return false;
+  const guard = memory.subarray(0, parkedProbeBytes);
+  const left = new Uint8Array(guard.byteLength).fill(0xff);
+  if (parked !== 'erased') left.set(parked);
+  return Buffer.compare(guard, left) === 0;
+}
+
+async function upload(
+  connection: Connection,
+  { image }: FlashRequest,
+  report: OnFlashProgress,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  if (await holds(connection, image, signal)) return { unitsWritten: 0, unitsTotal: 1, verified: true, rewritten: 0 };
+  const onBytes = (doneBytes: number): void => report({ phase: 'writing', doneBytes, totalBytes: image.sizeBytes });
+  for (let rewritten = 0; rewritten < maxUploads; rewritten += 1) {
+    await connection.run((session) => uploadSession(session).upload(image, onBytes), signal);
+    const held = await holds(connection, image, signal);
+    if (held !== false) return { unitsWritten: 1, unitsTotal: 1, verified: held === true, rewritten };
+  }
+  throw new McuError('board-mismatch', 'the board does not hold the image that was sent');
+}
+
+async function holds(connection: Connection, image: Image, signal: AbortSignal): Promise<boolean | undefined> {
+  return connection.run((session) => uploadSession(session).holds(image), signal);
+}
+
+function uploadSession(session: Connection['session']): UploadSession {
+  if (session.kind === 'upload') return session;
+  throw new McuError('board-changed', 'another kind of bootloader answers now');
+}
+
+async function readApplication(
+  connection: Connection,
+  report: OnFlashProgress,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const { application } = connection.session.chip;
+  const totalBytes = application.end - application.start;
+  const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes });
+  return new ChipMemory(connection).read(application, onBytes, signal);
+}

@@ -1,0 +1,241 @@
+import type { Connection } from '../connection.ts';
+import { hex, McuError } from '../errors.ts';
+import { sliceOf } from '../images/image.ts';
+import type { Image } from '../images/image.ts';
+import { joined } from './chip-memory.ts';
+import type { ChipMemory, Run, Unit } from './chip-memory.ts';
+import type { OnFlashProgress } from './flash.ts';
+
+/** What is known of the chip's contents beforehand. A wrong guess costs time, nothing else. */
+export type Known =
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'guess'; readonly image: Image }
+  | { readonly kind: 'read'; readonly memory: Uint8Array; readonly start: number };
+
+/** Units looked at to guess whether most of the image is there already. */
+const sampleUnits = 8;
+const maxTries = 5;
+const maxRounds = 8;
+/** One digest covers no more than this: the chip is busy meanwhile, and nobody hears how far it is. */
+const maxDigestBytes = 1024 * 1024;
+
+/**
+ * Brings the units of one image into a chip. The unit without which nothing starts is parked before anything changes and
+ * gets its own contents last. A unit counts as written only when it was compared; where commands carry no checksum, one
+ * that went wrong may have hit another unit, so those are compared again before the end.
+ */
+export class MemoryJob {
+  readonly units: readonly Unit[];
+  readonly #memory: ChipMemory;
+  readonly #connection: Connection;
+  readonly #report: OnFlashProgress;
+  readonly #totalBytes: number;
+  readonly #guard: Unit | undefined;
+  readonly #written = new Set<number>();
+  readonly #suspects = new Set<Unit>();
+  #doneBytes = 0;
+  #rewritten = 0;
+
+  constructor(connection: Connection, memory: ChipMemory, image: Image, report: OnFlashProgress) {
+    this.#connection = connection;
+    this.#memory = memory;
+    this.#report = report;
+    this.units = memory.unitsOf(image);
+    this.#totalBytes = this.units.reduce((sum, unit) => sum + unit.bytes.byteLength, 0);
+    const { guardOf, parked } = memory.session;
+    const guard = parked === undefined ? undefined : guardOf(this.units.map(({ region }) => region));
+    this.#guard = this.units.find(({ region }) => region.start === guard?.start);
+  }
+
+  get unitsWritten(): number {
+    return this.#written.size;
+  }
+
+  /** Units that were written and did not hold it. */
+  get rewritten(): number {
+    return this.#rewritten;
+  }
+
+  async bringUpToDate(known: Known, signal: AbortSignal): Promise<void> {
+    const guard = this.#guard;
+    let pending = await this.#different(known, signal);
+    for (let round = 0; pending.length > 0; round += 1) {
+      if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
+      const rest = pending.filter((unit) => unit !== guard);
+      if (rest.length > 0) await this.#writeRest(rest, signal);
+      if (guard !== undefined) await this.#writeAll([guard], signal);
+      pending = await this.#compareAtTheEnd(signal);
+    }
+  }
+
+  /** Undefined where the protocol cannot compare. */
+  async countDifferent(signal: AbortSignal): Promise<number | undefined> {
+    return this.#memory.canCompare ? (await this.#compare(this.units, signal)).length : undefined;
+  }
+
+  /** Everything but the guard, until nothing can have gone astray any more; the board is parked meanwhile. */
+  async #writeRest(rest: readonly Unit[], signal: AbortSignal): Promise<void> {
+    const guard = this.#guard;
+    let pending = rest;
+    for (let round = 0; pending.length > 0; round += 1) {
+      if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
+      if (guard !== undefined) await this.#park(guard, signal);
+      await this.#writeAll(pending, signal);
+      pending = (await this.#compareSuspects(signal)).filter((unit) => unit !== guard);
+    }
+  }
+
+  async #writeAll(units: readonly Unit[], signal: AbortSignal): Promise<void> {
+    for (const run of joined(units, this.#memory.session.runBytes ?? 0)) {
+      await this.#writeVerified(run, signal);
+      for (const { region } of run.units) this.#written.add(region.start);
+      this.#doneBytes = Math.min(this.#totalBytes, this.#doneBytes + run.bytes.byteLength);
+      this.#report({ phase: 'writing', doneBytes: this.#doneBytes, totalBytes: this.#totalBytes });
+    }
+  }
+
+  async #park(guard: Unit, signal: AbortSignal): Promise<void> {
+    const parked = this.#parkedGuard(guard);
+    if (this.#memory.canCompare && (await this.#memory.holds(parked, signal))) return;
+    await this.#writeVerified({ ...parked, units: [parked] }, signal);
+  }
+
+  #parkedGuard(guard: Unit): Unit {
+    const { parked } = this.#memory.session;
+    const bytes = new Uint8Array(guard.bytes.byteLength).fill(0xff);
+    if (parked instanceof Uint8Array) bytes.set(parked);
+    return { region: guard.region, bytes };
+  }
+
+  /** Compares the run as one where the chip has a digest, and repeats of it what is not there. */
+  async #writeVerified(run: Run, signal: AbortSignal): Promise<void> {
+    let pending: readonly Unit[] = run.units;
+    for (let tries = 0; tries < maxTries; tries += 1) {
+      const failuresBefore = this.#connection.failures;
+      for (const part of joined(pending, this.#memory.session.runBytes ?? 0)) await this.#memory.writeRun(part, signal);
+      const repeated = this.#connection.failures !== failuresBefore;
+      if (!this.#memory.canCompare) return;
+      // A comparison may fail by a damaged answer: ask twice before writing again.
+      const doubtful = await this.#differing(pending, signal);
+      const different = await this.#differing(doubtful, signal);
+      for (const unit of pending) {
+        const held = !different.includes(unit);
+        if (repeated || !held) this.#suspect(unit, held);
+      }
+      if (different.length === 0) return;
+      pending = different;
+      this.#rewritten += different.length;
+    }
+    throw new McuError('board-mismatch', `the memory at ${hex(run.region.start)} does not hold what was written`);
+  }
+
+  /**
+   * Where commands carry no checksum, one that was damaged may have hit another unit. If the write came through and the
+   * unit does not hold it, it went anywhere; if the turn failed otherwise, an address with one flipped bit is the worst.
+   */
+  #suspect(unit: Unit, held: boolean): void {
+    if (this.#memory.session.checksFrames) return;
+    for (const other of this.units) {
+      const flipped = other.region.start ^ unit.region.start;
+      if (!held || (flipped & (flipped - 1)) === 0) this.#suspects.add(other);
+    }
+  }
+
+  /** A digest costs little: all of it, since a damaged command may also have erased more than it was to. */
+  async #compareAtTheEnd(signal: AbortSignal): Promise<Unit[]> {
+    if (this.#memory.session.digest === undefined) return this.#compareSuspects(signal);
+    this.#suspects.clear();
+    return (await this.#holdsAll(signal)) ? [] : this.#compare(this.units, signal);
+  }
+
+  async #compareSuspects(signal: AbortSignal): Promise<Unit[]> {
+    const suspects = this.units.filter((unit) => this.#suspects.has(unit));
+    this.#suspects.clear();
+    return this.#compare(suspects, signal);
+  }
+
+  async #different(known: Known, signal: AbortSignal): Promise<readonly Unit[]> {
+    if (!this.#memory.canCompare) return this.units;
+    if (known.kind === 'read') {
+      return this.units.filter(({ region, bytes }) => {
+        const there = known.memory.subarray(region.start - known.start, region.end - known.start);
+        return Buffer.compare(there, bytes) !== 0;
+      });
+    }
+    const same = new Set<Unit>();
+    const likely = known.kind === 'guess' ? this.units.filter((unit) => isIn(known.image, unit)) : this.units;
+    const sample = known.kind === 'guess' ? [] : sampleOf(this.units);
+    await this.#compareSample(sample, same, signal);
+    if (same.size * 2 >= sample.length) {
+      const { digest } = this.#memory.session;
+      if (digest !== undefined && (await this.#holdsAll(signal))) return [];
+      // By digest, runs without gaps are quicker than sparing what was looked at.
+      const others = digest === undefined ? likely.filter((unit) => !sample.includes(unit)) : likely;
+      await this.#addSame(others, same, signal);
+    }
+    const different = this.units.filter((unit) => !same.has(unit));
+    this.#doneBytes = this.#totalBytes - different.reduce((sum, unit) => sum + unit.bytes.byteLength, 0);
+    return different;
+  }
+
+  /** Until it is clear that most of the sample differs. */
+  async #compareSample(sample: readonly Unit[], same: Set<Unit>, signal: AbortSignal): Promise<void> {
+    for (const [index, unit] of sample.entries()) {
+      const different = index - same.size;
+      if (different * 2 > sample.length) return;
+      await this.#addSame([unit], same, signal);
+    }
+  }
+
+  async #holdsAll(signal: AbortSignal): Promise<boolean> {
+    for (const run of joined(this.units, maxDigestBytes)) if (!(await this.#memory.holds(run, signal))) return false;
+    return true;
+  }
+
+  async #addSame(units: readonly Unit[], same: Set<Unit>, signal: AbortSignal): Promise<void> {
+    const different = new Set(await this.#compare(units, signal));
+    for (const unit of units) if (!different.has(unit)) same.add(unit);
+  }
+
+  async #compare(units: readonly Unit[], signal: AbortSignal): Promise<Unit[]> {
+    const different: Unit[] = [];
+    let doneBytes = 0;
+    for (const run of joined(units, this.#compareBytes)) {
+      different.push(...(await this.#differing(run.units, signal)));
+      doneBytes += run.bytes.byteLength;
+      this.#report({ phase: 'comparing', doneBytes, totalBytes: this.#totalBytes });
+    }
+    return different;
+  }
+
+  /** Units that the chip can compare at once. */
+  get #compareBytes(): number {
+    const { digest, runBytes } = this.#memory.session;
+    return digest === undefined ? 0 : (runBytes ?? 0);
+  }
+
+  async #differing(units: readonly Unit[], signal: AbortSignal): Promise<readonly Unit[]> {
+    const different: Unit[] = [];
+    for (const run of joined(units, this.#compareBytes)) {
+      if (await this.#memory.holds(run, signal)) continue;
+      different.push(...(run.units.length === 1 ? run.units : await this.#differingAlone(run.units, signal)));
+    }
+    return different;
+  }
+
+  async #differingAlone(units: readonly Unit[], signal: AbortSignal): Promise<readonly Unit[]> {
+    const different: Unit[] = [];
+    for (const unit of units) if (!(await this.#memory.holds(unit, signal))) different.push(unit);
+    return different;
+  }
+}
+
+/** Evenly spread: if most of them are there, so is most of the image; if not, comparing the rest is a waste of time. */
+function sampleOf(units: readonly Unit[]): readonly Unit[] {
+  const step = Math.max(1, Math.floor(units.length / sampleUnits));
+  return units.filter((_, index) => index % step === step - 1);
+}
+
+function isIn(image: Image, { region, bytes }: Unit): boolean {
+  return Buffer.compare(sliceOf(image, region.start, region.end), bytes) === 0;
+}

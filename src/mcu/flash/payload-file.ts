@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import * as realFs from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+import { StorageError, syncDirectory } from '../../system/durable-file.ts';
+import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
+import { McuError } from '../errors.ts';
+import { maxImageBytes } from '../images/image.ts';
+import { makeFolder, payloadDigest } from './board-store.ts';
+import type { BoardFs } from './board-store.ts';
+
+/** HEX takes more than twice the bytes that it stands for. */
+const maxPayloadBytes = 4 * maxImageBytes;
+
+/**
+ * Keeps a payload beside its final name until it is complete, on the disk, and `check` has taken it. Throws McuError for
+ * what is no image, StorageError for the disk.
+ */
+export async function openPayloadFile(
+  path: string,
+  opening: PayloadOpening,
+  check: (bytes: Uint8Array) => Promise<unknown>,
+  fs: BoardFs = realFs,
+): Promise<PayloadWriter> {
+  if (opening.resumeAt !== undefined) {
+    throw new McuError('payload-stale', 'the payload of a microcontroller is transferred from the start');
+  }
+  refuseTooLarge(opening.sizeBytes ?? 0);
+  try {
+    await makeFolder(dirname(path), fs);
+    return new PayloadFile({ path, check, fs }, await fs.open(`${path}.new`, 'w+', 0o600));
+  } catch (error) {
+    throw new StorageError('write', path, error);
+  }
+}
+
+interface Keeping {
+  readonly path: string;
+  readonly check: (bytes: Uint8Array) => Promise<unknown>;
+  readonly fs: BoardFs;
+}
+
+class PayloadFile implements PayloadWriter {
+  readonly #path: string;
+  readonly #file: FileHandle;
+  readonly #check: Keeping['check'];
+  readonly #fs: BoardFs;
+  readonly #hash = createHash('sha256');
+  #sizeBytes = 0;
+  #closed = false;
+
+  constructor({ path, check, fs }: Keeping, file: FileHandle) {
+    this.#path = path;
+    this.#file = file;
+    this.#check = check;
+    this.#fs = fs;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    refuseTooLarge(this.#sizeBytes + chunk.byteLength);
+    this.#hash.update(chunk);
+    const at = this.#sizeBytes;
+    this.#sizeBytes += chunk.byteLength;
+    const copy = Buffer.from(chunk);
+    await this.#guarded(async () => {
+      for (let done = 0; done < copy.byteLength;) {
+        const { bytesWritten } = await this.#file.write(copy, done, copy.byteLength - done, at + done);
+        if (bytesWritten === 0) throw new Error(`the file takes no byte at ${at + done}`);
+        done += bytesWritten;
+      }
+    });
+  }
+
+  async checkpoint(): Promise<WrittenPrefix> {
+    await this.#guarded(async () => this.#file.sync());
+    return { sizeBytes: this.#sizeBytes, digest: `sha256:${this.#hash.copy().digest('hex')}` };
+  }
+
+  async finish(): Promise<WrittenPayload> {
+    const { digest } = await this.checkpoint();
+    const bytes = await this.#guarded(async () => readWhole(this.#file, this.#sizeBytes));
+    if (payloadDigest(bytes) !== digest) throw new McuError('payload-damaged', `${this.#path} holds something else`);
+    await this.#check(bytes);
+    await this.#guarded(async () => {
+      await this.#fs.rename(`${this.#path}.new`, this.#path);
+      await syncDirectory(dirname(this.#path), this.#fs);
+    });
+    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0 };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#file.close();
+  }
+
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw new StorageError('write', this.#path, error);
+    }
+  }
+}
+
+async function readWhole(file: FileHandle, sizeBytes: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(sizeBytes);
+  for (let done = 0; done < sizeBytes;) {
+    const { bytesRead } = await file.read(bytes, done, sizeBytes - done, done);
+    if (bytesRead === 0) return bytes.subarray(0, done);
+    done += bytesRead;
+  }
+  return bytes;
+}
+
+function refuseTooLarge(sizeBytes: number): void {
+  if (sizeBytes <= maxPayloadBytes) return;
+  throw new McuError('image-too-large', `${sizeBytes} bytes, more than the ${maxPayloadBytes} that a payload may have`);
+}

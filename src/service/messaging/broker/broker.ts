@@ -1,0 +1,168 @@
+import { abortable } from '../../../system/abortable.ts';
+import type { Clock } from '../../../system/clock.ts';
+import type { Log } from '../../../system/log.ts';
+import { backoffMs } from '../../../system/retry.ts';
+import { ServiceError } from '../../errors.ts';
+import type { ConnectionEvents } from '../messages.ts';
+import { STABLE_MS } from '../settings.ts';
+import type { MessagingSettings } from '../settings.ts';
+import { BrokerConnection } from './broker-connection.ts';
+
+export interface BrokerContext {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+export interface BrokerEvents extends ConnectionEvents {
+  readonly onUp: (connection: BrokerConnection) => void;
+}
+
+export type BrokerState = 'unused' | 'connecting' | 'connected' | 'waiting';
+
+/**
+ * The way to the broker, kept open from the first time it is needed: after a loss it is opened again, with pauses of full
+ * jitter between the attempts, without end. Whoever waits for it is told why an attempt failed, and ends a pause.
+ */
+export class Broker implements AsyncDisposable {
+  readonly #settings: MessagingSettings;
+  readonly #context: BrokerContext;
+  readonly #events: BrokerEvents;
+  readonly #life = new AbortController();
+  #state: BrokerState = 'unused';
+  #isPresent = false;
+  #problem: ServiceError | undefined;
+  #refusal: ServiceError | undefined;
+  /** Why it could not be reached, as it was told: an outage of days is told once. */
+  #told: string | undefined;
+  /** The attempt that runs, or the next. */
+  #attempt = Promise.withResolvers<BrokerConnection>();
+  #pause = new AbortController();
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(settings: MessagingSettings, events: BrokerEvents, context: BrokerContext) {
+    this.#settings = settings;
+    this.#events = events;
+    this.#context = context;
+    this.#attempt.promise.catch(() => {}); // whoever waits for it is told
+  }
+
+  get state(): BrokerState {
+    return this.#state;
+  }
+
+  /** Why there is no connection; undefined: there is one, or none was needed yet. */
+  get problem(): ServiceError | undefined {
+    return this.#problem;
+  }
+
+  /** What the broker does not permit on the connection that stands, which is of use all the same. */
+  get refusal(): ServiceError | undefined {
+    return this.#refusal;
+  }
+
+  /** From the first connection on: tells the status topic, listens to the wake topic. Say it before that. */
+  attend(): void {
+    this.#isPresent = true;
+  }
+
+  /** Now, and from now on, whether anybody asks or not. */
+  connect(): void {
+    if (this.#state === 'unused' && !this.#life.signal.aborted) this.#loop = this.#run();
+  }
+
+  /** Resolves with a connection that stands; rejects with what the next attempt fails of. */
+  async connection(signal: AbortSignal): Promise<BrokerConnection> {
+    signal.throwIfAborted();
+    this.#life.signal.throwIfAborted();
+    this.connect();
+    const attempt = this.#attempt.promise;
+    this.#pause.abort();
+    return abortable(attempt, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#life.abort(new ServiceError({ code: 'broker-lost', why: 'the connection to the broker is closed' }));
+    this.#attempt.reject(this.#life.signal.reason);
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random, log } = this.#context;
+    for (let failures = 1; !this.#life.signal.aborted; failures += 1) {
+      const startedMs = clock.monotonicMs();
+      const reason = await this.#connectOnce();
+      if (reason === undefined) return;
+      if (clock.monotonicMs() - startedMs >= STABLE_MS) failures = 1;
+      const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };
+      // two clients with one id would take the session from each other as fast as they can
+      const pauseMs = backoffMs(policy, reason.code === 'broker-session-taken' ? MANY_FAILURES : failures, random);
+      const level = reason.code === this.#told ? 'debug' : 'warn';
+      log[level](
+        { code: reason.code, error: reason.message, pauseMs: Math.round(pauseMs) },
+        'the broker is to be reached again',
+      );
+      this.#told = reason.code;
+      await this.#rest(pauseMs);
+    }
+  }
+
+  /** From the attempt to the end of the connection. Returns why it ended; undefined: because we wanted it. */
+  async #connectOnce(): Promise<ServiceError | undefined> {
+    const { signal } = this.#life;
+    this.#state = 'connecting';
+    try {
+      await using connection = await BrokerConnection.open(
+        { settings: this.#isPresent ? this.#settings : withoutPresence(this.#settings), clock: this.#context.clock },
+        this.#events,
+        signal,
+      );
+      this.#state = 'connected';
+      this.#problem = undefined;
+      this.#told = undefined;
+      this.#noteConnection(connection);
+      this.#attempt.resolve(connection);
+      this.#events.onUp(connection);
+      return this.#fail(await abortable(connection.closed, signal));
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      if (!(error instanceof ServiceError)) throw error;
+      return this.#fail(error);
+    }
+  }
+
+  #noteConnection({ isSessionPresent, refusal }: BrokerConnection): void {
+    const { log } = this.#context;
+    this.#refusal = refusal;
+    log.info({ resumed: isSessionPresent }, 'connected to the broker');
+    if (refusal !== undefined) log.warn({ code: refusal.code, advice: refusal.advice }, refusal.message);
+  }
+
+  #fail(reason: ServiceError): ServiceError {
+    this.#state = 'waiting';
+    this.#refusal = undefined;
+    this.#problem = reason;
+    this.#attempt.reject(reason);
+    this.#attempt = Promise.withResolvers();
+    this.#attempt.promise.catch(() => {}); // whoever waits for it is told
+    return reason;
+  }
+
+  async #rest(ms: number): Promise<void> {
+    this.#pause = new AbortController();
+    const awake = AbortSignal.any([this.#pause.signal, this.#life.signal]);
+    try {
+      await this.#context.clock.sleep(ms, awake);
+    } catch (error) {
+      if (!awake.aborted) throw error;
+    }
+  }
+}
+
+function withoutPresence(settings: MessagingSettings): MessagingSettings {
+  return { ...settings, topics: { ...settings.topics, status: undefined, wake: undefined } };
+}
+
+/** Enough for the longest pause. */
+const MANY_FAILURES = 30;

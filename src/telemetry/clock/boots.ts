@@ -1,0 +1,87 @@
+import type { BootRecord } from '../spool/spool-database.ts';
+
+/** Between the end of a boot whose clock was never set and the start of the next, at the least. */
+const REBOOT_MS = 1_000;
+
+/** This boot and those before it: when each began, which dates the points that came while the clock was not set. */
+export class Boots {
+  readonly #name: string;
+  #known: BootRecord[];
+  #current: BootRecord;
+  /** Boots whose clock was never set: their times are the latest that are possible. */
+  estimated = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+    this.#current = { id: 1, name, lastMs: 0, startedAtMs: undefined };
+    this.#known = [this.#current];
+  }
+
+  get current(): BootRecord {
+    return this.#current;
+  }
+
+  get all(): readonly BootRecord[] {
+    return this.#known;
+  }
+
+  /** What a database holds. Tells whether it was of this boot already. */
+  adopt(records: readonly BootRecord[]): boolean {
+    const { startedAtMs, lastMs } = this.#current;
+    const here = records.find((record) => record.name === this.#name);
+    const id = here?.id ?? Math.max(0, ...records.map((record) => record.id)) + 1;
+    this.#current = {
+      id,
+      name: this.#name,
+      lastMs: Math.max(lastMs, here?.lastMs ?? 0),
+      startedAtMs: startedAtMs ?? here?.startedAtMs,
+    };
+    this.#known = [...records.filter((record) => record.id !== id), this.#current].sort((a, b) => a.id - b.id);
+    if (this.#current.startedAtMs !== undefined) this.learnStart(this.#current.startedAtMs);
+    return here !== undefined;
+  }
+
+  note(sinceBootMs: number): void {
+    if (sinceBootMs > this.#current.lastMs) this.#replace({ ...this.#current, lastMs: sinceBootMs });
+  }
+
+  /** When this boot began, by a clock that is set. Boots before it that never knew get an estimate. */
+  learnStart(startedAtMs: number): void {
+    this.#replace({ ...this.#current, startedAtMs });
+    let next = startedAtMs;
+    for (const boot of this.#known.toReversed()) {
+      if (boot.id >= this.#current.id) continue;
+      if (boot.startedAtMs === undefined) {
+        this.#replace({ ...boot, startedAtMs: Math.max(0, next - REBOOT_MS - boot.lastMs) });
+        this.estimated += 1;
+      }
+      next = Math.min(next, boot.startedAtMs ?? next - REBOOT_MS - boot.lastMs);
+    }
+  }
+
+  /** Wall clock of a moment; undefined: nobody knows yet. */
+  wallMs(boot: number, sinceBootMs: number): number | undefined {
+    const started = this.#known.find((record) => record.id === boot)?.startedAtMs;
+    return started === undefined ? undefined : started + sinceBootMs;
+  }
+
+  /** How long ago a moment was; undefined: nobody knows yet. */
+  ageMs(boot: number, sinceBootMs: number, nowSinceBootMs: number): number | undefined {
+    if (boot === this.#current.id) return nowSinceBootMs - sinceBootMs;
+    const now = this.wallMs(this.#current.id, nowSinceBootMs);
+    const then = this.wallMs(boot, sinceBootMs);
+    return now === undefined || then === undefined ? undefined : now - then;
+  }
+
+  /** Tells which they were. */
+  forgetPast(): readonly BootRecord[] {
+    const past = this.#known.filter(({ id }) => id !== this.#current.id);
+    if (past.length > 0) this.#known = [this.#current];
+    return past;
+  }
+
+  #replace(record: BootRecord): void {
+    this.#known = this.#known.map((boot) => (boot.id === record.id ? record : boot));
+    if (record.id === this.#current.id) this.#current = record;
+  }
+}

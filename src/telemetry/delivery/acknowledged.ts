@@ -1,0 +1,30 @@
+import { abortable } from '../../system/abortable.ts';
+import type { Clock } from '../../system/clock.ts';
+import { TelemetryError } from '../errors.ts';
+
+/** Who waits for a value to be safe waits no longer than this when the disk fails and the service is silent. */
+const ACKNOWLEDGE_MS = 10_000;
+
+export interface Acknowledging {
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly trouble: () => string | undefined;
+}
+
+/** Waits until a value is safe; throws TelemetryError `point-not-durable` when that takes too long. */
+export async function acknowledged(
+  settled: Promise<void>,
+  { clock, trouble }: Acknowledging,
+  signal: AbortSignal,
+): Promise<void> {
+  const enough = new AbortController();
+  const late = async (): Promise<never> => {
+    await clock.sleep(ACKNOWLEDGE_MS, AbortSignal.any([signal, enough.signal]));
+    const why = trouble() ?? 'the disk is slow';
+    throw new TelemetryError('point-not-durable', `it is neither on disk nor at the service yet: ${why}`);
+  };
+  try {
+    await Promise.race([abortable(settled, signal), late()]);
+  } finally {
+    enough.abort();
+  }
+}

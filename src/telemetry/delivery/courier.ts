@@ -1,0 +1,129 @@
+import type { Clock } from '../../system/clock.ts';
+import { describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log.ts';
+import type { SpooledPoint } from '../point.ts';
+import type { ValueService } from '../ports.ts';
+import type { Batch } from '../spool/batch.ts';
+import type { Spool } from '../spool/spool.ts';
+import type { Gate } from './gate.ts';
+import { judge } from './verdict.ts';
+import type { Verdict } from './verdict.ts';
+
+/** Of one request. */
+const MAX_REQUEST_BYTES = 256 * 1024;
+/** `{"value":,"at":"2027-01-01T00:00:00.000Z"},` */
+const POINT_FRAME_BYTES = 48;
+/** After so many refused points and not one accepted, the points are not what is wrong. */
+const MAX_REFUSALS_IN_A_ROW = 20;
+
+export interface CourierContext {
+  readonly service: Pick<ValueService, 'postDatapoints'>;
+  readonly spool: Pick<Spool, 'accepted' | 'refused'>;
+  readonly gate: Gate;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onPost: (points: number, isAccepted: boolean) => void;
+}
+
+type Slice = readonly SpooledPoint[];
+
+/** Takes one batch to the service, in as many requests as it takes; a request that is repeated is the same, byte for byte. */
+export class Courier {
+  readonly #context: CourierContext;
+  /** Learnt from a service that finds requests too large. */
+  #maxPoints = Number.POSITIVE_INFINITY;
+
+  constructor(context: CourierContext) {
+    this.#context = context;
+  }
+
+  /** `parked`: what is left has to wait, and other events can go on. Returns only when the service has spoken. */
+  async deliver(batch: Batch, signal: AbortSignal): Promise<'delivered' | 'parked'> {
+    const { spool, log } = this.#context;
+    const slices = this.#cut(batch.points).toReversed();
+    let refusals = 0;
+    for (let slice = slices.pop(); slice !== undefined; slice = slices.pop()) {
+      const verdict = await this.#post(batch.event, slice, signal);
+      const [point] = slice;
+      if (verdict === 'accepted') {
+        spool.accepted(batch, slice);
+        refusals = 0;
+      } else if (verdict.kind === 'unknown') {
+        log.warn(
+          { event: batch.event, reason: verdict.reason },
+          'the service does not know this event; its points wait',
+        );
+        return 'parked';
+      } else if (slice.length > 1) {
+        const half = slice.length >> 1;
+        if (verdict.kind === 'split') this.#maxPoints = half;
+        slices.push(slice.slice(half), slice.slice(0, half));
+      } else if (point !== undefined) {
+        refusals += 1;
+        if (refusals > MAX_REFUSALS_IN_A_ROW) return 'parked';
+        log.warn({ event: batch.event, reason: verdict.reason }, 'the service refuses a point; it is kept aside');
+        spool.refused(batch, point, verdict.reason);
+      }
+    }
+    return 'delivered';
+  }
+
+  /** Until the service has spoken about these points. */
+  async #post(
+    event: string,
+    slice: Slice,
+    signal: AbortSignal,
+  ): Promise<'accepted' | Exclude<Verdict, { kind: 'wait' }>> {
+    const { service, gate, onPost } = this.#context;
+    const datapoints = slice.map(({ text, atMs }) => ({
+      value: parse(text),
+      at: new Date(atMs).toISOString(),
+    }));
+    for (;;) {
+      const pass = await gate.pass(signal);
+      try {
+        await service.postDatapoints(event, datapoints, signal);
+        gate.opened();
+        this.#grow();
+        onPost(slice.length, true);
+        return 'accepted';
+      } catch (error) {
+        signal.throwIfAborted();
+        const verdict = judge(error);
+        onPost(slice.length, false);
+        if (verdict.kind !== 'wait') {
+          gate.opened();
+          return verdict;
+        }
+        this.#context.log.debug({ event, error: describeError(error) }, 'points could not be delivered');
+        gate.closed(pass, verdict.reason, verdict.retryAfterMs);
+      }
+    }
+  }
+
+  #cut(points: Slice): Slice[] {
+    const slices: SpooledPoint[][] = [];
+    let bytes = Number.POSITIVE_INFINITY;
+    for (const point of points) {
+      const size = Buffer.byteLength(point.text) + POINT_FRAME_BYTES;
+      const last = slices.at(-1);
+      if (last === undefined || bytes + size > MAX_REQUEST_BYTES || last.length >= this.#maxPoints) {
+        slices.push([point]);
+        bytes = size;
+      } else {
+        last.push(point);
+        bytes += size;
+      }
+    }
+    return slices;
+  }
+
+  #grow(): void {
+    this.#maxPoints += Math.max(1, Math.floor(this.#maxPoints / 50));
+  }
+}
+
+function parse(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  return value;
+}

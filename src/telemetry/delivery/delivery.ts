@@ -1,0 +1,145 @@
+import type { Clock } from '../../system/clock.ts';
+import type { Log } from '../../system/log.ts';
+import type { ValueService } from '../ports.ts';
+import type { Batch } from '../spool/batch.ts';
+import type { Spool } from '../spool/spool.ts';
+import { Courier } from './courier.ts';
+import { Gate } from './gate.ts';
+import { Parking } from './parking.ts';
+import { PropertyCourier } from './property-courier.ts';
+
+export interface DeliveryOptions {
+  readonly spool: Spool;
+  readonly service: ValueService;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  /** Of one request at most. */
+  readonly batchPoints: number;
+  /** Live points of an event are gathered for so long, unless they are urgent. */
+  readonly gatherMs: number;
+  readonly backlogPointsPerSecond: number;
+  /** While it says so the backlog rests: the line belongs to an update. */
+  readonly isLineTaken: () => boolean;
+}
+
+export interface DeliveryFigures {
+  readonly delivered: number;
+  readonly requests: number;
+  readonly failedRequests: number;
+  /** Points that were sent more than once; the service may have them twice, with the same time. */
+  readonly resent: number;
+  readonly parkedEvents: readonly string[];
+  /** Why nothing goes through now. */
+  readonly trouble: string | undefined;
+}
+
+/** How often it is looked whether an update has given the line back. */
+const LOOK_MS = 1_000;
+const LONGEST_SLEEP_MS = 60_000;
+
+/** Carries what the spool holds to the service: live points, the backlog and properties beside each other. */
+export class Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #gate: Gate;
+  readonly #parking = new Parking();
+  readonly #properties: PropertyCourier;
+  readonly #couriers: Readonly<Record<Batch['lane'], Courier>>;
+  #delivered = 0;
+  #requests = 0;
+  #failedRequests = 0;
+  #resent = 0;
+
+  constructor(options: DeliveryOptions) {
+    this.#options = options;
+    this.#gate = new Gate(options);
+    this.#properties = new PropertyCourier({ ...options, gate: this.#gate });
+    const onPost = (points: number, isAccepted: boolean): void => this.#note(points, isAccepted);
+    const context = { ...options, gate: this.#gate, onPost };
+    this.#couriers = { live: new Courier(context), backlog: new Courier(context) };
+  }
+
+  /** Until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#runLive(signal), this.#runBacklog(signal), this.#properties.run(signal)]);
+  }
+
+  /** All live points there are. */
+  async deliverLive(signal: AbortSignal): Promise<void> {
+    for (let points = 1; points > 0;) points = await this.#deliverNext('live', signal);
+  }
+
+  /** All that is on disk, at its pace. */
+  async deliverBacklog(signal: AbortSignal): Promise<void> {
+    const { clock, isLineTaken, backlogPointsPerSecond } = this.#options;
+    for (;;) {
+      while (isLineTaken()) await clock.sleep(LOOK_MS, signal);
+      const startedMs = clock.monotonicMs();
+      const points = await this.#deliverNext('backlog', signal);
+      if (points === 0) return;
+      const pauseMs = (points / backlogPointsPerSecond) * 1_000 - (clock.monotonicMs() - startedMs);
+      if (pauseMs > 0) await clock.sleep(pauseMs, signal);
+    }
+  }
+
+  async deliverProperties(signal: AbortSignal): Promise<void> {
+    await this.#properties.deliverAll(signal);
+  }
+
+  figures(): DeliveryFigures {
+    return {
+      delivered: this.#delivered,
+      requests: this.#requests,
+      failedRequests: this.#failedRequests,
+      resent: this.#resent,
+      parkedEvents: [...this.#parking.parked(this.#options.clock.monotonicMs())],
+      trouble: this.#gate.reason,
+    };
+  }
+
+  async #runLive(signal: AbortSignal): Promise<void> {
+    const { spool, clock, gatherMs } = this.#options;
+    while (!signal.aborted) {
+      await this.deliverLive(signal);
+      await spool.arrival.urgent.wait(gatherMs, clock, signal);
+      if (!spool.hasLive) await spool.arrival.live.wait(this.#restMs, clock, signal);
+    }
+  }
+
+  async #runBacklog(signal: AbortSignal): Promise<void> {
+    const { spool, clock } = this.#options;
+    while (!signal.aborted) {
+      await this.deliverBacklog(signal);
+      await spool.arrival.backlog.wait(this.#restMs, clock, signal);
+    }
+  }
+
+  get #restMs(): number {
+    return Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(this.#options.clock.monotonicMs()) + 1);
+  }
+
+  /** Returns how many points it was about; 0: there is nothing to deliver. */
+  async #deliverNext(lane: Batch['lane'], signal: AbortSignal): Promise<number> {
+    const { spool, clock, batchPoints } = this.#options;
+    const parked = this.#parking.parked(clock.monotonicMs());
+    const batch = lane === 'live' ? spool.takeLive(batchPoints, parked) : spool.takeBacklog(batchPoints, parked);
+    if (batch === undefined) return 0;
+    try {
+      const end = await this.#couriers[lane].deliver(batch, signal);
+      if (end === 'parked') this.#parking.park(batch.event, clock.monotonicMs());
+      return batch.points.length;
+    } finally {
+      spool.release(batch);
+    }
+  }
+
+  #note(points: number, isAccepted: boolean): void {
+    this.#requests += 1;
+    if (isAccepted) this.#delivered += points;
+    else {
+      this.#failedRequests += 1;
+      this.#resent += points;
+    }
+  }
+}

@@ -1,0 +1,69 @@
+import type { Clock } from '../../system/clock.ts';
+import type { Log } from '../../system/log.ts';
+import type { ValueService } from '../ports.ts';
+import type { Spool } from '../spool/spool.ts';
+import type { Gate } from './gate.ts';
+import { Parking } from './parking.ts';
+import type { QueuedProperty } from './property-queue.ts';
+import { judge } from './verdict.ts';
+
+export interface PropertyCourierContext {
+  readonly service: Pick<ValueService, 'setProperty'>;
+  readonly spool: Spool;
+  readonly gate: Gate;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const LONGEST_SLEEP_MS = 60_000;
+
+/** Carries property values to the service: of each property the last. */
+export class PropertyCourier {
+  readonly #context: PropertyCourierContext;
+  readonly #parking = new Parking();
+
+  constructor(context: PropertyCourierContext) {
+    this.#context = context;
+  }
+
+  /** Until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { spool, clock } = this.#context;
+    while (!signal.aborted) {
+      await this.deliverAll(signal);
+      const restMs = Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(clock.monotonicMs()) + 1);
+      await spool.arrival.property.wait(restMs, clock, signal);
+    }
+  }
+
+  async deliverAll(signal: AbortSignal): Promise<void> {
+    const { spool, clock } = this.#context;
+    const next = (): QueuedProperty | undefined => spool.takeProperty(this.#parking.parked(clock.monotonicMs()));
+    for (let property = next(); property !== undefined; property = next()) await this.#deliver(property, signal);
+  }
+
+  async #deliver(property: QueuedProperty, signal: AbortSignal): Promise<void> {
+    const { service, spool, gate, clock, log } = this.#context;
+    const pass = await gate.pass(signal);
+    try {
+      await service.setProperty(property.id, JSON.parse(property.text), signal);
+      gate.opened();
+      spool.settleProperty(property);
+    } catch (error) {
+      signal.throwIfAborted();
+      const verdict = judge(error);
+      const fields = { property: property.id, reason: verdict.reason };
+      switch (verdict.kind) {
+        case 'wait':
+          return gate.closed(pass, verdict.reason, verdict.retryAfterMs);
+        case 'unknown':
+          log.warn(fields, 'the service does not know this property; its value waits');
+          return this.#parking.park(property.id, clock.monotonicMs());
+        case 'split':
+        case 'refused':
+          log.warn(fields, 'the service refuses the value of a property; it is given up');
+          spool.settleProperty(property);
+      }
+    }
+  }
+}

@@ -1,0 +1,95 @@
+import { TelemetryError } from '../errors.ts';
+
+const MAX_PROPERTIES = 10_000;
+
+interface Waiting {
+  readonly text: string;
+  readonly revision: number;
+  isStored: boolean;
+  /** Somebody waits until it is safe. */
+  readonly safe: PromiseWithResolvers<void>;
+}
+
+export interface QueuedProperty {
+  readonly id: string;
+  /** JSON. */
+  readonly text: string;
+  readonly revision: number;
+}
+
+/** Property values that the service has not taken yet: of each property the last one. */
+export class PropertyQueue {
+  readonly #waiting = new Map<string, Waiting>();
+  /** Those that have a row; of some the value is settled already. */
+  #onDisk = new Set<string>();
+  #revision = 0;
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** There is something to write, or to take off the disk. */
+  get isDirty(): boolean {
+    return this.settled().length > 0 || this.#waiting.values().some(({ isStored }) => !isStored);
+  }
+
+  /** What a database that was opened just now holds. */
+  adopt(stored: ReadonlyMap<string, string>): void {
+    const before = this.#onDisk;
+    this.#onDisk = new Set(stored.keys());
+    for (const waiting of this.#waiting.values()) waiting.isStored = false;
+    for (const [id, text] of stored) {
+      if (this.#waiting.has(id) || before.has(id)) continue;
+      this.#revision += 1;
+      this.#waiting.set(id, { text, revision: this.#revision, isStored: true, safe: Promise.withResolvers<void>() });
+    }
+  }
+
+  set(id: string, text: string): QueuedProperty {
+    if (!this.#waiting.has(id) && this.#waiting.size >= MAX_PROPERTIES) {
+      throw new TelemetryError('too-many-names', `no more than ${MAX_PROPERTIES} properties wait at once`);
+    }
+    this.#revision += 1;
+    const revision = this.#revision;
+    const safe = this.#waiting.get(id)?.safe ?? Promise.withResolvers<void>();
+    this.#waiting.delete(id);
+    this.#waiting.set(id, { text, revision, isStored: false, safe });
+    return { id, text, revision };
+  }
+
+  /** Oldest first. */
+  next(skip: ReadonlySet<string>): QueuedProperty | undefined {
+    for (const [id, { text, revision }] of this.#waiting) if (!skip.has(id)) return { id, text, revision };
+    return undefined;
+  }
+
+  /** It is at the service, or will never be; a newer value of the same property goes on waiting. */
+  settle({ id, revision }: QueuedProperty): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting?.revision !== revision) return;
+    this.#waiting.delete(id);
+    waiting.safe.resolve();
+  }
+
+  /** Resolves when this value, or a newer one, is on disk or at the service. */
+  async safe({ id, revision }: QueuedProperty): Promise<void> {
+    const waiting = this.#waiting.get(id);
+    if (waiting !== undefined && waiting.revision >= revision && !waiting.isStored) await waiting.safe.promise;
+  }
+
+  unwritten(): readonly { readonly id: string; readonly text: string }[] {
+    return [...this.#waiting].flatMap(([id, { text, isStored }]) => (isStored ? [] : [{ id, text }]));
+  }
+
+  settled(): readonly string[] {
+    return [...this.#onDisk].filter((id) => !this.#waiting.has(id));
+  }
+
+  written(): void {
+    for (const waiting of this.#waiting.values()) {
+      waiting.isStored = true;
+      waiting.safe.resolve();
+    }
+    this.#onDisk = new Set(this.#waiting.keys());
+  }
+}

@@ -1,0 +1,22 @@
+import type { DropReason } from '../point.ts';
+
+export type DropCounts = Readonly<Record<DropReason, number>>;
+
+/** Points that were not delivered, since the agent started. */
+export class Drops {
+  readonly #counts: Record<DropReason, number> = {
+    'too-old': 0,
+    'spool-full': 0,
+    'memory-full': 0,
+    refused: 0,
+    damaged: 0,
+  };
+
+  get counts(): DropCounts {
+    return { ...this.#counts };
+  }
+
+  note(reason: DropReason, points: number): void {
+    this.#counts[reason] += points;
+  }
+}

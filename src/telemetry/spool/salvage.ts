@@ -1,0 +1,91 @@
+import { pointClasses } from '../point.ts';
+import type { PointClass } from '../point.ts';
+import type { SpoolDatabase, StoredPoint, StreamRecord } from './spool-database.ts';
+
+const CHUNK = 512;
+/** Reads that may fail in all, so that a file of nothing but rubbish ends too. */
+const MAX_FAILURES = 5_000;
+
+/** Every point of a damaged table that can be read, in order, in chunks: around what cannot, in ever larger steps. */
+export function* readableRows(
+  from: SpoolDatabase,
+  table: PointClass,
+  lastSeq: number,
+): Generator<readonly StoredPoint[]> {
+  let after = 0;
+  let limit = CHUNK;
+  let step = 1;
+  for (let failures = 0; failures < MAX_FAILURES && after < lastSeq;) {
+    const rows = attempt(() => from.after(table, after, limit));
+    if (rows === undefined) {
+      failures += 1;
+      if (limit > 1) limit = Math.max(1, limit >> 3);
+      else {
+        after += step;
+        step *= 2;
+      }
+      continue;
+    }
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows.filter(isWhole);
+    after = last.seq;
+    limit = Math.min(CHUNK, limit * 2);
+    step = 1;
+  }
+}
+
+/**
+ * What a damaged spool still tells, point for point, into a new one. Streams that are not known by name are left out.
+ * Returns how many points there should be and are not.
+ */
+export function salvage(
+  from: SpoolDatabase,
+  to: SpoolDatabase,
+  known: readonly StreamRecord[],
+  lastSeq: number,
+): number {
+  const streams = attempt(() => from.streams()) ?? known;
+  const names = new Set(streams.map(({ id }) => id));
+  for (const table of pointClasses) {
+    for (const rows of readableRows(from, table, lastSeq)) {
+      to.transaction(() => {
+        for (const row of rows) if (names.has(row.stream)) to.addPoint(table, row);
+      });
+    }
+  }
+  const tallies = new Map(pointClasses.flatMap((table) => to.tally(table)).map((tally) => [tally.stream, tally]));
+  const properties = attempt(() => from.properties()) ?? [];
+  const boots = attempt(() => from.boots()) ?? [];
+  to.transaction(() => {
+    for (const [id, text] of properties) to.saveProperty(id, text);
+    for (const boot of boots) to.saveBoot(boot);
+    for (const stream of streams) {
+      const { points = 0, bytes = 0 } = tallies.get(stream.id) ?? {};
+      to.saveStream({ ...stream, points, bytes });
+    }
+  });
+  const saved = tallies.values().reduce((sum, { points }) => sum + points, 0);
+  return Math.max(0, streams.reduce((sum, { points }) => sum + points, 0) - saved);
+}
+
+/** Undefined where the file cannot be read there. */
+export function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'spool-damaged') return undefined;
+    throw error;
+  }
+}
+
+function isWhole({ seq, text }: StoredPoint): boolean {
+  if (!Number.isSafeInteger(seq)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,170 @@
+import { existsSync, renameSync, rmSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+import { describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log.ts';
+import { TelemetryError } from '../errors.ts';
+import type { FlashFigure } from './flash-figure.ts';
+import { attempt, salvage } from './salvage.ts';
+import { SpoolDatabase } from './spool-database.ts';
+import type { StreamRecord } from './spool-database.ts';
+
+export interface SpoolDiskOptions {
+  readonly path: string;
+  /** Left free on that file system, for the agent's own state. */
+  readonly reserveBytes: number;
+  readonly flash: FlashFigure;
+  readonly monotonicMs: () => number;
+  readonly log: Log;
+  /** What the spool has in memory, if the file cannot tell any more. */
+  readonly knownStreams: () => readonly StreamRecord[];
+  readonly knownLastSeq: () => number;
+  /** Called with every database that was opened, and how many points a damaged one has lost. */
+  readonly onOpen: (db: SpoolDatabase, lostPoints: number) => void;
+  readonly open?: ((path: string) => SpoolDatabase) | undefined;
+}
+
+/** Between two attempts on a disk that failed. */
+const RETRY_MS = 30_000;
+/** Seqs beyond this are not looked for in a file that cannot even tell its last one. */
+const UNKNOWN_LAST_SEQ = 2 ** 40;
+
+/** The spool's file, through everything that can happen to it: it is there or it is not; it never throws. */
+export class SpoolDisk implements Disposable {
+  readonly #options: SpoolDiskOptions;
+  #db: SpoolDatabase | undefined;
+  #trouble: string | undefined;
+  #retryAtMs = Number.NEGATIVE_INFINITY;
+  #isDamaged = false;
+
+  constructor(options: SpoolDiskOptions) {
+    this.#options = options;
+  }
+
+  /** Why nothing is stored now; undefined: all is well. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  [Symbol.dispose](): void {
+    this.#db?.[Symbol.dispose]();
+    this.#db = undefined;
+  }
+
+  /** In one transaction; false: it did not happen. `grows`: it needs room. */
+  write(grows: boolean, work: (db: SpoolDatabase) => void): boolean {
+    const { flash, monotonicMs } = this.#options;
+    return this.#use(
+      grows,
+      (db) => {
+        flash.measure(monotonicMs(), () => db.transaction(() => work(db)));
+        return true;
+      },
+      false,
+    );
+  }
+
+  read<T>(work: (db: SpoolDatabase) => T, otherwise: T): T {
+    return this.#use(false, work, otherwise);
+  }
+
+  #use<T>(grows: boolean, work: (db: SpoolDatabase) => T, otherwise: T): T {
+    for (const isLast of [false, true]) {
+      try {
+        const db = this.#ready(grows);
+        if (db === undefined) return otherwise;
+        const result = work(db);
+        if (grows) this.#well();
+        return result;
+      } catch (error) {
+        this.#failed(error);
+        if (isLast || !isDamage(error)) return otherwise;
+      }
+    }
+    return otherwise;
+  }
+
+  #ready(grows: boolean): SpoolDatabase | undefined {
+    const { path, reserveBytes, monotonicMs } = this.#options;
+    const waits = this.#trouble !== undefined && monotonicMs() < this.#retryAtMs;
+    if (waits && (grows || this.#db === undefined)) return undefined;
+    this.#db ??= this.#open();
+    if (grows && freeBytes(path) < reserveBytes) {
+      throw new TelemetryError('spool-full', `less than ${reserveBytes} bytes are free beside ${path}`);
+    }
+    return this.#db;
+  }
+
+  #open(): SpoolDatabase {
+    const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#options;
+    if (!this.#isDamaged) {
+      let db: SpoolDatabase | undefined;
+      try {
+        db = open(path);
+        onOpen(db, 0);
+        return db;
+      } catch (error) {
+        db?.[Symbol.dispose]();
+        if (!isDamage(error)) throw error;
+        this.#options.log.error({ code: error.code }, `${error.message}; what can be read is saved`);
+      }
+    }
+    const [db, lost] = flash.measure(monotonicMs(), () => this.#renew());
+    this.#isDamaged = false;
+    onOpen(db, lost);
+    return db;
+  }
+
+  /** The damaged file is set aside, the one before it is given up. */
+  #renew(): [SpoolDatabase, number] {
+    const { path, log, open = openDatabase } = this.#options;
+    const aside = `${path}.damaged`;
+    for (const suffix of ['', '-wal', '-shm']) {
+      rmSync(`${aside}${suffix}`, { force: true });
+      if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, `${aside}${suffix}`);
+    }
+    const fresh = open(path);
+    const damaged = attempt(() => SpoolDatabase.openDamaged(aside));
+    const known = this.#options.knownStreams();
+    if (damaged === undefined) return [fresh, known.reduce((sum, { points }) => sum + points, 0)];
+    const last = attempt(() => damaged.lastSeq()) ?? (this.#options.knownLastSeq() || UNKNOWN_LAST_SEQ);
+    const lost = salvage(damaged, fresh, known, last);
+    attempt(() => damaged[Symbol.dispose]());
+    log.warn({ lost, aside }, 'the spool was damaged; what could be read was saved');
+    return [fresh, lost];
+  }
+
+  #well(): void {
+    if (this.#trouble !== undefined) this.#options.log.info({}, 'the spool is on disk again');
+    this.#trouble = undefined;
+  }
+
+  #failed(error: unknown): void {
+    const { log, monotonicMs } = this.#options;
+    const damage = isDamage(error);
+    if (!damage && !isTrouble(error)) throw error;
+    if (!isTrouble(error) || error.code !== 'spool-full') this[Symbol.dispose]();
+    if (this.#trouble === undefined) {
+      log.error({ error: describeError(error) }, 'the spool cannot be written; points are kept in memory');
+    }
+    this.#trouble = describeError(error);
+    this.#retryAtMs = damage ? Number.NEGATIVE_INFINITY : monotonicMs() + RETRY_MS;
+    this.#isDamaged ||= damage;
+  }
+}
+
+const openDatabase = (path: string): SpoolDatabase => SpoolDatabase.open(path);
+
+function isDamage(error: unknown): error is TelemetryError {
+  return error instanceof TelemetryError && error.code === 'spool-damaged';
+}
+
+/** A disk that cannot be used for now, in SQLite's words or the file system's. */
+function isTrouble(error: unknown): error is Error & { readonly code: string } {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && !error.code.startsWith('ERR_');
+}
+
+function freeBytes(path: string): number {
+  const { bavail, bsize } = statfsSync(dirname(path));
+  return bavail * bsize;
+}

@@ -1,0 +1,296 @@
+import type { Clock } from '../../system/clock.ts';
+import type { Log } from '../../system/log.ts';
+import { Boots } from '../clock/boots.ts';
+import { acknowledged } from '../delivery/acknowledged.ts';
+import { Bell } from '../delivery/bell.ts';
+import { PropertyQueue } from '../delivery/property-queue.ts';
+import type { QueuedProperty } from '../delivery/property-queue.ts';
+import { Receipt } from '../delivery/receipt.ts';
+import type { NewPoint, PointTime, SpooledPoint } from '../point.ts';
+import { checkName, toText } from '../value-text.ts';
+import type { Batch, HeldBatch } from './batch.ts';
+import { Drops } from './drops.ts';
+import { FlashFigure } from './flash-figure.ts';
+import { LiveLane } from './live-lane.ts';
+import { SpoolArchive } from './spool-archive.ts';
+import type { ArchiveOptions } from './spool-archive.ts';
+import type { DeadLetter } from './spool-database.ts';
+import type { SpoolFigures } from './spool-figures.ts';
+import { StreamBook } from './streams.ts';
+
+export interface SpoolOptions extends Omit<ArchiveOptions, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
+  readonly clock: Clock;
+  readonly boot: BootTime;
+  /** Points wait in memory for so long, or until so many wait. */
+  readonly groupMs: number;
+  readonly groupPoints: number;
+  readonly maxMemoryPoints: number;
+  readonly maxMemoryBytes: number;
+  /** Beyond this, groups become as large as the memory takes. */
+  readonly maxFlashBytesPerDay: number;
+  readonly flash?: FlashFigure;
+  readonly log: Log;
+}
+
+/** The kernel's monotonic clock, which goes on while the agent is started anew. */
+export interface BootTime {
+  readonly name: string;
+  readonly sinceBootMs: () => number;
+}
+
+/** After a disk failed, until it is asked whether it works again. */
+const PAUSE_MS = 1_000;
+const LONGEST_SLEEP_MS = 60_000;
+
+/**
+ * The durable queue of what the service has not accepted yet. Points wait in memory, where delivery may fetch them
+ * (`live`); after a while they are written together, and wait on disk (`backlog`). Opening never fails: a disk that
+ * cannot be used is a figure, not an error.
+ */
+export class Spool implements Disposable {
+  readonly #options: SpoolOptions;
+  readonly #book = new StreamBook();
+  readonly #boots: Boots;
+  readonly #drops = new Drops();
+  readonly #properties = new PropertyQueue();
+  readonly #live: LiveLane;
+  readonly #archive: SpoolArchive;
+  readonly #flash: FlashFigure;
+  readonly #lastSeq = { current: 0 };
+  readonly #held = new Map<Batch, HeldBatch>();
+  /** Rung when there may be something to write. */
+  readonly #writing = new Bell();
+  /** Rung when there may be something to deliver. */
+  readonly arrival = { live: new Bell(), urgent: new Bell(), backlog: new Bell(), property: new Bell() };
+  #isUrgent = false;
+  #propertyWaitsSinceMs: number | undefined;
+
+  constructor(options: SpoolOptions) {
+    const { clock, boot, flash = new FlashFigure() } = options;
+    this.#options = options;
+    this.#flash = flash;
+    this.#boots = new Boots(boot.name);
+    this.#live = new LiveLane(this.#boots);
+    const parts = {
+      book: this.#book,
+      boots: this.#boots,
+      drops: this.#drops,
+      properties: this.#properties,
+      lastSeq: this.#lastSeq,
+      onShift: (by: number) => this.#live.shift(by),
+    };
+    const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
+    this.#archive = new SpoolArchive({ ...options, ...timing }, parts);
+    this.#archive.open();
+  }
+
+  /** Writes what is in memory. */
+  [Symbol.dispose](): void {
+    this.flush();
+    this.#archive[Symbol.dispose]();
+  }
+
+  /** Takes all or none. Throws TelemetryError for a value or a name that cannot be sent. */
+  push(points: readonly NewPoint[]): Receipt {
+    const prepared = points.map((point) => ({ point, text: toText(point.value), event: checkName(point.event) }));
+    const streams = prepared.map(({ point }) => this.#book.of(point));
+    const receipt = new Receipt(points.length);
+    const now = this.#options.boot.sinceBootMs();
+    for (const [index, { point, text }] of prepared.entries()) {
+      const stream = streams[index];
+      if (stream === undefined) continue;
+      this.#lastSeq.current += 1;
+      const { atMs, sinceBootMs } = this.#book.stamp(stream, this.#dated(point.time, now), now);
+      this.#live.add({ seq: this.#lastSeq.current, stream, atMs, sinceBootMs, text, receipt });
+      this.#isUrgent ||= point.class === 'urgent';
+    }
+    this.#keepMemoryBounded();
+    this.arrival.live.ring();
+    if (this.#isUrgent || this.#live.unwritten >= this.#options.groupPoints / 2) this.arrival.urgent.ring();
+    this.#writing.ring();
+    return receipt;
+  }
+
+  /** Resolves when the points are durable or delivered; throws TelemetryError when they are neither in time. */
+  async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<void> {
+    this.#isUrgent = true;
+    const receipt = this.push(points);
+    await acknowledged(receipt.settled, this.#acknowledging, signal);
+  }
+
+  /** Only the last value of a property counts. */
+  setProperty(id: string, value: unknown): QueuedProperty {
+    const queued = this.#properties.set(checkName(id), toText(value));
+    this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
+    this.arrival.property.ring();
+    this.#writing.ring();
+    return queued;
+  }
+
+  async setPropertyDurably(id: string, value: unknown, signal: AbortSignal): Promise<void> {
+    const queued = this.setProperty(id, value);
+    if (this.flush()) return;
+    await acknowledged(this.#properties.safe(queued), this.#acknowledging, signal);
+  }
+
+  /** The clock is set: it shows when this boot began. What waited for that can go. */
+  learnClock(startedAtMs: number): void {
+    this.#boots.learnStart(Math.round(startedAtMs));
+    this.#book.learnStart(Math.round(startedAtMs));
+    this.arrival.live.ring();
+    this.arrival.backlog.ring();
+  }
+
+  /** Writes what is due, until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      const isWell = this.msUntilDue() > 0 || this.flush();
+      await this.#writing.wait(isWell ? Math.min(this.msUntilDue(), LONGEST_SLEEP_MS) : PAUSE_MS, clock, signal);
+    }
+  }
+
+  /** 0: now; infinity: there is nothing to write. */
+  msUntilDue(): number {
+    const { clock, boot, groupMs, groupPoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#options;
+    if (this.#isUrgent && this.#live.unwritten > 0) return 0;
+    const spent = this.#flash.bytesOfLastDay(clock.monotonicMs()) >= maxFlashBytesPerDay;
+    if (this.#live.unwritten >= (spent ? maxMemoryPoints * 0.8 : groupPoints)) return 0;
+    const oldest = this.#live.oldestSinceBootMs();
+    const waits = [
+      oldest === undefined || spent ? Number.POSITIVE_INFINITY : oldest + groupMs - boot.sinceBootMs(),
+      this.#archive.isDirty ? groupMs : Number.POSITIVE_INFINITY,
+      this.#propertyWaitsSinceMs === undefined || !this.#properties.isDirty
+        ? Number.POSITIVE_INFINITY
+        : this.#propertyWaitsSinceMs + groupMs - clock.monotonicMs(),
+    ];
+    return Math.max(0, Math.min(...waits));
+  }
+
+  /** Writes now; false: the disk cannot be used, everything stays in memory. */
+  flush(): boolean {
+    const points = this.#live.toWrite();
+    if (points.length === 0 && !this.#archive.isDirty && !this.#properties.isDirty) return true;
+    if (!this.#archive.write(points)) return false;
+    this.#isUrgent = false;
+    this.#propertyWaitsSinceMs = undefined;
+    this.#live.written();
+    for (const { receipt } of points) receipt?.safe();
+    if (points.length > 0) this.arrival.backlog.ring();
+    return true;
+  }
+
+  /** The next points of one event out of memory; `skip`: events that have to wait. */
+  takeLive(limit: number, skip: ReadonlySet<string>): Batch | undefined {
+    return this.#hold(this.#live.take(limit, skip));
+  }
+
+  /** The next points of one event from the disk; one batch at a time. */
+  takeBacklog(limit: number, skip: ReadonlySet<string>): Batch | undefined {
+    return this.#hold(this.#archive.nextBatch(limit, skip, this.#live.ceilings));
+  }
+
+  /** The service has them. `points` are neighbours in the batch. */
+  accepted(batch: Batch, points: readonly SpooledPoint[]): void {
+    const held = this.#held.get(batch);
+    const [first, last] = [points[0], points.at(-1)];
+    if (held === undefined || first === undefined || last === undefined) return;
+    const range = [first.seq + held.shift, last.seq + held.shift] as const;
+    const isStored = batch.lane === 'backlog' || this.#live.settle(held, ...range);
+    if (isStored) this.#archive.settle(held, ...range);
+  }
+
+  /** The service will never take it. */
+  refused(batch: Batch, point: SpooledPoint, reason: string): void {
+    const held = this.#held.get(batch);
+    if (held === undefined) return;
+    const { atMs, text } = point;
+    const seq = point.seq + held.shift;
+    this.#live.refuse(held, seq);
+    this.#archive.bury({ seq, event: batch.event, atMs, text, reason });
+    this.#drops.note('refused', 1);
+    this.accepted(batch, [point]);
+  }
+
+  /** Done with, or given up for now: what was neither accepted nor refused waits again. */
+  release(batch: Batch): void {
+    const held = this.#held.get(batch);
+    if (held === undefined) return;
+    this.#held.delete(batch);
+    if (batch.lane === 'live') this.#live.release(held);
+    else this.#archive.release(held);
+    this.#writing.ring();
+  }
+
+  takeProperty(skip: ReadonlySet<string>): QueuedProperty | undefined {
+    return this.#properties.next(skip);
+  }
+
+  /** The service has it, or will never take it. */
+  settleProperty(property: QueuedProperty): void {
+    this.#properties.settle(property);
+    this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
+  }
+
+  /** Points that are not at the service yet. */
+  get waiting(): number {
+    return this.#live.unwritten + this.#archive.points;
+  }
+
+  get hasLive(): boolean {
+    return this.#live.isWaiting;
+  }
+
+  get hasBacklog(): boolean {
+    return this.#archive.points > 0;
+  }
+
+  deadLetters(limit: number): readonly DeadLetter[] {
+    return this.#archive.deadLetters(limit);
+  }
+
+  figures(): SpoolFigures {
+    const nowMs = this.#options.clock.monotonicMs();
+    return {
+      pointsInMemory: this.#live.unwritten,
+      pointsOnDisk: this.#archive.points,
+      bytesOnDisk: this.#archive.bytes,
+      fileBytes: this.#archive.fileBytes(),
+      oldestAgeMs: this.#archive.oldestAgeMs(),
+      properties: this.#properties.size,
+      dropped: this.#drops.counts,
+      deadLetters: this.#archive.countDeadLetters(),
+      flashBytesPerDay: this.#flash.bytesPerDay(nowMs),
+      estimatedBoots: this.#boots.estimated,
+      trouble: this.#archive.trouble,
+    };
+  }
+
+  /** What comes when the clock is set already needs no dating afterwards. */
+  #dated(time: PointTime, sinceBootMs: number): PointTime {
+    const { startedAtMs } = this.#boots.current;
+    if (time.kind !== 'since-boot' || startedAtMs === undefined) return time;
+    return { kind: 'known', atMs: startedAtMs + sinceBootMs };
+  }
+
+  get #acknowledging(): Parameters<typeof acknowledged>[1] {
+    return { clock: this.#options.clock, trouble: () => this.#archive.trouble };
+  }
+
+  #hold(held: HeldBatch | undefined): Batch | undefined {
+    if (held === undefined) return undefined;
+    this.#held.set(held.batch, held);
+    return held.batch;
+  }
+
+  #keepMemoryBounded(): void {
+    const { maxMemoryPoints, maxMemoryBytes } = this.#options;
+    const isBeyond = (): boolean => this.#live.unwritten > maxMemoryPoints || this.#live.bytes > maxMemoryBytes;
+    if (!isBeyond() || this.flush()) return;
+    while (isBeyond()) {
+      const dropped = this.#live.dropOldest();
+      if (dropped === undefined) return;
+      this.#drops.note('memory-full', 1);
+    }
+  }
+}

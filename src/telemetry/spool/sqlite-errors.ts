@@ -1,0 +1,16 @@
+import { describeError } from '../../system/errors.ts';
+import { TelemetryError } from '../errors.ts';
+
+/** Primary result codes: sqlite.org/rescode.html. */
+const damaged: ReadonlySet<number> = new Set([1, 11, 26]);
+const FULL = 13;
+
+/** What SQLite says, in the agent's words; anything else as it is. */
+export function spoolError(error: unknown): unknown {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
+  const primary = error.errcode & 0xff;
+  const why = describeError(error);
+  if (damaged.has(primary)) return new TelemetryError('spool-damaged', `the spool is damaged: ${why}`, error);
+  if (primary === FULL) return new TelemetryError('spool-full', 'the spool cannot be written: the disk is full', error);
+  return new TelemetryError('spool-unwritable', `the spool cannot be used: ${why}`, error);
+}

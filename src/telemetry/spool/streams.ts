@@ -1,0 +1,119 @@
+import { TelemetryError } from '../errors.ts';
+import type { NewPoint, PointClass, PointTime } from '../point.ts';
+import type { StreamRecord } from './spool-database.ts';
+
+/** Of events, each in each class. More are a mistake: a name made of a measured value, for instance. */
+const MAX_STREAMS = 10_000;
+/** Points of one moment get times one after the other; what is further ahead was stamped by a clock that was wrong. */
+const MAX_AHEAD_MS = 3_600_000;
+
+/** The last times that were given out for an event; the next ones are later. */
+interface LastTimes {
+  atMs: number;
+  sinceBootMs: number;
+}
+
+/** An event in a class. Counts are of what is on disk. */
+export interface Stream {
+  /** Its row; undefined: it has none yet. */
+  id: number | undefined;
+  readonly event: string;
+  readonly class: PointClass;
+  readonly last: LastTimes;
+  points: number;
+  bytes: number;
+}
+
+export interface Stamp {
+  /** Undefined: the clock is not set. */
+  readonly atMs: number | undefined;
+  readonly sinceBootMs: number;
+}
+
+/** All streams, and the times that their points get: unique and rising within an event. */
+export class StreamBook {
+  readonly #streams = new Map<string, Stream>();
+  readonly #byId = new Map<number, Stream>();
+  readonly #last = new Map<string, LastTimes>();
+  #nextId = 1;
+
+  of({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): Stream {
+    const key = `${pointClass} ${event}`;
+    const known = this.#streams.get(key);
+    if (known !== undefined) return known;
+    if (this.#streams.size >= MAX_STREAMS) {
+      throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} events are kept apart`);
+    }
+    const stream: Stream = { id: undefined, event, class: pointClass, last: this.#lastOf(event), points: 0, bytes: 0 };
+    this.#streams.set(key, stream);
+    return stream;
+  }
+
+  byId(id: number): Stream | undefined {
+    return this.#byId.get(id);
+  }
+
+  all(): IteratorObject<Stream> {
+    return this.#streams.values();
+  }
+
+  idOf(stream: Stream): number {
+    if (stream.id === undefined) {
+      stream.id = this.#nextId;
+      this.#nextId += 1;
+      this.#byId.set(stream.id, stream);
+    }
+    return stream.id;
+  }
+
+  recordOf(stream: Stream): StreamRecord {
+    const { event, points, bytes, last } = stream;
+    const times = { lastAtMs: last.atMs, lastSinceBootMs: last.sinceBootMs };
+    return { id: this.idOf(stream), event, class: stream.class, ...times, points, bytes };
+  }
+
+  /** What a database that was opened just now holds; streams that it does not know get an id when they are written. */
+  adopt(records: readonly StreamRecord[], isThisBoot: boolean): void {
+    this.#byId.clear();
+    for (const stream of this.#streams.values()) Object.assign(stream, { id: undefined, points: 0, bytes: 0 });
+    for (const { id, points, bytes, lastAtMs, lastSinceBootMs, ...name } of records) {
+      const stream = this.of(name);
+      Object.assign(stream, { id, points, bytes });
+      stream.last.atMs = Math.max(stream.last.atMs, lastAtMs);
+      if (isThisBoot) stream.last.sinceBootMs = Math.max(stream.last.sinceBootMs, lastSinceBootMs);
+      this.#byId.set(id, stream);
+      this.#nextId = Math.max(this.#nextId, id + 1);
+    }
+  }
+
+  stamp(stream: Stream, time: PointTime, nowSinceBootMs: number): Stamp {
+    const { last } = stream;
+    switch (time.kind) {
+      case 'given':
+        return { atMs: Math.round(time.atMs), sinceBootMs: Math.round(nowSinceBootMs) };
+      case 'known':
+        last.atMs = nextAfter(last.atMs, Math.round(time.atMs));
+        return { atMs: last.atMs, sinceBootMs: Math.round(nowSinceBootMs) };
+      case 'since-boot':
+        last.sinceBootMs = Math.max(Math.round(nowSinceBootMs), last.sinceBootMs + 1);
+        return { atMs: undefined, sinceBootMs: last.sinceBootMs };
+    }
+  }
+
+  /** The clock is set: what comes now is later than what waited for that. */
+  learnStart(startedAtMs: number): void {
+    for (const last of this.#last.values()) last.atMs = Math.max(last.atMs, startedAtMs + last.sinceBootMs);
+  }
+
+  #lastOf(event: string): LastTimes {
+    const known = this.#last.get(event);
+    if (known !== undefined) return known;
+    const last = { atMs: 0, sinceBootMs: 0 };
+    this.#last.set(event, last);
+    return last;
+  }
+}
+
+function nextAfter(lastMs: number, nowMs: number): number {
+  return lastMs - nowMs > MAX_AHEAD_MS ? nowMs : Math.max(nowMs, lastMs + 1);
+}

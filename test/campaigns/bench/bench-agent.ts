@@ -1,0 +1,69 @@
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { measure } from './measure.ts';
+import type { Cost } from './measure.ts';
+import type { ProbeReport } from './probe.ts';
+import type { ServiceProcess } from './service-process.ts';
+
+export interface AgentRig {
+  readonly workFolder: string;
+  /** The built program's launcher. */
+  readonly program: string;
+  /** The block device that is written to. */
+  readonly device: string;
+  /** PEM; undefined: unsigned firmware is permitted. */
+  readonly trustedKey?: string | undefined;
+  readonly caFile?: string | undefined;
+}
+
+const SLOT_A_BYTES = 4096;
+
+/** A gateway that has never run, whose slot B is the device. Its slot A is a file of no interest. */
+export async function newGateway(rig: AgentRig, serviceUrl: string): Promise<FileGateway> {
+  const slotA = join(await mkdtemp(join(rig.workFolder, 'slot-')), 'a.img');
+  const image = Buffer.alloc(SLOT_A_BYTES, 'A');
+  await writeFile(slotA, image);
+  return FileGateway.create({
+    serviceUrl,
+    image,
+    slotBytes: SLOT_A_BYTES,
+    slots: { A: slotA, B: rig.device },
+    trustedKey: rig.trustedKey,
+    ...(rig.caFile === undefined ? {} : { serviceToml: `ca_file = "${rig.caFile}"` }),
+  });
+}
+
+export function agentEnvironment(workFolder: string, gateway: FileGateway): Readonly<Record<string, string>> {
+  return {
+    RUNTIME_DIRECTORY: join(gateway.directory, 'run'),
+    NODE_COMPILE_CACHE: join(workFolder, 'compile-cache'),
+    NO_PROXY: '*',
+    no_proxy: '*',
+  };
+}
+
+/** `agent --update-now --no-reboot` on a new gateway: activation, look, download, staging, reading back, journal. */
+export async function installByAgent(rig: AgentRig, service: ServiceProcess): Promise<Cost> {
+  return install(rig, service, {});
+}
+
+/** The same with the probe inside. */
+export async function installProbed(rig: AgentRig, service: ServiceProcess): Promise<ProbeReport> {
+  const report = join(rig.workFolder, 'probe.json');
+  const probe = join(import.meta.dirname, 'probe.ts');
+  await install(rig, service, { NODE_OPTIONS: `--import=${probe}`, BENCH_PROBE_REPORT: report });
+  return JSON.parse(await readFile(report, 'utf8')) as ProbeReport;
+}
+
+async function install(
+  rig: AgentRig,
+  service: ServiceProcess,
+  environment: Readonly<Record<string, string>>,
+): Promise<Cost> {
+  await using gateway = await newGateway(rig, service.url);
+  const env = { ...agentEnvironment(rig.workFolder, gateway), ...environment };
+  const command = ['--config', gateway.configFile, '--update-now', '--no-reboot'];
+  return await measure({ argv: [rig.program, ...command], env }, rig.workFolder);
+}

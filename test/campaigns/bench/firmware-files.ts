@@ -1,0 +1,142 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
+
+import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
+import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import { fileContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
+import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';
+import type { TextStyle } from '../../stand-ins/service/firmware-text.ts';
+
+const run = promisify(execFile);
+const pieceBytes = 1024 * 1024;
+
+export interface ImageFile {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+}
+
+/** Bytes that look random: they do not compress, and no block is like another. */
+export async function writeRandomImage(path: string, sizeBytes: number): Promise<ImageFile> {
+  const content = randomContent(sizeBytes, 3);
+  await pipeline(Readable.from(pieces()), createWriteStream(path));
+  return imageFile(path);
+
+  function* pieces(): Generator<Buffer> {
+    for (let offset = 0; offset < sizeBytes; offset += pieceBytes) yield content.read(offset, pieceBytes);
+  }
+}
+
+/** Something that compresses as a root file system does: this machine's programs and libraries. */
+export async function writeSystemImage(path: string, sizeBytes: number): Promise<ImageFile> {
+  const script = `tar -C / -c usr/bin usr/lib usr/share 2>/dev/null | head -c ${sizeBytes} > "$1"; truncate -s ${sizeBytes} "$1"`;
+  await run('sh', ['-c', script, 'sh', path]);
+  return imageFile(path);
+}
+
+/** `sizeBytes`: only the beginning, as of a device. */
+export async function imageFile(path: string, sizeBytes?: number): Promise<ImageFile> {
+  const hash = createHash('sha256');
+  const whole = sizeBytes ?? (await stat(path)).size;
+  for await (const chunk of createReadStream(path, { highWaterMark: pieceBytes, end: whole - 1 })) {
+    hash.update(chunk as Buffer);
+  }
+  return { path, sizeBytes: whole, sha256: hash.digest('hex') };
+}
+
+/** What the service sends for a firmware: a JSON string, written once, so that serving it costs nothing but reading. */
+export async function writeText(path: string, firmwarePath: string, style: Partial<TextStyle> = {}): Promise<string> {
+  const content = fileContent(firmwarePath);
+  const whole = { encoding: 'base64', padding: true, lineLength: 0, escapes: 'none', surroundings: '' } as const;
+  await pipeline(Readable.from(new FirmwareText(content, { ...whole, ...style }).read()), createWriteStream(path));
+  content.close?.();
+  return path;
+}
+
+export async function writeSignedArtifact(
+  path: string,
+  image: ImageFile,
+  keys: KeyPair,
+  compression: ArtifactOptions['compression'] = 'none',
+): Promise<void> {
+  const { sizeBytes, sha256 } = image;
+  const chunks = (): AsyncIterable<Uint8Array> => createReadStream(image.path, { highWaterMark: pieceBytes });
+  await writeArtifact(path, {
+    name: 'bench',
+    devices: ['demo-gateway'],
+    compression,
+    files: [{ name: 'rootfs.img', content: { sizeBytes, sha256, chunks } }],
+    key: keys.privateKey,
+  });
+}
+
+export interface SwuOptions {
+  readonly folder: string;
+  readonly image: ImageFile;
+  /** What stands in the .swu, if that is not the image itself. */
+  readonly compressed?: { readonly path: string; readonly kind: 'zlib' | 'zstd' | 'xz' };
+  readonly device: string;
+}
+
+export interface SwuFile {
+  readonly path: string;
+  readonly certificate: string;
+}
+
+/** An update for swupdate that does what the agent does: signed (CMS), SHA-256, straight into the device. */
+export async function writeSwu(name: string, { folder, image, compressed, device }: SwuOptions): Promise<SwuFile> {
+  const [certificate, key] = [join(folder, 'swu-cert.pem'), join(folder, 'swu-key.pem')];
+  const identity = ['-subj', '/CN=bench', '-addext', 'extendedKeyUsage=emailProtection'];
+  const making = ['-newkey', 'rsa:2048', '-nodes', '-days', '3650', '-keyout', key, '-out', certificate];
+  await run('openssl', ['req', '-x509', ...making, ...identity]);
+  const content = await imageFile(compressed?.path ?? image.path);
+  const description = join(folder, `${name}-description`);
+  const kind = compressed === undefined ? '' : `compressed = "${compressed.kind}";`;
+  await writeFile(
+    description,
+    `software = { version = "1"; hardware-compatibility: ["1.0"]; images: ({ filename = "image"; type = "raw"; ${kind}
+      device = "${device}"; sha256 = "${content.sha256}"; installed-directly = true; }); }\n`,
+  );
+  const signing = ['-in', description, '-out', `${description}.sig`, '-signer', certificate, '-inkey', key];
+  await run('openssl', ['cms', '-sign', ...signing, '-outform', 'DER', '-nosmimecap', '-binary']);
+  const path = join(folder, `${name}.swu`);
+  const members = { 'sw-description': description, 'sw-description.sig': `${description}.sig`, image: content.path };
+  await pipeline(Readable.from(cpio(members)), createWriteStream(path));
+  return { path, certificate };
+}
+
+/** The "crc" form of cpio(5): thirteen hexadecimal fields, the last one the sum of all bytes. */
+async function* cpio(members: Readonly<Record<string, string>>): AsyncGenerator<Buffer> {
+  for (const [index, [name, path]] of Object.entries(members).entries()) {
+    const { size } = await stat(path);
+    yield cpioHeader(name, index + 1, size, await sumOfBytes(path));
+    yield* createReadStream(path, { highWaterMark: pieceBytes }) as AsyncIterable<Buffer>;
+    yield Buffer.alloc((4 - (size % 4)) % 4);
+  }
+  yield cpioHeader('TRAILER!!!', 0, 0, 0);
+}
+
+function cpioHeader(name: string, inode: number, sizeBytes: number, sum: number): Buffer {
+  const regularFile = 0o100644;
+  const fields = [inode, regularFile, 0, 0, 1, 0, sizeBytes, 0, 0, 0, 0, name.length + 1, sum];
+  const text = `070702${fields.map((field) => field.toString(16).padStart(8, '0')).join('')}${name}\0`;
+  return Buffer.from(text.padEnd(Math.ceil(text.length / 4) * 4, '\0'), 'latin1');
+}
+
+async function sumOfBytes(path: string): Promise<number> {
+  await using file = await open(path);
+  const piece = Buffer.alloc(pieceBytes);
+  let sum = 0;
+  for (;;) {
+    const { bytesRead } = await file.read(piece);
+    if (bytesRead === 0) return sum;
+    for (let index = 0; index < bytesRead; index += 1) sum = (sum + (piece[index] ?? 0)) >>> 0;
+  }
+}

@@ -1,0 +1,115 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cpus, release, tmpdir, totalmem } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { buildTree } from '../../../systemd/build.ts';
+import { countOption, runTool, WrongUse } from '../../tool.ts';
+import type { BenchContext } from './context.ts';
+import { isMissed, renderResult } from './figures.ts';
+import type { SuiteResult } from './figures.ts';
+import { idleSuite } from './idle-suite.ts';
+import { installSuite } from './install-suite.ts';
+import { mcuSuite } from './mcu.ts';
+import { memorySuite } from './memory-suite.ts';
+import { messagingSuite } from './messaging.ts';
+import { startSuite } from './start-suite.ts';
+import { telemetrySuite } from './telemetry.ts';
+
+const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteResult>>> = {
+  install: installSuite,
+  memory: memorySuite,
+  idle: idleSuite,
+  start: startSuite,
+  mcu: mcuSuite,
+  messaging: messagingSuite,
+  telemetry: telemetrySuite,
+};
+
+const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and swupdate and mosquitto from Debian.
+
+usage: npm run bench -- [options]
+
+  --only NAME     ${Object.keys(suites).join(', ')}; may be repeated
+  --rounds N      5 if not given
+  --size MIB      1024 if not given
+  --json FILE     everything that was measured
+  --work DIR      a folder on a disk with room for twelve images; a temporary one if not given
+  --quick         2 rounds of 256 MiB, shorter idle times: about two minutes, for a look
+`;
+
+const options = {
+  only: { type: 'string', multiple: true, default: Object.keys(suites) },
+  rounds: { type: 'string' },
+  size: { type: 'string' },
+  json: { type: 'string' },
+  work: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+} as const;
+
+await runTool(help, options, async (values) => {
+  const { quick } = values;
+  const chosen = values.only.map((name) => ({ name, suite: suiteNamed(name) }));
+  const sizeBytes = countOption('size', values.size ?? (quick ? '256' : '1024'), 1) * 2 ** 20;
+  const rounds = countOption('rounds', values.rounds ?? (quick ? '2' : '5'), 1);
+  const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
+  const built = join(workFolder, 'dist');
+  const tell = (line: string): void => console.error(line);
+  try {
+    tell('building the program');
+    await buildTree({
+      out: built,
+      main: join(import.meta.dirname, '../../../src/main.ts'),
+      arch: process.arch,
+      node: process.execPath,
+    });
+    const context: Omit<BenchContext, 'workFolder'> = {
+      program: join(built, 'agent'),
+      node: join(built, 'bin/node'),
+      sizeBytes,
+      rounds,
+      quick,
+      tell,
+    };
+    const results: SuiteResult[] = [];
+    for (const { name, suite } of chosen) {
+      const suiteFolder = await mkdtemp(join(workFolder, `${name}-`));
+      results.push(await suite({ ...context, workFolder: suiteFolder }));
+      await rm(suiteFolder, { recursive: true });
+    }
+    await report(results, context, values.json);
+  } finally {
+    await rm(workFolder, { recursive: true, force: true });
+  }
+  return 0;
+});
+
+function suiteNamed(name: string): (context: BenchContext) => Promise<SuiteResult> {
+  const suite = suites[name];
+  if (suite === undefined) throw new WrongUse(`--only is one of ${Object.keys(suites).join(', ')}`);
+  return suite;
+}
+
+async function report(
+  results: readonly SuiteResult[],
+  { sizeBytes, rounds }: Pick<BenchContext, 'sizeBytes' | 'rounds'>,
+  file: string | undefined,
+): Promise<void> {
+  const machine = {
+    processors: cpus().map(({ model }) => model),
+    memoryMib: Math.round(totalmem() / 2 ** 20),
+    kernel: release(),
+    node: process.version,
+  };
+  const setting = { takenAt: new Date().toISOString(), sizeMib: sizeBytes / 2 ** 20, rounds };
+  console.log(
+    `${machine.processors.length} × ${machine.processors[0]}, Linux ${machine.kernel}, Node ${machine.node};`,
+  );
+  console.log(`${setting.sizeMib} MiB, ${rounds} rounds, ${setting.takenAt}; median [smallest–largest]\n`);
+  for (const result of results) console.log(renderResult(result));
+  const missed = results.flatMap(({ figures }) => figures.filter(isMissed)).map(({ name }) => name);
+  console.log(missed.length === 0 ? 'All targets are met.' : `Missed: ${missed.join('; ')}`);
+  if (file !== undefined) {
+    await writeFile(file, `${JSON.stringify({ ...setting, machine, results }, undefined, 2)}\n`);
+  }
+}

@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+
+import type { Operation } from '../../stand-ins/service/faults.ts';
+
+const program = join(import.meta.dirname, '../../stand-ins/service/main.ts');
+
+export interface ServiceOptions {
+  /** Version id → a file with what the service sends for it. */
+  readonly texts: Readonly<Record<string, string>>;
+  readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /** Speak the messaging form too, through this broker. */
+  readonly brokerUrl?: string | undefined;
+}
+
+/** The stand-in of the service in a process of its own. It serves from files, so it waits for the reader, not he for it. */
+export class ServiceProcess implements AsyncDisposable {
+  readonly url: string;
+  readonly #child: ChildProcess;
+
+  private constructor(url: string, child: ChildProcess) {
+    this.url = url;
+    this.#child = child;
+  }
+
+  static async start({ texts, tls, brokerUrl }: ServiceOptions): Promise<ServiceProcess> {
+    const versions = Object.entries(texts).flatMap(([id, path]) => ['--text', `${id}=${path}`]);
+    const secure = tls === undefined ? [] : ['--tls-cert', tls.certFile, '--tls-key', tls.keyFile];
+    const messaging = brokerUrl === undefined ? [] : ['--broker', brokerUrl];
+    const args = [program, '--port', '0', '--quiet', ...secure, ...messaging, ...versions];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    for await (const line of createInterface({ input: child.stdout })) {
+      const [url] = /https?:\/\/\S+/.exec(line) ?? [];
+      if (url !== undefined) return new ServiceProcess(url, child);
+    }
+    throw new Error('the stand-in of the service did not start');
+  }
+
+  async setTarget(version: string): Promise<void> {
+    await this.#call('PUT', '/stand-in/target', JSON.stringify({ version }));
+  }
+
+  /** From now on such calls are answered with 503. */
+  async fail(operation: Operation): Promise<void> {
+    const rule = { operation, fault: { kind: 'status', status: 503 }, times: 1_000_000 };
+    await this.#call('POST', '/stand-in/faults', JSON.stringify(rule));
+  }
+
+  /** No faults any more. */
+  async recover(): Promise<void> {
+    await this.#call('DELETE', '/stand-in/faults');
+  }
+
+  /** Where a plain HTTP client finds the firmware. */
+  async firmwareUrl(version: string): Promise<string> {
+    const { thingId } = (await this.#call('PUT', '/v1/things/activate/bench.json')) as { readonly thingId: string };
+    return `${this.url}/v1/things/${thingId}/versions/${version}/firmware.json`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.kill();
+    await ended;
+  }
+
+  async #call(method: string, path: string, body?: string): Promise<unknown> {
+    const response = await fetch(`${this.url}${path}`, { method, ...(body === undefined ? {} : { body }) });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status}`);
+    return response.json();
+  }
+}

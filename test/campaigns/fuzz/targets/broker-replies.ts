@@ -1,0 +1,235 @@
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+
+import fc from 'fast-check';
+
+import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
+import { systemClock } from '../../../../src/system/clock.ts';
+import { silentLog } from '../../../../src/system/log.ts';
+import { messagingSettings } from '../../../rooms/service/messaging/messaging-rig.ts';
+import { correlationProperty, packet, publishPacket } from '../../../rooms/service/messaging/packets.ts';
+import { edited, editedText, edits } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const signal = new AbortController().signal;
+const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
+const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, wholeMs: 100, transferMs: 100 };
+/** Of a machine that does something else, too: a call in time is not what is asked here. */
+const CALLS_UNTIL_RIGHT = 100;
+const MOST_TEXT_BYTES = 8 * 1024 * 1024;
+
+const operations = ['activate', 'currentVersion', 'targetVersion', 'updates', 'firmware', 'switchTo'] as const;
+type Operation = (typeof operations)[number];
+
+const result = fc.oneof(
+  fc.constantFrom(
+    '{"id":"2","name":"two","description":null}',
+    '[{"id":"2","name":"two"}]',
+    '{"thingId":"thing-1","apiKey":"key-1"}',
+    '"QUJDREVGR0hJSktM"',
+    '{"id":"2","name":"two","__proto__":{"x":1}}',
+    'null',
+    '',
+  ),
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+  fc.integer({ min: 1, max: 100_000 }).map((depth) => '['.repeat(depth)),
+  fc.integer({ min: 1, max: 300_000 }).map((length) => `"${'A'.repeat(length)}"`),
+);
+/** `@` stands for the id of the request. */
+const message = fc.oneof(
+  { arbitrary: result.map((text) => `{"jsonrpc":"2.0","id":"@","result":${text}}`), weight: 6 },
+  {
+    arbitrary: fc.jsonValue().map((error) => `{"jsonrpc":"2.0","id":"@","error":${JSON.stringify(error)}}`),
+    weight: 2,
+  },
+  { arbitrary: fc.constantFrom('{"id":"@"}', '[{"id":"@","result":1}]', '"@"', '{"result":"@"}', ''), weight: 1 },
+);
+
+const cases = fc.record({
+  operation: fc.constantFrom(...operations),
+  protocolVersion: fc.constantFrom<4 | 5>(4, 5),
+  replies: fc.array(
+    fc.record({
+      message,
+      textEdits: edits,
+      packetEdits: fc.oneof({ arbitrary: fc.constant([]), weight: 2 }, { arbitrary: edits, weight: 1 }),
+      qos: fc.constantFrom<0 | 1 | 2>(0, 1, 1, 2),
+      retain: fc.constantFrom(false, false, false, true),
+      isCorrelated: fc.boolean(),
+      isOnTopic: fc.constantFrom(true, true, true, false),
+    }),
+    { minLength: 1, maxLength: 3 },
+  ),
+  pieces: fc.integer({ min: 1, max: 4 }),
+  ending: fc.constantFrom<'stay' | 'close' | 'reset'>('stay', 'stay', 'stay', 'close', 'reset'),
+});
+type Case = CaseOf<typeof cases>;
+
+/** Whatever comes instead of a reply: a result of the right form or an error; the calls after it are answered again. */
+export const brokerReplies: FuzzTarget = {
+  name: 'broker-replies',
+  maxCaseMs: 15_000,
+  open: async () => {
+    const brokers = { 4: new HostileBroker(4), 5: new HostileBroker(5) };
+    const transports = { 4: await transportTo(brokers[4]), 5: await transportTo(brokers[5]) };
+    const check = async (input: Case): Promise<void> => {
+      const [broker, transport] = [brokers[input.protocolVersion], transports[input.protocolVersion]];
+      broker.plan = input;
+      const outcome = await outcomeOf(async () => call(transport, input.operation));
+      if ('value' in outcome) requireForm(input.operation, outcome.value);
+      broker.plan = undefined;
+      for (let calls = 0; calls < CALLS_UNTIL_RIGHT; calls += 1) {
+        const next = await outcomeOf(async () => transport.currentVersion(thing, signal));
+        if ('value' in next && next.value.id === 'right') return;
+      }
+      throw new Error('it does not speak with the broker any more');
+    };
+    return openTarget(cases, check, async () => {
+      for (const transport of Object.values(transports)) await transport[Symbol.asyncDispose]();
+      for (const broker of Object.values(brokers)) broker.close();
+    });
+  },
+};
+
+async function transportTo(broker: HostileBroker): Promise<MessagingTransport> {
+  const settings = messagingSettings(await broker.listen(), {
+    protocolVersion: broker.protocolVersion,
+    deadlines,
+    reconnect: { firstDelayMs: 1, maxDelayMs: 1 },
+    maxMessageBytes: MOST_TEXT_BYTES,
+  });
+  return new MessagingTransport(settings, { clock: systemClock, random: () => 1, log: silentLog });
+}
+
+async function call(transport: MessagingTransport, operation: Operation): Promise<unknown> {
+  switch (operation) {
+    case 'activate':
+      return transport.activate('GW-0001', signal);
+    case 'currentVersion':
+      return transport.currentVersion(thing, signal);
+    case 'targetVersion':
+      return transport.targetVersion(thing, signal);
+    case 'updates':
+      return transport.updates(thing, '1', signal);
+    case 'firmware':
+      return readFirmware(transport);
+    case 'switchTo':
+      return transport.switchTo(thing, '2', signal);
+  }
+}
+
+async function readFirmware(transport: MessagingTransport): Promise<number> {
+  await using text = await transport.firmware(thing, '2', undefined, signal);
+  let size = 0;
+  for await (const chunk of text.chunks) size += chunk.byteLength;
+  if (size > MOST_TEXT_BYTES) throw new Error('more came than is permitted');
+  return size;
+}
+
+function requireForm(operation: Operation, value: unknown): void {
+  const members = { activate: ['thingId', 'apiKey'], currentVersion: ['id'], targetVersion: ['id'], updates: ['id'] };
+  const names = operation === 'firmware' || operation === 'switchTo' ? [] : members[operation];
+  const objects = operation === 'updates' ? (value as readonly unknown[]) : [value];
+  const isRight = objects.every((one) =>
+    names.every((name) => typeof (one as Record<string, unknown>)[name] === 'string'),
+  );
+  if (!isRight) throw new Error(`${operation} gave ${JSON.stringify(value)}`);
+}
+
+const TOPIC = 'v1.a1b2.reply.json';
+/** First bytes of the packets of a client: MQTT 5.0, section 2.1.2. */
+const [CONNECT, PUBLISH, SUBSCRIBE, PINGREQ] = [0x10, 0x30, 0x82, 0xc0];
+
+/** Answers the first request after a plan was made as the plan says, and the others as they should be. */
+class HostileBroker {
+  readonly protocolVersion: 4 | 5;
+  plan: Case | undefined;
+  readonly #sockets = new Set<Socket>();
+  readonly #server = createServer((socket) => this.#serve(socket));
+
+  constructor(protocolVersion: 4 | 5) {
+    this.protocolVersion = protocolVersion;
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return `mqtt://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+  }
+
+  #serve(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => {}); // the client may hang up
+    let unread = Buffer.alloc(0);
+    socket.on('data', (chunk: Buffer) => {
+      unread = Buffer.concat([unread, chunk]);
+      for (let next = firstPacket(unread); next !== undefined; next = firstPacket(unread)) {
+        unread = unread.subarray(next.byteLength);
+        this.#answer(socket, next);
+      }
+    });
+  }
+
+  #answer(socket: Socket, asked: Buffer): void {
+    const isFive = this.protocolVersion === 5;
+    const [first = 0] = asked;
+    if (first === CONNECT) socket.write(packet(0x20, Buffer.from(isFive ? [0, 0, 0] : [0, 0])));
+    if (first === PINGREQ) socket.write(packet(0xd0, Buffer.alloc(0)));
+    if (first === SUBSCRIBE)
+      socket.write(packet(0x90, Buffer.from(isFive ? [...identifierOf(asked), 0, 1] : [...identifierOf(asked), 1])));
+    if ((first & 0xf0) !== PUBLISH) return;
+    const id = /"id":"([^"]+)"/.exec(asked.toString('latin1'))?.[1] ?? '';
+    socket.write(packet(0x40, identifierOf(asked)));
+    const { plan } = this;
+    if (plan === undefined) socket.write(this.#rightReply(id));
+    else this.#sayHostile(socket, id, plan);
+  }
+
+  #rightReply(id: string): Buffer {
+    const content = Buffer.from(`{"jsonrpc":"2.0","id":"${id}","result":{"id":"right","name":"right"}}`);
+    return publishPacket({ protocolVersion: this.protocolVersion, topic: TOPIC, content });
+  }
+
+  #sayHostile(socket: Socket, id: string, { replies, pieces, ending }: Case): void {
+    const { protocolVersion } = this;
+    const packets = replies.map(({ message: text, textEdits, packetEdits, qos, retain, isCorrelated, isOnTopic }) => {
+      const content = Buffer.from(editedText(text, textEdits).replaceAll('@', id));
+      const topic = isOnTopic ? TOPIC : 'v1.json';
+      const properties = isCorrelated ? { properties: correlationProperty(id) } : {};
+      return edited(publishPacket({ protocolVersion, topic, content, qos, retain, ...properties }), packetEdits);
+    });
+    const bytes = Buffer.concat(packets);
+    const size = Math.max(1, Math.ceil(bytes.byteLength / pieces));
+    for (let at = 0; at < bytes.byteLength; at += size) socket.write(bytes.subarray(at, at + size));
+    if (ending === 'close') socket.end();
+    if (ending === 'reset') socket.resetAndDestroy();
+  }
+}
+
+/** MQTT 5.0, section 2.1.4: a variable length. Undefined: it is not all there. */
+function firstPacket(bytes: Buffer): Buffer | undefined {
+  let length = 0;
+  for (let digit = 1; digit < bytes.byteLength; digit += 1) {
+    const value = bytes[digit] ?? 0;
+    length += (value & 0x7f) * 128 ** (digit - 1);
+    if (value < 0x80) {
+      const end = 1 + digit + length;
+      return end <= bytes.byteLength ? bytes.subarray(0, end) : undefined;
+    }
+  }
+  return undefined;
+}
+
+/** Of SUBSCRIBE, before its properties, and of PUBLISH with a quality above 0, behind its topic. */
+function identifierOf(asked: Buffer): Buffer {
+  const start = asked.findIndex((byte, index) => index > 0 && byte < 0x80) + 1;
+  if (asked[0] === SUBSCRIBE) return asked.subarray(start, start + 2);
+  const topicBytes = asked.readUInt16BE(start);
+  return asked.subarray(start + 2 + topicBytes, start + 4 + topicBytes);
+}

@@ -1,0 +1,96 @@
+import { once } from 'node:events';
+
+import fc from 'fast-check';
+
+import type { AgentOperations } from '../../../../src/control/operations.ts';
+import { controlRig, forever, rawConnection, requestText } from '../../../rooms/daemon/control-rig.ts';
+import { changedJson, hostile, jsonChanges } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const paths = [
+  'status',
+  'check',
+  'doctor',
+  'activate',
+  'reboot',
+  'update',
+  'install',
+  'commit',
+  'rollback',
+  'properties/a',
+  'events/e/datapoints',
+  'points',
+  'spool',
+  'boards',
+  'nothing',
+  '%00',
+  '..',
+  '',
+];
+const method = fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PRI');
+const body = fc.oneof(
+  jsonChanges.map((changes) =>
+    JSON.stringify(
+      changedJson({ reboot: false, force: false, path: '/x', value: 1, at: '2027-01-01T00:00:00Z' }, changes),
+    ),
+  ),
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+  fc.integer({ min: 1, max: 20_000 }).map((depth) => '['.repeat(depth)),
+);
+const request = fc
+  .record({ method, path: fc.constantFrom(...paths), body })
+  .map(({ method, path, body }) => requestText(method, `/v1/${path}`, body));
+
+const cases = fc.record({
+  bytes: fc.oneof(
+    { arbitrary: request.map((text) => Buffer.from(text)), weight: 2 },
+    { arbitrary: hostile(request.map((text) => Buffer.from(text))), weight: 3 },
+  ),
+  pieces: fc.integer({ min: 1, max: 5 }),
+  /** Hangs up without waiting for an answer. */
+  isImpatient: fc.boolean(),
+});
+
+/** Anything on the socket: an answer that a program can read, or none; afterwards the daemon answers as before. */
+export const controlSocket: FuzzTarget = {
+  name: 'control-socket',
+  open: async () => {
+    const rig = await controlRig(undefined, { headersMs: 40, requestMs: 60, stalledMs: 500, answerMs: 2_000 });
+    const check = async ({ bytes, pieces, isImpatient }: CaseOf<typeof cases>): Promise<void> => {
+      const connection = rawConnection(rig.socket);
+      const size = Math.ceil(bytes.byteLength / pieces);
+      for (let at = 0; at < bytes.byteLength; at += size) connection.socket.write(bytes.subarray(at, at + size));
+      if (isImpatient) {
+        connection.socket.destroy();
+        if (!connection.socket.closed) await once(connection.socket, 'close');
+      } else {
+        requireReply(await connection.ended);
+      }
+      await requireAnswer(rig.client);
+      const noise = rig.log.lines.find((line) => /failed unexpectedly|\n\s+at /.test(line));
+      if (noise !== undefined) throw new Error(noise);
+    };
+    return openTarget(cases, check, async () => rig[Symbol.asyncDispose]());
+  },
+};
+
+/** On a busy machine our own request may come later than the deadline, which is short here. */
+const CALLS_UNTIL_IN_TIME = 200;
+
+async function requireAnswer(client: AgentOperations): Promise<void> {
+  for (let calls = 0; calls < CALLS_UNTIL_IN_TIME; calls += 1) {
+    const outcome = await outcomeOf(async () => client.status(forever));
+    if ('value' in outcome && outcome.value.serialNumber === 'GW-0001') return;
+    if (!('error' in outcome) || outcome.error.code !== 'control-request-slow') break;
+  }
+  throw new Error('the daemon does not answer');
+}
+
+/** Each reply is HTTP with JSON, and without a stack. */
+function requireReply(reply: string): void {
+  if (reply === '') return;
+  if (!/^HTTP\/1\.1 \d{3} /.test(reply)) throw new Error(`not HTTP: ${reply.slice(0, 200)}`);
+  if (/\n?\s+at .*:\d+:\d+/.test(reply)) throw new Error(`a stack trace: ${reply.slice(0, 500)}`);
+  if (/ 500 /.test(reply.split('\r\n', 1)[0] ?? '')) throw new Error(`a defect: ${reply.slice(0, 500)}`);
+}

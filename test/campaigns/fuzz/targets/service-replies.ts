@@ -1,0 +1,217 @@
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
+
+import fc from 'fast-check';
+
+import type { RestTransport } from '../../../../src/service/rest/transport.ts';
+import { restRig } from '../../../rooms/service/rest/rest-rig.ts';
+import { operations } from '../../../stand-ins/service/faults.ts';
+import type { Operation } from '../../../stand-ins/service/faults.ts';
+import { hostile } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const signal = new AbortController().signal;
+const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
+const MOST_TEXT_BYTES = 8 * 1024 * 1024;
+
+const status = fc.constantFrom(
+  200,
+  200,
+  200,
+  204,
+  206,
+  100,
+  103,
+  201,
+  301,
+  304,
+  400,
+  401,
+  404,
+  416,
+  429,
+  500,
+  503,
+  0,
+  999,
+);
+const json = fc.oneof(
+  fc.constantFrom(
+    '{"id":"2","name":"two","description":null}',
+    '[{"id":"2","name":"two"}]',
+    '{"thingId":"thing-1","apiKey":"key-1"}',
+    '"QUJDREVGR0hJSktM"',
+    '21.5',
+    '',
+    'null',
+    '\ufeff{"id":"2","name":"two"}',
+    '{"id":"2","name":"two","__proto__":{"x":1}}',
+  ),
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+  fc.integer({ min: 1, max: 100_000 }).map((depth) => '['.repeat(depth)),
+);
+const header = fc.oneof(
+  fc.constantFrom(
+    'content-type: text/html',
+    'content-length: 0',
+    'content-length: 5',
+    'content-length: -1',
+    'content-length: 99999999999999999999',
+    'content-length: 5, 5',
+    'transfer-encoding: chunked',
+    'transfer-encoding: gzip, chunked',
+    'content-encoding: gzip',
+    'content-encoding: br',
+    'connection: close',
+    'connection: upgrade',
+    'etag: "1"',
+    'etag: W/"1"',
+    'content-range: bytes 0-4/5',
+    'content-range: bytes 5-4/*',
+    'content-range: bytes 0-99999999999999999999/*',
+    'retry-after: 0',
+    'retry-after: -1',
+    'retry-after: Fri, 31 Feb 2027 25:00:00 GMT',
+    'location: http://127.0.0.1:1/',
+    'x-apikey: key-of-the-thing',
+    'set-cookie: a=b',
+    ': nothing',
+    'folded: a\r\n b',
+  ),
+  fc.integer({ min: 1, max: 40_000 }).map((length) => `x-long: ${'a'.repeat(length)}`),
+);
+
+const reply = fc
+  .record({
+    status,
+    headers: fc.array(header, { maxLength: 4 }),
+    body: json,
+    isPacked: fc.boolean(),
+    isExact: fc.boolean(),
+  })
+  .map(({ status, headers, body, isPacked, isExact }) => {
+    const bytes = isPacked ? gzipSync(body) : Buffer.from(body);
+    const length = isExact ? [`content-length: ${bytes.byteLength}`] : [];
+    const head = [`HTTP/1.1 ${status} Whatever`, ...length, ...headers, '', ''].join('\r\n');
+    return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
+  });
+
+const cases = fc.record({
+  operation: fc.constantFrom(...operations),
+  reply: fc.oneof({ arbitrary: reply, weight: 2 }, { arbitrary: hostile(reply), weight: 3 }),
+  pieces: fc.integer({ min: 1, max: 4 }),
+  ending: fc.constantFrom<'close' | 'reset' | 'stay'>('close', 'close', 'close', 'close', 'reset', 'stay'),
+});
+
+type Case = CaseOf<typeof cases>;
+
+/** Any reply to each of the nine calls: a result of the right form or an error; the next call is not touched by it. */
+export const serviceReplies: FuzzTarget = {
+  name: 'service-replies',
+  open: async () => {
+    const service = new HostileService();
+    const url = await service.listen();
+    const deadlines = { connectMs: 2_000, firstByteMs: 60, idleMs: 60, wholeMs: 200, transferMs: 300 };
+    const rig = restRig(url, {
+      deadlines,
+      resume: { attempts: 2, firstDelayMs: 1, maxDelayMs: 1, maxRetryAfterMs: 1 },
+    });
+    const check = async (input: Case): Promise<void> => {
+      service.plan = input;
+      const outcome = await outcomeOf(async () => call(rig.transport, input.operation));
+      if ('error' in outcome && outcome.error.message.includes(thing.apiKey))
+        throw new Error(`the key: ${outcome.error.message}`);
+      if (!('error' in outcome)) requireForm(input.operation, outcome.value);
+      service.plan = undefined;
+      const next = await outcomeOf(async () => rig.transport.currentVersion(thing, signal));
+      if ('value' in next && next.value.id === 'right') return;
+      const again = await rig.transport.currentVersion(thing, signal); // a connection that died on the way is no harm
+      if (again.id !== 'right') throw new Error(`the next call got ${again.id}`);
+    };
+    return openTarget(cases, check, async () => {
+      await rig[Symbol.asyncDispose]();
+      service.close();
+    });
+  },
+};
+
+async function call(transport: RestTransport, operation: Operation): Promise<unknown> {
+  switch (operation) {
+    case 'activate':
+      return transport.activate('GW-0001', signal);
+    case 'currentVersion':
+      return transport.currentVersion(thing, signal);
+    case 'targetVersion':
+      return transport.targetVersion(thing, signal);
+    case 'updates':
+      return transport.updates(thing, '1', signal);
+    case 'firmware':
+      return readFirmware(transport);
+    case 'switchTo':
+      return transport.switchTo(thing, '2', signal);
+    case 'property':
+      return transport.property(thing, 'p', signal);
+    case 'setProperty':
+      return transport.setProperty(thing, 'p', { a: 1 }, signal);
+    case 'postDatapoints':
+      return transport.postDatapoints(thing, 'e', [{ value: 1, at: '2027-01-01T00:00:00.0Z' }], signal);
+  }
+}
+
+async function readFirmware(transport: RestTransport): Promise<number> {
+  await using text = await transport.firmware(thing, '2', undefined, signal);
+  let size = 0;
+  for await (const chunk of text.chunks) {
+    size += chunk.byteLength;
+    if (size > MOST_TEXT_BYTES) throw new Error('more came than was sent');
+  }
+  return size;
+}
+
+function requireForm(operation: Operation, value: unknown): void {
+  const versions = operation === 'updates' ? (value as readonly unknown[]) : [value];
+  const isVersion = ['currentVersion', 'targetVersion', 'updates'].includes(operation);
+  const isRight = !isVersion || versions.every((one) => typeof (one as { readonly id: unknown }).id === 'string');
+  if (!isRight) throw new Error(`${operation} gave ${JSON.stringify(value)}`);
+}
+
+/** Says what the plan says to the first request after it was made, and what is right to the others. */
+class HostileService {
+  plan: Case | undefined;
+  readonly #sockets = new Set<Socket>();
+  readonly #server = createServer((socket) => this.#serve(socket));
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+  }
+
+  #serve(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => {}); // the client may hang up
+    socket.on('data', (bytes: Buffer) => {
+      if (!/^(?:GET|PUT|POST) /.test(bytes.toString('latin1'))) return; // the rest of a request
+      const { plan } = this;
+      if (plan === undefined) socket.write(rightReply);
+      else sayHostile(socket, plan);
+    });
+  }
+}
+
+const rightBody = '{"id":"right","name":"right"}';
+const rightReply = `HTTP/1.1 200 OK\r\ncontent-length: ${rightBody.length}\r\n\r\n${rightBody}`;
+
+function sayHostile(socket: Socket, { reply, pieces, ending }: Case): void {
+  const size = Math.max(1, Math.ceil(reply.byteLength / pieces));
+  for (let at = 0; at < reply.byteLength; at += size) socket.write(reply.subarray(at, at + size));
+  if (ending === 'close') socket.end();
+  if (ending === 'reset') socket.resetAndDestroy();
+}

@@ -1,0 +1,111 @@
+import fc from 'fast-check';
+
+import { FileIdentityStore } from '../../../../src/service/identity.ts';
+import { silentLog } from '../../../../src/system/log.ts';
+import { plainFirmware, stagePlainFirmware } from '../../../rooms/update/plain-firmware.ts';
+import { ForgetfulFs } from '../../../stand-ins/machine/forgetful-fs.ts';
+import { Gateway } from '../../../stand-ins/machine/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
+import { changedJson, hostile, jsonChanges } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { FuzzTarget } from '../target.ts';
+
+/** Steps of the machine until each of them has come to rest. */
+const LONGEST_LIFE = 90;
+const OLD = 'old image, 20 bytes.';
+const identity = {
+  serialNumber: 'GW-0001',
+  thingId: 'thing-1',
+  apiKey: 'key-1',
+  activatedAt: '2027-01-01T00:00:00.000Z',
+};
+
+function hostileJson(texts: readonly string[]): fc.Arbitrary<string> {
+  const bytes = hostile(fc.constantFrom(...texts).map((text) => Buffer.from(text)));
+  return fc.oneof(
+    bytes.map((one) => one.toString('utf8')),
+    fc
+      .tuple(fc.constantFrom(...texts), jsonChanges)
+      .map(([text, changes]) => JSON.stringify(changedJson(JSON.parse(text), changes)) ?? ''),
+  );
+}
+
+/** identity.json: an identity that can be used, or none. */
+export const identityFile: FuzzTarget = {
+  name: 'identity-file',
+  open: async () =>
+    openTarget(hostileJson([JSON.stringify(identity)]), async (text) => {
+      const fs = new ForgetfulFs(new Power(), seededRandom(1));
+      await write(fs, '/state/identity.json', text);
+      const store = new FileIdentityStore('/state', identity.serialNumber, silentLog, fs.api);
+      const outcome = await outcomeOf(async () => store.load());
+      if ('error' in outcome) return;
+      const { serialNumber = identity.serialNumber, apiKey = 'x' } = outcome.value ?? {};
+      if (serialNumber !== identity.serialNumber) throw new Error('took the identity of another');
+      if (/[^\x20-\x7e]/.test(apiKey)) throw new Error('took a key that no header can carry');
+      await store.save(identity);
+      if ((await store.load())?.thingId !== identity.thingId) throw new Error('cannot be replaced');
+    }),
+};
+
+/** journal.json: whatever stands there, the agent starts, and the gateway comes to rest on an image that it knows. */
+export const journalFile: FuzzTarget = {
+  name: 'journal-file',
+  open: async () => {
+    const texts = await journalsOfALife();
+    return openTarget(hostileJson(texts), async (text) => {
+      const gateway = await gatewayWith(text);
+      await outcomeOf(async () => gateway.run());
+      gateway.service.target = '2';
+      await outcomeOf(async () => gateway.run());
+      await gateway.settle(); // what fails for ever needs a visit
+    });
+  },
+};
+
+function newGateway(): Gateway {
+  const images = { 1: OLD, 2: 'new image, which is longer than the old', bad: 'bad image', dead: 'dead image' };
+  const firmware = new Map(Object.entries(images).map(([id, image]) => [id, plainFirmware(image)]));
+  const complaint = (content: string): string | undefined => {
+    if (content.startsWith('dead')) return 'hang';
+    return content.startsWith('bad') ? 'it is bad' : undefined;
+  };
+  const service = new MemoryService(firmware, '1');
+  return new Gateway({ service, stageFirmware: stagePlainFirmware, slots: { A: OLD, B: '' }, complaint });
+}
+
+async function gatewayWith(journal: string): Promise<Gateway> {
+  const gateway = newGateway();
+  await write(gateway.fs, '/state/journal.json', journal);
+  gateway.start();
+  return gateway;
+}
+
+/** Each journal that good, bad and dead firmware leave behind, wherever the power fails. */
+async function journalsOfALife(): Promise<readonly string[]> {
+  const texts = new Set<string>();
+  for (const target of ['2', 'bad', 'dead']) {
+    for (let step = 1; step < LONGEST_LIFE; step += 1) texts.add(await journalAfter(target, step));
+  }
+  return [...texts];
+}
+
+async function journalAfter(target: string, step: number): Promise<string> {
+  const gateway = newGateway();
+  gateway.start();
+  gateway.service.target = target;
+  gateway.power.cutAfter(step);
+  try {
+    await gateway.run();
+  } catch (error) {
+    if (!gateway.power.isOut) throw error;
+  }
+  return gateway.fs.read('/state/journal.json') ?? '{}';
+}
+
+async function write(fs: ForgetfulFs, path: string, text: string): Promise<void> {
+  await using file = await fs.api.open(path, 'w');
+  await file.writeFile(text);
+  await file.sync();
+}

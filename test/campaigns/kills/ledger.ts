@@ -1,0 +1,47 @@
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+
+interface End {
+  readonly attempt: string;
+  readonly version: string;
+  readonly outcome: string;
+  readonly code: string;
+}
+
+/** Attempts that were seen to begin, and how each ended as the service was told. */
+export class Ledger {
+  readonly #service: StandIn;
+  readonly #begun = new Set<string>();
+
+  constructor(service: StandIn) {
+    this.#service = service;
+  }
+
+  note(attempt: string | undefined): void {
+    if (attempt !== undefined) this.#begun.add(attempt);
+  }
+
+  /** In the order in which they arrived; the same end may arrive again. */
+  get ends(): readonly End[] {
+    const accepted = this.#service.callsOf('setProperty').filter(({ status }) => status === 204);
+    return accepted.filter(({ path }) => path.includes('/update_outcome/')).map(({ body }) => JSON.parse(body) as End);
+  }
+
+  /** Of attempts that the service heard two different ends of. */
+  get contradictions(): readonly string[] {
+    const texts = new Map<string, string>();
+    const found: string[] = [];
+    for (const end of this.ends) {
+      const text = JSON.stringify(end);
+      const known = texts.get(end.attempt);
+      if (known !== undefined && known !== text) found.push(`the service heard ${known} and then ${text}`);
+      texts.set(end.attempt, text);
+    }
+    return found;
+  }
+
+  /** Begun, and no end was heard. */
+  get unheard(): readonly string[] {
+    const heard = new Set(this.ends.map(({ attempt }) => attempt));
+    return [...this.#begun].filter((attempt) => !heard.has(attempt));
+  }
+}

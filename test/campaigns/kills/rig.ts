@@ -1,0 +1,136 @@
+import { mkdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { Ledger } from './ledger.ts';
+import { MachineView } from './machine-view.ts';
+import { MortalDisk } from './mortal-disk.ts';
+import { GatewayProcesses } from './processes.ts';
+import { runAgent } from './strike.ts';
+import type { Aftermath, RunEnd, RunOptions } from './strike.ts';
+
+/** Not a whole number of pages, so that the last one is torn if anything is. */
+const IMAGE_BYTES = 200_003;
+const SLOT_BYTES = 1024 * 1024;
+
+export type Firmware =
+  | 'good'
+  /** Signed, and its application does not work. */
+  | 'unhealthy'
+  /** Signed, and the agent never starts there. */
+  | 'dead'
+  /** What was signed is not what it holds. */
+  | 'tampered'
+  /** Signed by somebody else. */
+  | 'foreign';
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
+
+/** A gateway that can be killed, rebooted and cut off at any moment, its service, and what is known of both. */
+export class Rig implements AsyncDisposable {
+  readonly service: StandIn;
+  readonly gateway: FileGateway;
+  readonly view: MachineView;
+  readonly ledger: Ledger;
+  readonly #disk: MortalDisk;
+  readonly #processes: GatewayProcesses;
+  readonly #resources: AsyncDisposable;
+  #versions = 0;
+
+  private constructor(service: StandIn, gateway: FileGateway, disk: MortalDisk, resources: AsyncDisposable) {
+    this.service = service;
+    this.gateway = gateway;
+    this.view = new MachineView(gateway, IMAGE_BYTES);
+    this.ledger = new Ledger(service);
+    this.#disk = disk;
+    this.#processes = new GatewayProcesses(`RUNTIME_DIRECTORY=${join(gateway.directory, 'run')}`);
+    this.#resources = resources;
+  }
+
+  static async create(): Promise<Rig> {
+    await using stack = new AsyncDisposableStack();
+    const service = stack.use(await startStandIn({ versions: [{ id: 'factory' }], keyRequired: 'everything' }));
+    const disk = stack.use(await MortalDisk.create(SLOT_BYTES));
+    const factory = imageBytes('healthy', 0);
+    const gateway = stack.use(
+      await FileGateway.create({
+        serviceUrl: service.url,
+        image: factory,
+        slotBytes: SLOT_BYTES,
+        trustedKey: keys.publicPem,
+        slots: disk.slots,
+        directory: disk.folder,
+        healthDeadline: '5s',
+        updateToml: 'schedule = "0 0 1 1 *"',
+      }),
+    );
+    mkdirSync(join(gateway.directory, 'state'), { mode: 0o700 });
+    await disk.flush();
+    const rig = new Rig(service, gateway, disk, stack.move());
+    rig.view.add({ label: 'factory', bytes: factory, isGood: true });
+    return rig;
+  }
+
+  /** A version that never was there before; returns its id, which is its name, too. */
+  async publish(firmware: Firmware): Promise<string> {
+    const { id, artifact } = await this.#make(firmware);
+    this.service.world.addVersion({ id, firmware: bufferContent(artifact) });
+    this.service.world.targetVersionId = id;
+    return id;
+  }
+
+  /** A file as on a USB stick. */
+  async usbStick(firmware: Firmware): Promise<{ readonly path: string; readonly label: string }> {
+    const { id, artifact } = await this.#make(firmware);
+    const path = join(this.gateway.directory, 'from-usb.mender');
+    await writeFile(path, artifact);
+    return { path, label: id };
+  }
+
+  run(options: RunOptions): Promise<RunEnd> {
+    return runAgent(this.gateway, options);
+  }
+
+  /** After a strike: what the machine is like when the agent may run again. */
+  async recover(aftermath: Aftermath): Promise<void> {
+    if (aftermath === 'restart') return;
+    await this.#processes.freeze();
+    const image = aftermath === 'power-cut' ? await this.#disk.snapshot() : undefined;
+    await this.#processes.kill();
+    if (image !== undefined) await this.#disk.restart(image);
+    this.gateway.boot();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#processes.kill();
+    await this.#resources[Symbol.asyncDispose]();
+  }
+
+  async #make(firmware: Firmware): Promise<{ readonly id: string; readonly artifact: Buffer }> {
+    this.#versions += 1;
+    const id = `${firmware}-${this.#versions}`;
+    const health = firmware === 'unhealthy' || firmware === 'dead' ? firmware : 'healthy';
+    const content = imageBytes(health, this.#versions);
+    const key = firmware === 'foreign' ? stranger.privateKey : keys.privateKey;
+    const files = [{ name: 'rootfs.ext4', content }];
+    const artifact = await buildArtifact({ name: id, devices: ['demo-gateway'], files, key });
+    if (firmware === 'tampered') artifact.fill('X', artifact.byteLength - 50_000, artifact.byteLength - 49_990);
+    if (firmware !== 'tampered' && firmware !== 'foreign') {
+      this.view.add({ label: id, bytes: content, isGood: firmware === 'good' });
+    }
+    return { id, artifact };
+  }
+}
+
+function imageBytes(health: string, number: number): Buffer {
+  const bytes = Buffer.from(randomContent(IMAGE_BYTES, number).read(0, IMAGE_BYTES));
+  bytes.write(`${health} ${number}\n`, 'latin1');
+  return bytes;
+}

@@ -1,0 +1,207 @@
+import type { Identity, IdentityStore } from '../../../src/service/identity.ts';
+import type { Journal } from '../../../src/update/journal.ts';
+import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../src/update/ports.ts';
+import { hasSlotPayload, initialState } from '../../../src/update/state.ts';
+import type { UpdateState } from '../../../src/update/state.ts';
+import { advance } from '../../../src/update/transitions.ts';
+import type { UpdateEvent } from '../../../src/update/transitions.ts';
+import type { Catalog, CatalogEntry } from './catalog.ts';
+import { GARBAGE } from './hardware.ts';
+import type { Hardware } from './hardware.ts';
+import { Violation } from './violation.ts';
+
+/** What may be there after a cut; undefined: nothing. */
+type Possible = Set<string | undefined>;
+
+export interface ChronicleState {
+  readonly journals: readonly (string | undefined)[];
+  readonly identities: readonly (string | undefined)[];
+  readonly begun: readonly string[];
+  readonly trying: SlotName | undefined;
+  readonly kept: SlotName;
+  readonly keeping: SlotName | undefined;
+}
+
+export const newChronicle: ChronicleState = {
+  journals: [undefined],
+  identities: [undefined],
+  begun: [],
+  trying: undefined,
+  kept: 'A',
+  keeping: undefined,
+};
+
+/**
+ * What the program under test was promised, and what it did to the boot environment. It wraps the ports through which the
+ * program acts, and judges each act when it happens.
+ */
+export class Chronicle {
+  readonly #hardware: Hardware;
+  readonly #catalog: Catalog;
+  /** What the journal's file may say: what was acknowledged last, and what was being written since. */
+  readonly journals: Possible;
+  /** The same of the key in the identity's file. */
+  readonly identities: Possible;
+  /** Attempts whose begin was acknowledged. */
+  readonly begun: Set<string>;
+  /** Armed, or about to be, and neither committed nor given up since. */
+  trying: SlotName | undefined;
+  /** Committed last. */
+  kept: SlotName;
+  /** About to be committed. */
+  keeping: SlotName | undefined;
+  /** A person said that it be kept, healthy or not. */
+  keptByHand = false;
+  /** The first one; it was thrown into the program, too, which might swallow it. */
+  violation: Violation | undefined;
+
+  constructor(hardware: Hardware, catalog: Catalog, state: ChronicleState) {
+    this.#hardware = hardware;
+    this.#catalog = catalog;
+    this.journals = new Set(state.journals);
+    this.identities = new Set(state.identities);
+    this.begun = new Set(state.begun);
+    this.trying = state.trying;
+    this.kept = state.kept;
+    this.keeping = state.keeping;
+  }
+
+  get state(): ChronicleState {
+    const { trying, kept, keeping } = this;
+    const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
+    return { journals, identities, begun, trying, kept, keeping };
+  }
+
+  journalWasLost = false;
+
+  /** The medium has lost the journal, and with it what it knew of attempts. */
+  journalIsLost(): void {
+    this.journalWasLost = true;
+    reduceTo(this.journals, GARBAGE);
+    this.journals.add(JSON.stringify({ ...initialState, phase: { kind: 'lost' } }));
+    this.begun.clear();
+  }
+
+  /** What the service and the journal call by this id. */
+  entry(id: string): CatalogEntry {
+    return this.#catalog.entry(id);
+  }
+
+  /** The image that a slot surely holds; undefined: none that we know. */
+  imageIn(slot: SlotName): CatalogEntry | undefined {
+    return this.#catalog.list.find(({ bytes }) => bytes.length > 0 && this.#hardware.slots.holds(slot, bytes));
+  }
+
+  journal(inner: Journal): Journal {
+    let last: Promise<unknown> = Promise.resolve();
+    const append = async (event: UpdateEvent): Promise<UpdateState> => {
+      this.#judgeEvent(event, inner.state);
+      this.journals.add(JSON.stringify(inner.state));
+      this.journals.add(JSON.stringify(advance(inner.state, event)));
+      const state = await inner.append(event);
+      reduceTo(this.journals, JSON.stringify(state));
+      if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
+      return state;
+    };
+    return {
+      get state() {
+        return inner.state;
+      },
+      append: async (event) => {
+        const turn = last.then(async () => append(event));
+        last = turn.catch(() => undefined);
+        return turn;
+      },
+    };
+  }
+
+  identityStore(inner: IdentityStore): IdentityStore {
+    const save = async (identity: Identity): Promise<void> => {
+      this.identities.add(identity.apiKey);
+      await inner.save(identity);
+      reduceTo(this.identities, identity.apiKey);
+    };
+    return { load: () => inner.load(), save };
+  }
+
+  bootloader(inner: Bootloader): Bootloader {
+    return {
+      trialRebootArgument: inner.trialRebootArgument,
+      bootedSlot: (signal): Promise<SlotName> => inner.bootedSlot(signal),
+      canary: (signal): Promise<void> => inner.canary(signal),
+      inspect: (signal): Promise<BootState> => inner.inspect(signal),
+      markUnbootable: async (slot, signal): Promise<void> => {
+        await inner.markUnbootable(slot, signal);
+        if (this.trying === slot) this.trying = undefined;
+      },
+      tryOnce: async (slot, evidence, signal): Promise<void> => {
+        this.#judgeEvidence(slot, evidence);
+        this.trying = slot;
+        await inner.tryOnce(slot, evidence, signal);
+      },
+      commit: async (slot, signal): Promise<void> => {
+        this.#judgeCommit(slot);
+        this.keeping = slot;
+        await inner.commit(slot, signal);
+        this.kept = slot;
+        this.keeping = undefined;
+        if (this.trying === slot) this.trying = undefined;
+      },
+    };
+  }
+
+  /** As the program reboots by itself. */
+  machine(inner: Machine, journal: Journal): Machine {
+    return {
+      bootId: (): Promise<string> => inner.bootId(),
+      reboot: async (argument, signal): Promise<void> => {
+        this.#judgeReboot(journal.state);
+        await inner.reboot(argument, signal);
+      },
+    };
+  }
+
+  /** What the journal says of the bootloader is so. */
+  #judgeEvent({ type }: UpdateEvent, { phase }: UpdateState): void {
+    if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
+    throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
+  }
+
+  /** What was found bad cannot boot any more when the machine leaves it. */
+  #judgeReboot({ phase }: UpdateState): void {
+    if (phase.kind !== 'rolling-back' || !hasSlotPayload(phase.firmware)) return;
+    if (!this.#hardware.boot.bootable.includes(phase.slot)) return;
+    throw this.#violation(`slot ${phase.slot} is left, and may boot again`);
+  }
+
+  #judgeEvidence(slot: SlotName, evidence: Verified): void {
+    const entry = this.imageIn(slot);
+    if (entry?.digest === evidence.digest) return;
+    throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
+  }
+
+  #judgeCommit(slot: SlotName): void {
+    const entry = this.imageIn(slot);
+    if (entry === undefined) throw this.#violation(`slot ${slot} is committed, but holds no image that we know`);
+    if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
+      throw this.#violation(`slot ${slot} is committed with "${entry.image}"`);
+    }
+    const { running } = this.#hardware.board;
+    if (slot !== this.trying || this.journalWasLost || entry.meter === running) return;
+    throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
+  }
+
+  #violation(message: string): Violation {
+    this.violation ??= new Violation(message);
+    return this.violation;
+  }
+}
+
+export function reduceTo(possible: Possible, text: string | undefined): void {
+  possible.clear();
+  possible.add(text);
+}
+
+function describe(entry: CatalogEntry | undefined): string {
+  return entry === undefined ? 'no image that we know' : `"${entry.image}"`;
+}

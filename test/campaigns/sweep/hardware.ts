@@ -1,0 +1,159 @@
+import type { SlotName } from '../../../src/update/ports.ts';
+import { BootMachine } from '../../stand-ins/machine/boot-machines.ts';
+import type { BootKind, BootMemory } from '../../stand-ins/machine/boot-machines.ts';
+import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
+import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
+import type { BoardMemory } from '../../stand-ins/machine/memory-board.ts';
+import { MemorySlots } from '../../stand-ins/machine/memory-slots.ts';
+import { Power, seededRandom } from '../../stand-ins/machine/power.ts';
+import { BOARD, TARGET } from './catalog.ts';
+import type { CatalogEntry } from './catalog.ts';
+import type { Faults } from './faults.ts';
+
+export const STATE = '/state';
+export const JOURNAL = `${STATE}/journal.json`;
+export const IDENTITY = `${STATE}/identity.json`;
+
+/** What a journal looks like that its medium has lost. */
+export const GARBAGE = '{"format":1,"pha\0\0\0';
+
+/** Less than any image. */
+const ROT_BYTES = 24;
+
+/** What of a gateway outlives its programs and the power. */
+export interface HardwareState {
+  readonly files: Readonly<Record<string, string>>;
+  readonly slots: Readonly<Record<SlotName, string>>;
+  readonly bootMemory: BootMemory | undefined;
+  readonly booted: SlotName;
+  readonly board: BoardMemory;
+  readonly boots: number;
+  readonly attempts: number;
+  readonly flaps: number;
+  readonly nowMs: number;
+}
+
+export function factoryState({ image, meter }: CatalogEntry): HardwareState {
+  const slots = { A: image, B: '' };
+  const board = { running: meter, payload: '', kept: undefined };
+  return {
+    board,
+    files: {},
+    slots,
+    bootMemory: undefined,
+    booted: 'A',
+    boots: 0,
+    attempts: 0,
+    flaps: 0,
+    nowMs: 0,
+  };
+}
+
+/** A gateway without its programs. */
+export class Hardware {
+  readonly power = new Power();
+  readonly disk: ForgetfulFs;
+  readonly slots: MemorySlots;
+  readonly boot: BootMachine;
+  readonly board: MemoryBoard;
+  readonly faults: Faults;
+  readonly #seed: number;
+  #random: () => number;
+  boots: number;
+  attempts: number;
+  /** How often a flapping image was asked. */
+  flaps: number;
+  nowMs: number;
+  /** What the reboot command was told; undefined: it was not called in this boot. */
+  rebootAsked: { readonly argument: string | undefined } | undefined;
+  onJournalLost: () => void = () => {};
+  /** By its watchdog: no cut of the case. */
+  wasReset = false;
+
+  constructor(kind: BootKind, seed: number, faults: Faults, state: HardwareState) {
+    const { power } = this;
+    const random = (): number => this.#random();
+    this.#seed = seed;
+    this.#random = seededRandom(seed);
+    this.faults = faults;
+    this.disk = new ForgetfulFs(power, random, state.files);
+    this.slots = new MemorySlots(TARGET, state.slots, power, random);
+    this.boot = new BootMachine({ kind, power, random, memory: state.bootMemory });
+    this.boot.booted = state.booted;
+    this.slots.booted = state.booted;
+    this.board = new MemoryBoard(BOARD, state.board.running, power, state.board);
+    this.board.trouble = () => faults.strikes('board-silent');
+    this.boots = state.boots;
+    this.attempts = state.attempts;
+    this.flaps = state.flaps;
+    this.nowMs = state.nowMs;
+    this.disk.trouble = () => {
+      if (faults.strikes('disk-full')) return 'ENOSPC';
+      return faults.strikes('disk-error') ? 'EIO' : undefined;
+    };
+    this.slots.trouble = () => faults.strikes('slot-error');
+    this.boot.trouble = () => faults.strikes('boot-write');
+  }
+
+  get state(): HardwareState {
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs } = this;
+    const { memory: bootMemory, booted } = boot;
+    const contents = { A: slots.content('A'), B: slots.content('B') };
+    return {
+      files: disk.files,
+      slots: contents,
+      bootMemory,
+      booted,
+      board: board.memory,
+      boots,
+      attempts,
+      flaps,
+      nowMs,
+    };
+  }
+
+  /** What runs, as far as its image goes. */
+  get running(): string {
+    return this.slots.content(this.boot.booted);
+  }
+
+  /** The power was out for the n-th time: what was not durable is forgotten. */
+  forget(cut: number): void {
+    this.disk.forget();
+    this.slots.forget();
+    this.reseed(cut);
+  }
+
+  /** So that what happens after a cut does not depend on how often chance was asked before. */
+  reseed(cut: number): void {
+    this.#random = seededRandom(this.#seed * 31 + cut);
+  }
+
+  /** An orderly shutdown. */
+  sync(): void {
+    this.disk.sync();
+    this.slots.sync('A');
+    this.slots.sync('B');
+  }
+
+  /** The bootloader chooses and the kernel starts; may be cut. */
+  start(argument: string | undefined): void {
+    this.rebootAsked = undefined;
+    this.boots += 1;
+    this.slots.booted = this.boot.start(argument);
+    this.#age();
+    this.power.step('the kernel starts');
+  }
+
+  #age(): void {
+    const { faults, boot, slots, disk } = this;
+    const spare = boot.booted === 'A' ? 'B' : 'A';
+    const isBeingStaged = /"phase":{"kind":"stag(?:ing|ed)"/.test(disk.read(JOURNAL) ?? '');
+    if (faults.strikes('rot') && isBeingStaged && !boot.bootable.includes(spare)) {
+      slots.rot(spare, Math.floor(this.#random() * ROT_BYTES));
+    }
+    if (!faults.strikes('journal-lost') || disk.read(JOURNAL) === undefined) return;
+    disk.put(JOURNAL, GARBAGE);
+    this.onJournalLost();
+  }
+}

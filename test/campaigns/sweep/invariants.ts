@@ -1,0 +1,157 @@
+import type { Identity } from '../../../src/service/identity.ts';
+import { updateState } from '../../../src/update/state.ts';
+import type { Outcome, UpdateState } from '../../../src/update/state.ts';
+import type { CatalogEntry } from './catalog.ts';
+import type { Chronicle } from './chronicle.ts';
+import { IDENTITY, JOURNAL } from './hardware.ts';
+import type { Hardware } from './hardware.ts';
+import type { MemoryTransport } from './memory-transport.ts';
+import { Violation } from './violation.ts';
+
+export interface Gateway {
+  readonly hardware: Hardware;
+  readonly chronicle: Chronicle;
+  readonly transport: MemoryTransport;
+}
+
+/** What must be true whenever the power is out, or the program was killed: of what is there now, and nothing else. */
+export function judgeRemains(gateway: Gateway): void {
+  judgeSlots(gateway);
+  judgeFiles(gateway);
+  judgeArming(gateway);
+  judgeReports(gateway);
+}
+
+function judgeSlots({ hardware, chronicle }: Gateway): void {
+  const { boot, slots } = hardware;
+  demand(boot.bootable.length > 0 && boot.next !== undefined, 'no slot boots');
+  for (const slot of boot.bootable) {
+    const entry = chronicle.imageIn(slot);
+    demand(entry !== undefined, `slot ${slot} may boot, but holds "${slots.content(slot)}"`);
+    demand(entry.digest !== undefined, `slot ${slot} may boot, but holds what nobody verified: "${entry.image}"`);
+  }
+}
+
+function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
+  const journal = hardware.disk.read(JOURNAL);
+  demand(chronicle.journals.has(journal), `the journal is not what was acknowledged or being written: ${journal}`);
+  const key = storedKey(hardware);
+  demand(
+    chronicle.identities.has(key),
+    `the identity on the disk has the key ${key}, not one of those that were stored`,
+  );
+  demand(
+    key === undefined || transport.keys.includes(key),
+    `the identity on the disk has a key that nobody gave: ${key}`,
+  );
+}
+
+function judgeArming({ hardware, chronicle }: Gateway): void {
+  const { boot } = hardware;
+  const state = storedState(hardware);
+  const isIdle = state === undefined ? hardware.disk.read(JOURNAL) === undefined : state.phase.kind === 'idle';
+  if (!isIdle) return;
+  const { trying, kept, keeping } = chronicle;
+  demand(trying === undefined || boot.next !== trying, `the journal is idle, but slot ${trying} is armed`);
+  const slot = state?.installed?.slot;
+  const isKept = slot === undefined || slot === kept || slot === keeping || slot === boot.next;
+  demand(isKept, `the journal says that slot ${slot} is installed, but slot ${kept} is what was committed`);
+}
+
+/** The service may take a report and the gateway not learn of it: then the same comes again, but never another. */
+function judgeReports({ transport }: Gateway): void {
+  const first = new Map<string, string>();
+  for (const report of transport.reports) {
+    const text = JSON.stringify(report);
+    const known = first.get(report.attempt) ?? text;
+    demand(known === text, `two ends of one attempt were reported: ${known} and ${text}`);
+    first.set(report.attempt, text);
+  }
+}
+
+/** What must be true of a gateway that has nothing left to do. */
+export function judgeRest(gateway: Gateway, state: UpdateState): void {
+  const { hardware, chronicle, transport } = gateway;
+  judgeRemains(gateway);
+  demand(state.phase.kind === 'idle', `it rests in phase ${state.phase.kind}`);
+  demand(state.pendingSwitch === undefined, `the service was not told that ${state.pendingSwitch} was committed`);
+  demand(state.reports.length === 0, 'the service was not told how an attempt ended');
+  const { booted } = hardware.boot;
+  const running = chronicle.imageIn(booted);
+  demand(running !== undefined && isSound(running), `it rests on "${hardware.running}"`);
+  judgeFallbacks(gateway);
+  const { installed } = state;
+  demand(installed?.slot === undefined || installed.slot === booted, `slot ${booted} runs, not ${installed?.slot}`);
+  judgeInstalled(gateway, installed);
+  const told = installed?.version.id;
+  demand(told === undefined || told === transport.current, `the service believes in ${transport.current}, not ${told}`);
+  judgeEveryEnd(chronicle.begun, transport.reports);
+  demand(isIdentityStored(gateway), 'the identity on the disk is not the valid one');
+}
+
+/** What was rolled back must never boot again, however often the power fails. */
+function judgeFallbacks({ hardware, chronicle }: Gateway): void {
+  if (chronicle.journalWasLost) return;
+  for (const slot of hardware.boot.bootable) {
+    const entry = chronicle.imageIn(slot);
+    demand(entry !== undefined && isSound(entry), `it rests, but slot ${slot} may boot "${entry?.image}"`);
+  }
+}
+
+function isSound({ image }: CatalogEntry): boolean {
+  return /^(?:good|flap)/.test(image);
+}
+
+export function isIdentityStored({ hardware, transport }: Gateway): boolean {
+  return storedKey(hardware) === transport.keys.at(-1);
+}
+
+function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: UpdateState['installed']): void {
+  if (installed === undefined) return;
+  const { name } = installed.version;
+  const { image, digest, meter } = chronicle.entry(name);
+  demand(installed.digest === digest, `${name} is installed, but with the digest ${installed.digest}`);
+  const slot = chronicle.imageIn(hardware.boot.booted);
+  demand(image === '' || image === slot?.image, `${name} is installed, but "${slot?.image}" runs`);
+  const isGivenUp = transport.reports.some(({ code }) => code === 'board-not-restored');
+  if (isGivenUp || chronicle.journalWasLost) return;
+  demand(meter === hardware.board.running, `${name} is installed, but the meter runs "${hardware.board.running}"`);
+}
+
+function judgeEveryEnd(begun: ReadonlySet<string>, reports: readonly Outcome[]): void {
+  const ended = new Set(reports.map((report) => report.attempt));
+  for (const attempt of begun) demand(ended.has(attempt), `${attempt} was begun, but its end was never reported`);
+}
+
+/** When a switch arrives, what it names is what would boot. */
+export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string): void {
+  const { image } = chronicle.entry(versionId);
+  const { next } = hardware.boot;
+  const entry = next === undefined ? undefined : chronicle.imageIn(next);
+  const boots = image === '' || entry?.id === versionId;
+  demand(boots, `the service is told of ${versionId}, but ${entry?.id ?? 'nothing'} would boot`);
+}
+
+export function storedState(hardware: Hardware): UpdateState | undefined {
+  const text = hardware.disk.read(JOURNAL);
+  return text === undefined ? undefined : updateState.safeParse(parse(text)).data;
+}
+
+export function storedKey(hardware: Hardware): string | undefined {
+  const text = hardware.disk.read(IDENTITY);
+  if (text === undefined) return undefined;
+  return (parse(text) as Identity | undefined)?.apiKey ?? `none, in "${text}"`;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+export function demand(condition: boolean, otherwise: string): asserts condition {
+  if (!condition) throw new Violation(otherwise);
+}

@@ -1,0 +1,239 @@
+import type { OperationOutcome } from '../../../src/control/operations.ts';
+import { AgentError } from '../../../src/system/errors.ts';
+import type { UpdateState } from '../../../src/update/state.ts';
+import type { Catalog } from './catalog.ts';
+import { Chronicle, newChronicle, reduceTo } from './chronicle.ts';
+import type { ChronicleState } from './chronicle.ts';
+import { Faults } from './faults.ts';
+import type { Fault, FaultCounts } from './faults.ts';
+import { factoryState, Hardware, JOURNAL } from './hardware.ts';
+import type { HardwareState } from './hardware.ts';
+import { judgeRemains, judgeSwitch, storedKey, storedState } from './invariants.ts';
+import type { Gateway } from './invariants.ts';
+import { MemoryTransport, newService } from './memory-transport.ts';
+import type { ServiceState } from './memory-transport.ts';
+import { ignoreEvents, Program } from './program.ts';
+import type { ProgramParts } from './program.ts';
+import type { Scenario } from './scenarios.ts';
+import { Violation } from './violation.ts';
+
+/** `after`: so many durable changes after the last cut. `kill`: only the program ends; the machine goes on. */
+export interface Cut {
+  readonly kind: 'power' | 'kill';
+  readonly after: number;
+}
+
+/** Everything that makes a history: the same case always plays the same. */
+export interface Case {
+  readonly scenario: string;
+  readonly seed: number;
+  readonly cuts: readonly Cut[];
+  readonly faults: readonly Fault[];
+}
+
+/** A gateway at a moment in which nothing runs, and all that is left is durable. */
+export interface Remains {
+  readonly hardware: HardwareState;
+  readonly service: ServiceState;
+  readonly chronicle: ChronicleState;
+  readonly faultChances: FaultCounts;
+  readonly cutsMade: number;
+  /** The machine runs, and only the program was killed. */
+  readonly isUp: boolean;
+}
+
+/** What is played, on what. */
+export interface Script {
+  readonly scenario: Scenario;
+  readonly given: Case;
+  readonly catalog: Catalog;
+}
+
+/** Starts in a row without an agent that runs. */
+const MAX_STARTS = 12;
+
+/** How one operation ended. */
+export type Ended =
+  | OperationOutcome
+  | { readonly kind: 'failed'; readonly error: AgentError }
+  | { readonly kind: 'cut' };
+
+/** A gateway that lives through the cuts and faults of one case: power, starts, and one program after the other. */
+export class Life {
+  readonly gateway: Gateway;
+  readonly #cuts: readonly Cut[];
+  readonly #parts: ProgramParts;
+  /** Called when what is left of a cut has been judged, before the gateway starts again. */
+  readonly #onCut: () => void;
+  #cutsMade: number;
+  #isUp: boolean;
+  #program: Program | undefined;
+  /** What the daemon does first. */
+  #hasSettled = false;
+
+  constructor({ scenario, given, catalog }: Script, from: Remains | undefined, onCut: () => void) {
+    const faults = new Faults(given.faults, from?.faultChances);
+    const hardware = new Hardware(
+      scenario.boot,
+      given.seed,
+      faults,
+      from?.hardware ?? factoryState(catalog.entry('v1')),
+    );
+    const chronicle = new Chronicle(hardware, catalog, from?.chronicle ?? newChronicle);
+    hardware.onJournalLost = () => chronicle.journalIsLost();
+    const onSwitch = (versionId: string): void => judgeSwitch(this.gateway, versionId);
+    const parts = { catalog, power: hardware.power, faults, onSwitch };
+    const transport = new MemoryTransport(parts, from?.service ?? newService);
+    this.gateway = { hardware, chronicle, transport };
+    this.#parts = {
+      hardware,
+      chronicle,
+      transport,
+      trust: catalog.trust,
+      follow: scenario.follow,
+    };
+    this.#cuts = given.cuts;
+    this.#onCut = onCut;
+    this.#cutsMade = from?.cutsMade ?? 0;
+    this.#isUp = from?.isUp ?? false;
+    hardware.reseed(this.#cutsMade);
+    this.#armNextCut();
+  }
+
+  get cutsMade(): number {
+    return this.#cutsMade;
+  }
+
+  /** As the program knows it; without one, as the disk does. */
+  get state(): UpdateState | undefined {
+    return this.#program?.journal.state ?? storedState(this.gateway.hardware);
+  }
+
+  /** False: the disk failed, so that it may say something else after a restart than the program knows. */
+  get isOfOneMind(): boolean {
+    return JSON.stringify(this.state) === this.gateway.hardware.disk.read(JOURNAL);
+  }
+
+  get remains(): Remains {
+    const { hardware, transport, chronicle } = this.gateway;
+    return {
+      hardware: hardware.state,
+      service: transport.state,
+      chronicle: chronicle.state,
+      faultChances: hardware.faults.seen,
+      cutsMade: this.#cutsMade,
+      isUp: this.#isUp,
+    };
+  }
+
+  /** Cuts and faults that did not come by now come too late. */
+  calm(): void {
+    this.gateway.hardware.power.restore();
+    this.gateway.hardware.faults.end();
+  }
+
+  /** As a daemon does: first of all it settles. */
+  async serve(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
+    if (!this.#hasSettled || this.#program === undefined) {
+      this.#hasSettled = true;
+      const settled = await this.act(async (program) => {
+        await program.updater.settle(ignoreEvents, program.signal);
+        return { kind: 'up-to-date', version: '' };
+      });
+      if (settled.kind === 'cut' || settled.kind === 'rebooting') return settled;
+    }
+    return this.act(work);
+  }
+
+  /** Off and on, or an orderly reboot with its argument. */
+  restart(reboot?: { readonly argument: string | undefined }): void {
+    const { hardware } = this.gateway;
+    let orderly = reboot;
+    for (let starts = 0; starts < MAX_STARTS; starts += 1) {
+      this.#endProgram();
+      try {
+        if (orderly !== undefined) {
+          hardware.power.step('shutdown');
+          hardware.sync();
+        }
+        hardware.start(orderly?.argument);
+        this.#isUp = true;
+        if (!hardware.running.startsWith('dead')) return;
+        hardware.forget(this.#cutsMade);
+      } catch (error) {
+        if (!hardware.power.isOut) throw error;
+        this.#isUp = false;
+        this.#judgeCut('power');
+      }
+      orderly = undefined;
+    }
+    throw new Violation(`no agent runs after ${MAX_STARTS} starts`);
+  }
+
+  /** As a person does without a daemon, or past it. */
+  async act(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
+    const { hardware, chronicle } = this.gateway;
+    if (!this.#isUp) this.restart();
+    const ended = await this.#attempt(work);
+    if (chronicle.violation !== undefined) throw chronicle.violation;
+    if (hardware.power.isOut) {
+      this.#judgeCut(this.#cuts[this.#cutsMade]?.kind ?? 'power');
+      return { kind: 'cut' };
+    }
+    if (hardware.rebootAsked === undefined) return ended;
+    this.restart(hardware.rebootAsked);
+    return { kind: 'rebooting', version: '', slot: 'A' };
+  }
+
+  async #attempt(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
+    try {
+      this.#program ??= await this.#startProgram();
+      return await work(this.#program);
+    } catch (error) {
+      if (error instanceof AgentError) return { kind: 'failed', error };
+      if (error instanceof Violation || this.gateway.hardware.power.isOut) return { kind: 'cut' };
+      throw new Violation(`a bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    }
+  }
+
+  /** What the program found is what it goes by: no cut may take that away again. */
+  async #startProgram(): Promise<Program> {
+    const program = await Program.start(this.#parts);
+    reduceTo(this.gateway.chronicle.journals, this.gateway.hardware.disk.read(JOURNAL));
+    return program;
+  }
+
+  #judgeCut(kind: Cut['kind']): void {
+    const { hardware, chronicle } = this.gateway;
+    const isKill = kind === 'kill' && this.#isUp && !hardware.wasReset;
+    this.#endProgram();
+    const { wasReset } = hardware;
+    hardware.wasReset = false;
+    if (!wasReset) this.#cutsMade += 1;
+    if (!isKill) {
+      this.#isUp = false;
+      hardware.forget(this.#cutsMade);
+    }
+    judgeRemains(this.gateway);
+    if (!isKill) {
+      reduceTo(chronicle.journals, hardware.disk.read(JOURNAL));
+      reduceTo(chronicle.identities, storedKey(hardware));
+    }
+    if (wasReset) {
+      hardware.power.resume();
+      return;
+    }
+    this.#armNextCut();
+    this.#onCut();
+  }
+
+  #armNextCut(): void {
+    this.gateway.hardware.power.cutAfter(this.#cuts[this.#cutsMade]?.after ?? Number.POSITIVE_INFINITY);
+  }
+
+  #endProgram(): void {
+    this.#program?.end();
+    this.#program = undefined;
+    this.#hasSettled = false;
+  }
+}

@@ -1,0 +1,262 @@
+import type { OperationOutcome } from '../../../src/control/operations.ts';
+import { sourceOf } from './catalog.ts';
+import type { Catalog } from './catalog.ts';
+import type { FaultCounts } from './faults.ts';
+import { demand, isIdentityStored, judgeRest } from './invariants.ts';
+import { Life } from './life.ts';
+import type { Case, Ended, Remains, Script } from './life.ts';
+import { ignoreEvents } from './program.ts';
+import type { Program } from './program.ts';
+import type { Deed, Scenario } from './scenarios.ts';
+import { Violation } from './violation.ts';
+
+export interface Played {
+  /** Durable changes after the last cut, by name. */
+  readonly steps: readonly string[];
+  /** Cuts that were made; the others came too late. */
+  readonly cuts: number;
+  readonly faultChances: FaultCounts;
+  /** How the attempts ended, as the service was told. */
+  readonly ends: readonly string[];
+  /** What the last look said. */
+  readonly last: string;
+  readonly violation: string | undefined;
+}
+
+/** Where a history can be taken up: after the prologue, or after a cut. */
+export interface Bookmark {
+  readonly remains: Remains;
+  readonly deed: number;
+  /** The deed was under way. */
+  readonly begun: boolean;
+}
+
+/** A gateway that has not come to rest after so many looks never will. */
+const MAX_LOOKS = 80;
+/** Of these, nothing was to be done: the gateway waits after failures, longer each time. */
+const MAX_SKIPPED_LOOKS = 1200;
+/** A person has patience, too. */
+const MAX_COMMANDS = 25;
+/** Power failures in a row before the agent could say that it runs: fewer than any boot counter. */
+const SILENT_STARTS = 1;
+const IDLE_ROUNDS = 2;
+/** Of the seeds: it costs as much as a story. */
+const IDLE_EVERY = 3;
+const LOOK_EVERY_MS = 15 * 60_000;
+
+type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' }>;
+
+class Bookmarked extends Error {}
+
+/** The bookmark behind the prologue. */
+export async function playPrologue(script: Script): Promise<Bookmark> {
+  const history = new History(script, undefined);
+  await history.tell(script.scenario.prologue);
+  history.life.gateway.hardware.sync();
+  return { ...history.bookmark, deed: 0, begun: false };
+}
+
+/** Up to the first cut; undefined: it comes too late. Throws Violation. */
+export async function playToCut(script: Script, from: Bookmark): Promise<Bookmark | undefined> {
+  const history = new History(script, from);
+  history.stopAtCut = true;
+  try {
+    await history.tell(storyOf(script.scenario));
+    return undefined;
+  } catch (error) {
+    if (error instanceof Bookmarked) return history.bookmark;
+    throw error;
+  }
+}
+
+/** To the end, and a little beyond. */
+export async function play(script: Script, from: Bookmark): Promise<Played> {
+  const history = new History(script, from);
+  let violation: string | undefined;
+  try {
+    await history.tell(storyOf(script.scenario));
+    history.judgeEnd();
+    if (script.given.seed % IDLE_EVERY === 0 && history.life.isOfOneMind) await history.idle();
+  } catch (error) {
+    if (!(error instanceof Violation)) throw error;
+    violation = error.message;
+  }
+  return { ...history.summary, violation };
+}
+
+/** In the end it is left alone. */
+function storyOf({ story }: Scenario): readonly Deed[] {
+  return [...story, { do: 'rest' }];
+}
+
+class History {
+  readonly life: Life;
+  stopAtCut = false;
+  readonly #scenario: Scenario;
+  readonly #case: Case;
+  readonly #catalog: Catalog;
+  #deed: number;
+  #begun: boolean;
+  #last: Ended = { kind: 'cut' };
+  #steps: readonly string[] | undefined;
+
+  constructor(script: Script, from: Bookmark | undefined) {
+    this.#scenario = script.scenario;
+    this.#case = script.given;
+    this.#catalog = script.catalog;
+    this.#deed = from?.deed ?? 0;
+    this.#begun = from?.begun ?? false;
+    this.life = new Life(script, from?.remains, () => {
+      if (this.stopAtCut) throw new Bookmarked();
+    });
+  }
+
+  get bookmark(): Bookmark {
+    return { remains: this.life.remains, deed: this.#deed, begun: this.#begun };
+  }
+
+  get summary(): Omit<Played, 'violation'> {
+    const { hardware, transport } = this.life.gateway;
+    const ends = new Map(
+      transport.reports.map(({ attempt, version, outcome, code }) => [
+        attempt,
+        `${version} ${outcome}${code === 'ok' ? '' : ` ${code}`}`,
+      ]),
+    );
+    return {
+      steps: this.#steps ?? hardware.power.history,
+      cuts: this.life.cutsMade,
+      faultChances: hardware.faults.seen,
+      ends: [...ends.values()],
+      last: describe(this.#last),
+    };
+  }
+
+  async tell(deeds: readonly Deed[]): Promise<void> {
+    for (; this.#deed < deeds.length; this.#deed += 1) {
+      const deed = deeds[this.#deed];
+      const isHalfDone = this.#begun && deed?.do !== 'rest';
+      this.#begun = true;
+      if (deed !== undefined && !isHalfDone) await this.#perform(deed);
+      this.#begun = false;
+    }
+    this.#steps = this.life.gateway.hardware.power.history;
+  }
+
+  judgeEnd(): void {
+    const { gateway, cutsMade } = this.life;
+    const { state } = this.life;
+    demand(state !== undefined, 'there is no journal at the end');
+    judgeRest(gateway, state);
+    const runs = gateway.chronicle.imageIn(gateway.hardware.boot.booted)?.id ?? 'nothing';
+    const { wants, mayMiss, mayRun, ends } = this.#scenario;
+    const hasFaults = this.#case.faults.length > 0;
+    const excuses = cutsMade > 1 || hasFaults ? [...mayMiss, ...mayRun] : mayMiss;
+    demand(
+      runs === wants || ((cutsMade > 0 || hasFaults) && excuses.includes(runs)),
+      `${runs} runs at the end, not ${wants}: ${describe(this.#last)}`,
+    );
+    if (cutsMade > 0 || hasFaults) return;
+    const told = this.summary.ends.join(', ');
+    demand(told.endsWith(ends.join(', ')), `the service was told "${told}"`);
+  }
+
+  /** Left alone with a bad power supply, a gateway at rest stays what it is. */
+  async idle(): Promise<void> {
+    const { life } = this;
+    const { boot } = life.gateway.hardware;
+    const before = boot.booted;
+    life.calm();
+    for (let round = 0; round < IDLE_ROUNDS; round += 1) {
+      for (let starts = 0; starts <= SILENT_STARTS; starts += 1) life.restart();
+      await life.serve(async () => ({ kind: 'up-to-date', version: '' }));
+      demand(boot.booted === before, `slot ${before} ran, and now slot ${boot.booted} does, without any reason`);
+    }
+    await this.#rest();
+    this.judgeEnd();
+  }
+
+  async #perform(deed: Deed): Promise<void> {
+    const { life } = this;
+    switch (deed.do) {
+      case 'target':
+        life.gateway.transport.target = deed.version;
+        return;
+      case 'look':
+        return this.#look();
+      case 'rest':
+        return this.#rest();
+      case 'reboot':
+        return this.#reboot();
+      case 'commit':
+      case 'update':
+      case 'install':
+      case 'rollback':
+        await life.act(async (program) => this.#operate(program, deed));
+    }
+  }
+
+  async #operate({ updater, signal }: Program, deed: Operation): Promise<OperationOutcome> {
+    const options = { reboot: true, force: false };
+    switch (deed.do) {
+      case 'update':
+        return updater.updateNow({ ...deed, manual: true }, ignoreEvents, signal);
+      case 'install': {
+        const source = sourceOf(this.#catalog.entry(deed.version).decoded);
+        return updater.installFile(source, deed.version, options, { onEvent: ignoreEvents, signal });
+      }
+      case 'rollback':
+        return updater.rollback(options, ignoreEvents, signal);
+      case 'commit':
+        this.life.gateway.chronicle.keptByHand = true;
+        return updater.commit(ignoreEvents, signal);
+    }
+  }
+
+  async #reboot(): Promise<void> {
+    let ended: Ended = { kind: 'cut' };
+    for (let commands = 0; commands === 0 || (ended.kind === 'failed' && commands < MAX_COMMANDS); commands += 1) {
+      ended = await this.life.act(rebootByHand);
+    }
+  }
+
+  async #look(): Promise<void> {
+    this.life.gateway.hardware.nowMs += LOOK_EVERY_MS;
+    this.#last = await this.life.serve(async ({ updater, signal }) =>
+      updater.updateNow({ reboot: true, force: false, manual: false }, ignoreEvents, signal),
+    );
+  }
+
+  async #rest(): Promise<void> {
+    let [looks, skipped] = [0, 0];
+    while (looks < MAX_LOOKS && skipped < MAX_SKIPPED_LOOKS) {
+      await this.#look();
+      if (this.#rests()) return;
+      if (this.#last.kind === 'held-back') skipped += 1;
+      else looks += 1;
+    }
+    throw new Violation(`it does not come to rest; the last look: ${describe(this.#last)}`);
+  }
+
+  #rests(): boolean {
+    const last = this.#last;
+    if (last.kind === 'reboot-required') return true;
+    if (last.kind !== 'up-to-date' && (last.kind !== 'held-back' || last.code === 'cooling-down')) return false;
+    const { state } = this.life;
+    const isTold = state !== undefined && state.pendingSwitch === undefined && state.reports.length === 0;
+    return isTold && isIdentityStored(this.life.gateway);
+  }
+}
+
+/** As daemon/agent.ts does it. */
+async function rebootByHand({ machine, bootloader, journal, signal }: Program): Promise<OperationOutcome> {
+  const isOnTrial = journal.state.phase.kind === 'trial';
+  await machine.reboot(isOnTrial ? bootloader.trialRebootArgument : undefined, signal);
+  return { kind: 'up-to-date', version: '' };
+}
+
+function describe(ended: Ended): string {
+  if (ended.kind === 'failed') return `${ended.error.code}: ${ended.error.message}`;
+  if (ended.kind === 'held-back') return `${ended.version} is held back (${ended.code}): ${ended.reason}`;
+  return ended.kind === 'up-to-date' ? `${ended.version} is up to date` : ended.kind;
+}

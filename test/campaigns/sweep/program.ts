@@ -1,0 +1,159 @@
+import type { OnEvent } from '../../../src/control/operations.ts';
+import type { TrustSettings } from '../../../src/firmware/artifact/trust.ts';
+import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { FileIdentityStore } from '../../../src/service/identity.ts';
+import { ServiceSession } from '../../../src/service/session.ts';
+import { ProgramError } from '../../../src/system/child-process.ts';
+import type { runProgram } from '../../../src/system/child-process.ts';
+import type { Clock } from '../../../src/system/clock.ts';
+import { AgentError } from '../../../src/system/errors.ts';
+import { silentLog } from '../../../src/system/log.ts';
+import { createHealthGate } from '../../../src/update/health.ts';
+import { FileJournal } from '../../../src/update/journal.ts';
+import type { Journal } from '../../../src/update/journal.ts';
+import type { Follow } from '../../../src/update/look.ts';
+import type { Bootloader, Machine, Target } from '../../../src/update/ports.ts';
+import { Updater } from '../../../src/update/updater.ts';
+import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
+import type { Chronicle } from './chronicle.ts';
+import { STATE } from './hardware.ts';
+import type { Hardware } from './hardware.ts';
+import type { MemoryTransport } from './memory-transport.ts';
+
+const SERIAL_NUMBER = 'GW-1';
+const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], service: true } as const;
+/** Of an image: so that a short one has several checkpoints. */
+const CHECKPOINT_EVERY_BYTES = 24;
+
+export interface ProgramParts {
+  readonly hardware: Hardware;
+  readonly chronicle: Chronicle;
+  readonly transport: MemoryTransport;
+  readonly trust: TrustSettings;
+  readonly follow: Follow;
+}
+
+/** One life of the agent: the real rooms, wired as in src/daemon/wiring.ts, on hardware in memory. */
+export class Program {
+  readonly updater: Updater;
+  readonly session: ServiceSession;
+  readonly journal: Journal;
+  readonly bootloader: Bootloader;
+  readonly machine: Machine;
+  readonly #life = new AbortController();
+
+  private constructor(parts: ProgramParts, journal: Journal) {
+    const { hardware, chronicle, transport, trust, follow } = parts;
+    const clock = fakeClock(hardware);
+    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.disk.api);
+    const random = (): number => 0.5;
+    this.session = new ServiceSession({
+      provisioning: transport,
+      values: transport,
+      identities: chronicle.identityStore(identities),
+      serialNumber: SERIAL_NUMBER,
+      clock,
+      random,
+      log: silentLog,
+    });
+    this.journal = chronicle.journal(journal);
+    this.bootloader = chronicle.bootloader(hardware.boot.bootloader);
+    this.machine = machineOf(hardware);
+    const reachService = async (signal: AbortSignal): Promise<void> => {
+      await this.session.currentVersion(signal);
+    };
+    const ports = {
+      journal: this.journal,
+      bootloader: this.bootloader,
+      targets: new Map<string, Target>([
+        [TARGET, hardware.slots],
+        [BOARD, hardware.board],
+      ]),
+      stageFirmware: createStageFirmware({
+        encoding: 'base64',
+        trust,
+        deviceType: DEVICE_TYPE,
+        checkpointEveryBytes: CHECKPOINT_EVERY_BYTES,
+      }),
+      health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
+      machine: chronicle.machine(this.machine, this.journal),
+      clock,
+      random,
+      log: silentLog,
+      newAttemptId: (): string => {
+        hardware.attempts += 1;
+        return `attempt-${hardware.attempts}`;
+      },
+      settings: { defaultTarget: TARGET, bootingTarget: TARGET, trials: 2 },
+    };
+    const settings = { follow, policy: { attempts: 3, window: undefined }, outcomeProperty: 'update_outcome' };
+    this.updater = new Updater({ ports, service: this.session, settings, minuteOfDay: () => 0 });
+  }
+
+  static async start(parts: ProgramParts): Promise<Program> {
+    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.disk.api));
+  }
+
+  get signal(): AbortSignal {
+    return this.#life.signal;
+  }
+
+  /** What still waits is let go. */
+  end(): void {
+    this.#life.abort(new Error('the program has ended'));
+  }
+}
+
+export const ignoreEvents: OnEvent = () => {};
+
+/** Waiting costs nothing, but for a machine without power. */
+function fakeClock(hardware: Hardware): Clock {
+  return {
+    nowMs: () => hardware.nowMs,
+    monotonicMs: () => hardware.nowMs,
+    sleep: async (ms, signal) => {
+      signal.throwIfAborted();
+      hardware.power.need('sleep');
+      hardware.nowMs += ms;
+    },
+  };
+}
+
+function machineOf(hardware: Hardware): Machine {
+  return {
+    bootId: async () => {
+      hardware.power.need('read the boot id');
+      return `boot-${hardware.boots}`;
+    },
+    reboot: async (argument, signal) => {
+      signal.throwIfAborted();
+      hardware.power.need('reboot');
+      if (hardware.faults.strikes('reboot-refused')) {
+        throw new AgentError({ code: 'reboot-failed', message: 'refused', remedy: 'retry', exit: 'failed' });
+      }
+      hardware.rebootAsked = { argument };
+    },
+  };
+}
+
+/** Once well, and then unwell for as long as the gate asks. */
+const CHECKS_IN_A_FLAP = 4;
+
+/** The application's own opinion, by the first word of what runs. */
+function healthProgram(hardware: Hardware): typeof runProgram {
+  const { power } = hardware;
+  return async (command, _options, signal) => {
+    signal.throwIfAborted();
+    power.need('run');
+    const { running } = hardware;
+    if (running.startsWith('stuck')) {
+      hardware.wasReset = true;
+      power.fail('the watchdog resets the machine');
+    }
+    if (running.startsWith('hang')) throw new ProgramError('program-timeout', command[0], 'no end');
+    if (running.startsWith('flap')) hardware.flaps += 1;
+    const isFlapping = running.startsWith('flap') && hardware.flaps % CHECKS_IN_A_FLAP !== 1;
+    const isUnwell = isFlapping || running.startsWith('bad') || hardware.board.running.startsWith('bad');
+    return { exitCode: isUnwell ? 1 : 0, stdout: '', stderr: isUnwell ? 'unwell' : '' };
+  };
+}

@@ -1,0 +1,206 @@
+import type { Follow } from '../../../src/update/look.ts';
+import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
+import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
+import type { Form } from './catalog.ts';
+
+/** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
+export type Deed =
+  | { readonly do: 'target'; readonly version: string | undefined }
+  /** One look of the daemon. */
+  | { readonly do: 'look' }
+  /** Looks until nothing is left to do. */
+  | { readonly do: 'rest' }
+  | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }
+  | { readonly do: 'install'; readonly version: string }
+  | { readonly do: 'rollback' }
+  | { readonly do: 'commit' }
+  | { readonly do: 'reboot' };
+
+export interface Scenario {
+  readonly name: string;
+  readonly boot: BootKind;
+  readonly form: Form;
+  readonly follow: Follow;
+  /** Before anything can go wrong. */
+  readonly prologue: readonly Deed[];
+  /** Then the gateway is left alone until it rests. */
+  readonly story: readonly Deed[];
+  /** What runs at the end. */
+  readonly wants: string;
+  /** What may run instead after a cut: a deed was not done. */
+  readonly mayMiss: readonly string[];
+  /** What may run instead after several cuts or a fault: the gateway went back by itself. */
+  readonly mayRun: readonly string[];
+  /** How the attempts of the undisturbed story end, as the service is told. */
+  readonly ends: readonly string[];
+}
+
+type Optional = 'prologue' | 'form' | 'follow' | 'mayMiss' | 'mayRun';
+type Story = Omit<Scenario, 'name' | 'boot' | Optional> & Partial<Pick<Scenario, Optional>>;
+
+const rest: Deed = { do: 'rest' };
+const look: Deed = { do: 'look' };
+const target = (version: string | undefined): Deed => ({ do: 'target', version });
+
+const stories: Readonly<Record<string, Story>> = {
+  /** Activation, and the version that the service expects. */
+  first: { prologue: [], story: [], wants: 'v1', ends: ['v1 installed'] },
+  good: { story: [target('v2')], wants: 'v2', mayRun: ['v1'], ends: ['v2 installed'] },
+  bad: { story: [target('bad')], wants: 'v1', ends: ['bad rolled-back unhealthy'] },
+  dead: { story: [target('dead')], wants: 'v1', ends: ['dead rolled-back trial-fell-back'] },
+  hang: { story: [target('hang')], wants: 'v1', ends: ['hang rolled-back unhealthy'] },
+  stuck: { story: [target('stuck')], wants: 'v1', ends: ['stuck rolled-back trial-fell-back'] },
+  flap: { story: [target('flap')], wants: 'flap', mayMiss: ['v1'], ends: ['flap installed'] },
+  /** Three times, as a signature may be repaired at the service. */
+  evil: {
+    form: 'artifact',
+    story: [target('evil'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: [...Array<string>(3).fill('evil refused signature-invalid'), 'v2 installed'],
+  },
+  lie: {
+    form: 'artifact',
+    story: [target('lie'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: [...Array<string>(3).fill('lie refused digest-mismatch'), 'v2 installed'],
+  },
+  two: {
+    story: [target('v2'), rest, target('v3')],
+    wants: 'v3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 installed', 'v3 installed'],
+  },
+  'bad-then-good': {
+    story: [target('bad'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['bad rolled-back unhealthy', 'v2 installed'],
+  },
+  /** The operator changes his mind while it is being installed, and again. */
+  overtaken: {
+    story: [target('v2'), look, target('v3'), look, target('v2')],
+    wants: 'v2',
+    mayMiss: ['v1', 'v3'],
+    ends: ['v2 installed', 'v3 installed', 'v2 installed'],
+  },
+  withdrawn: {
+    story: [target('v2'), look, target(undefined)],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed'],
+  },
+  updates: {
+    follow: { kind: 'updates', choice: { kind: 'last' } },
+    story: [target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['v2 installed'],
+  },
+  /** A person goes back to what was installed before, and the service is told so. */
+  rollback: {
+    story: [target('v2'), rest, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['v2 installed', 'v1 installed'],
+  },
+  'rollback-after-failure': {
+    form: 'artifact',
+    story: [target('v2'), rest, target('lie'), rest, { do: 'rollback' }],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed', ...Array<string>(3).fill('lie refused digest-mismatch')],
+  },
+  /** A person reboots by hand, and goes back while it is on trial. */
+  'by-hand': {
+    story: [target('v2'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['v2 rolled-back by-hand'],
+  },
+  'commit-by-hand': {
+    story: [target('v2'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'commit' }],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed'],
+  },
+  /** With a program for a microcontroller, or that alone, which needs no reboot. */
+  both: { form: 'artifact', story: [target('both')], wants: 'both', mayRun: ['v1'], ends: ['both installed'] },
+  'both-bad': { form: 'artifact', story: [target('both-bad')], wants: 'v1', ends: ['both-bad rolled-back unhealthy'] },
+  'both-commit-by-hand': {
+    form: 'artifact',
+    story: [target('both'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'commit' }],
+    wants: 'both',
+    mayMiss: ['v1'],
+    ends: ['both installed'],
+  },
+  'both-rollback': {
+    form: 'artifact',
+    story: [target('both'), rest, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['both'],
+    ends: ['both installed', 'v1 installed'],
+  },
+  'both-by-hand': {
+    form: 'artifact',
+    story: [target('both'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['both'],
+    ends: ['both rolled-back by-hand'],
+  },
+  board: { form: 'artifact', story: [target('board')], wants: 'v1', ends: ['board installed'] },
+  'board-bad': {
+    form: 'artifact',
+    story: [target('board-bad')],
+    wants: 'v1',
+    ends: ['board-bad rolled-back unhealthy'],
+  },
+  forced: {
+    story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],
+    wants: 'v1',
+
+    ends: ['bad rolled-back unhealthy', 'bad rolled-back unhealthy'],
+  },
+  file: {
+    story: [{ do: 'install', version: 'v2' }, rest, target('v2')],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed'],
+  },
+  'file-bad': {
+    story: [{ do: 'install', version: 'bad' }],
+    wants: 'v1',
+
+    ends: ['bad rolled-back unhealthy'],
+  },
+};
+
+const factory: readonly Deed[] = [rest];
+
+/** Images are cheaper, and have checkpoints. */
+const forms = { uboot: 'artifact', grub: 'image', tryboot: 'image', handler: 'image' } as const;
+
+function scenariosOf(boot: BootKind): readonly Scenario[] {
+  const defaults = {
+    boot,
+    prologue: factory,
+    form: forms[boot],
+    follow: { kind: 'target' },
+    mayMiss: [],
+    mayRun: [],
+  } as const;
+  const scenarios: Scenario[] = [];
+  for (const [name, story] of Object.entries(stories))
+    scenarios.push({ ...defaults, ...story, name: `${boot}/${name}` });
+  return scenarios;
+}
+
+export const scenarios: readonly Scenario[] = bootKinds.flatMap(scenariosOf);
+
+export function scenarioNamed(name: string): Scenario {
+  const found = scenarios.find((scenario) => scenario.name === name);
+  if (found === undefined)
+    throw new Error(`no scenario ${name}; there are ${scenarios.map((each) => each.name).join(', ')}`);
+  return found;
+}

@@ -1,0 +1,149 @@
+import { statSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+
+import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/nspawn-gateway.ts';
+import { SlotImages } from '../../stand-ins/machine/slot-images.ts';
+import type { Difference } from '../../stand-ins/machine/slot-images.ts';
+import { fileContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+
+/** What slot A holds when a gateway leaves the factory. */
+export const FACTORY = 'v0';
+const DEVICE_TYPE = 'test-gateway';
+
+export interface ConfigTexts {
+  /** `[update] health`. */
+  readonly health?: string;
+  /** `[update] trial_attempts`. */
+  readonly trials?: number;
+  /** More TOML, in tables of its own. */
+  readonly extra?: string;
+}
+
+export interface GatewaySetup {
+  /** Directories of the host that are seen in the container: place there → place here. */
+  readonly binds?: Readonly<Record<string, string>>;
+  /** Of the image in slot A from the others. */
+  readonly difference?: Difference;
+}
+
+/** A stand-in of the service, images with the installed agent, and gateways that boot them; disposed as a whole. */
+export class GatewayRig implements AsyncDisposable {
+  readonly service: StandIn;
+  readonly images: SlotImages;
+  readonly #opened: AsyncDisposableStack;
+  #closeOffer = (): void => {};
+
+  private constructor(service: StandIn, images: SlotImages, opened: AsyncDisposableStack) {
+    this.service = service;
+    this.images = images;
+    this.#opened = opened;
+  }
+
+  static async open(): Promise<GatewayRig> {
+    await using opened = new AsyncDisposableStack();
+    const service = opened.use(await startStandIn({ versions: [{ id: FACTORY }], currentVersionId: FACTORY }));
+    const files = {
+      '/etc/fw_env.config': fwEnvConfig,
+      '/etc/thing-agent/config.toml': configText(service.url),
+      '/etc/systemd/system/thing-agent-trial.service.d/machine.conf': `[Service]\nEnvironment=BOOT_ID_FILE=${bootIdFile}\n`,
+      '/usr/lib/app/healthy': '#!/bin/sh\n',
+    };
+    const keys = makeKeyPair('ecdsa-p256');
+    const images = opened.use(await SlotImages.open({ files, keys, deviceType: DEVICE_TYPE }));
+    return new GatewayRig(service, images, opened.move());
+  }
+
+  configText(texts: ConfigTexts = {}): string {
+    return configText(this.service.url, texts);
+  }
+
+  /** Fresh from the factory; it has found that the service, which never heard of it, wants no other version. */
+  async gateway({ binds = {}, difference = {} }: GatewaySetup = {}): Promise<NspawnGateway> {
+    const { world, calls } = this.service;
+    world.things.length = 0;
+    world.targetVersionId = undefined;
+    calls.length = 0;
+    const image = await this.images.image({ '/etc/app-version': FACTORY, ...difference });
+    const slotBytes = statSync(image).size;
+    const gateway = await NspawnGateway.create({ image, version: FACTORY, slotBytes, binds });
+    await rm(image);
+    gateway.powerOn();
+    try {
+      await gateway.console.until(/the agent is up/);
+      await gateway.console.until(/checking/);
+      await gateway.console.until(/v0 is up to date/);
+      return gateway;
+    } catch (error) {
+      await gateway[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** From now on the owner wants this version, which has an image of its own; what was offered before is no more. */
+  async offer(version: string, difference: Difference = {}): Promise<void> {
+    this.#closeOffer();
+    const artifact = await this.images.artifact(version, { '/etc/app-version': version, ...difference });
+    const content = fileContent(artifact);
+    await rm(artifact);
+    this.#closeOffer = () => content.close?.();
+    const firmware = {
+      sizeBytes: content.sizeBytes,
+      read: (offset: number, length: number) => content.read(offset, length),
+    };
+    this.service.world.addVersion({ id: version, firmware });
+    this.service.world.targetVersionId = version;
+  }
+
+  /** The reports of the ends of attempts, as the service got them. */
+  get reports(): readonly unknown[] {
+    return this.service
+      .callsOf('setProperty')
+      .filter(({ path, status }) => path.includes('update_outcome') && status === 204)
+      .map(({ body }) => JSON.parse(body) as unknown);
+  }
+
+  get currentVersion(): string | undefined {
+    return this.service.world.things[0]?.currentVersionId;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closeOffer();
+    await this.#opened[Symbol.asyncDispose]();
+  }
+}
+
+function configText(url: string, texts: ConfigTexts = {}): string {
+  const { health = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]] }', trials = 1, extra = '' } = texts;
+  return `
+[service]
+url = "${url}"
+
+[device]
+serial_number = "GW-0001"
+device_type = "${DEVICE_TYPE}"
+
+[update]
+splay = "0s"
+schedule = "0 0 1 1 *"
+health = ${health}
+trial_attempts = ${trials}
+
+[trust]
+keys = ["/etc/thing-agent/trust/release.pem"]
+
+[report]
+outcome = "update_outcome"
+
+[system]
+boot_id_file = "${bootIdFile}"
+
+[targets.gateway]
+kind = "slots"
+slots = { A = "${slotDevices.A}", B = "${slotDevices.B}" }
+bootloader = { kind = "uboot" }
+${extra}
+`;
+}

@@ -1,0 +1,197 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+
+import type { NspawnGateway } from '../../stand-ins/machine/nspawn-gateway.ts';
+import { GatewayRig } from './gateway-rig.ts';
+
+/** One gateway under a systemd of its own; every test leaves it as it found it. */
+const SERVICE = 'thing-agent.service';
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+let stack: AsyncDisposableStack;
+let rig: GatewayRig;
+let gateway: NspawnGateway;
+let configFolder: string;
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  rig = stack.use(await GatewayRig.open());
+  configFolder = await mkdtemp(join(tmpdir(), 'agent-config-'));
+  stack.defer(async () => rm(configFolder, { recursive: true }));
+  await mkdir(join(configFolder, 'trust'));
+  await configure(rig.configText());
+  gateway = stack.use(await rig.gateway({ binds: { '/etc/thing-agent': configFolder } }));
+});
+afterAll(async () => {
+  await stack.disposeAsync();
+});
+
+beforeEach(async () => {
+  // Slow is a failure here, not a matter of patience.
+  await dropIn('[Service]\nTimeoutStopSec=5s\nRestartSec=100ms\n');
+});
+afterEach(async () => {
+  rig.service.clearFaults();
+  await configure(rig.configText());
+  await gateway.tell('rm', '-rf', `/run/systemd/system/${SERVICE}.d`);
+  await restart();
+});
+
+async function configure(text: string): Promise<void> {
+  await writeFile(join(configFolder, 'config.toml'), text);
+}
+
+async function dropIn(text: string): Promise<void> {
+  await gateway.write(`/run/systemd/system/${SERVICE}.d/test.conf`, text);
+  await gateway.tell('systemctl', 'daemon-reload');
+}
+
+/** Returns when systemd was told that the agent is ready. */
+async function restart(): Promise<void> {
+  await gateway.tell('systemctl', 'restart', SERVICE);
+  await gateway.console.until(/the agent is up/);
+}
+
+async function property(name: string): Promise<string> {
+  return gateway.tell('systemctl', 'show', '--value', '--property', name, SERVICE);
+}
+
+async function mainPid(): Promise<string> {
+  return property('MainPID');
+}
+
+describe('the installed service', () => {
+  test('has told systemd that it is ready, and nothing else failed', async () => {
+    expect(await gateway.tell('systemctl', 'is-system-running', '--wait')).toBe('running');
+    expect(await property('ActiveState')).toBe('active');
+    expect(await property('NotifyAccess')).toBe('all');
+    expect(await gateway.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
+  });
+
+  test('answers members of its group, and nobody else', async () => {
+    expect(await gateway.exec(['agent', 'status'])).toMatchObject({ exitCode: 0, stdout: matching(/All is well/) });
+    expect(await gateway.exec(['agent', 'status'], 'nobody')).toMatchObject({
+      exitCode: 77,
+      stderr: matching(/control\.sock/),
+    });
+  });
+
+  test('may write its slots, where devices are refused to a service that does not name them', async () => {
+    const rules = ['systemd-run', '--quiet', '--wait', '--pipe', '--property=DevicePolicy=closed'];
+    const read = ['head', '--bytes=1', '/dev/slot-b'];
+    expect(await gateway.exec([...rules, ...read], 'root')).toMatchObject({ stderr: matching(/not permitted/) });
+    const named = await gateway.exec([...rules, '--property=DeviceAllow=block-* r', ...read], 'root');
+    expect(named.exitCode).toBe(0);
+    const doctor = await gateway.exec(['agent', 'doctor']);
+    expect(doctor.stdout).toMatch(/ok +boot environment/);
+    expect(doctor.stdout).toMatch(/ok +staging slot +slot B \(\/dev\/slot-b\) can be written/);
+  });
+
+  test('has a safety net, and its doctor misses it where it has none', async () => {
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net/);
+    await gateway.tell('systemctl', 'stop', 'thing-agent-trial.timer');
+    const missing = await gateway.exec(['agent', 'doctor']);
+    await gateway.tell('systemctl', 'start', 'thing-agent-trial.timer');
+    expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +safety net[^]*systemctl enable --now/) });
+  });
+
+  test('is started again however often it dies', async () => {
+    await restart();
+    const pids = [await mainPid()];
+    for (let death = 0; death < 7; death += 1) {
+      await gateway.tell('sh', '-c', `kill -KILL ${pids.at(-1)}`);
+      await gateway.console.until(/the agent is up/);
+      pids.push(await mainPid());
+    }
+    expect(new Set(pids).size).toBe(8);
+    expect((await gateway.exec(['agent', 'check'])).exitCode).toBe(0);
+  });
+
+  test('is killed by the watchdog when it hangs, and started again', async () => {
+    await dropIn('[Service]\nWatchdogSec=3s\nRestartSec=100ms\n');
+    await restart();
+    const hung = await mainPid();
+    await gateway.tell('sh', '-c', `kill -STOP ${hung}`);
+    await gateway.console.until(/thing-agent.service: Watchdog timeout/);
+    await gateway.console.until(/the agent is up/);
+    expect(await mainPid()).not.toBe(hung);
+    expect(await property('Result')).toBe('success');
+    expect((await gateway.exec(['agent', 'check'])).exitCode).toBe(0);
+  });
+
+  test('feeds the watchdog while it waits for the next look', async () => {
+    await dropIn('[Service]\nWatchdogSec=3s\n');
+    await restart();
+    const fed = new Set<string>();
+    while (fed.size < 4) fed.add(await property('WatchdogTimestampMonotonic'));
+    expect(fed.size).toBe(4);
+  });
+
+  test('takes a new configuration without a restart', async () => {
+    const pid = await mainPid();
+    await configure(
+      rig.configText({ extra: '[log]\nlevel = "debug"\n' }).replace('[trust]', '[trust]\nallow_unsigned = true'),
+    );
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    await gateway.console.until(/the configuration was read again/);
+    expect((await gateway.exec(['agent', 'status'])).stdout).toMatch(/allow_unsigned = true/);
+    expect(await mainPid()).toBe(pid);
+  });
+
+  test('goes on with the old configuration while the new one is broken, and says so', async () => {
+    const pid = await mainPid();
+    await configure(rig.configText({ extra: 'schedule = 7' }));
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    await gateway.console.until(/the configuration in use is an older one: .*config\.toml/);
+    const status = await gateway.exec(['agent', 'status']);
+    expect(status).toMatchObject({ exitCode: 0, stdout: matching(/an\s+older\s+one/) });
+    expect((await gateway.exec(['agent', '--update-now'])).exitCode).toBe(0);
+    await configure(rig.configText());
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    await gateway.console.until(/the configuration was read again/);
+    expect((await gateway.exec(['agent', 'status'])).stdout).not.toMatch(/an\s+older\s+one/);
+    expect(await mainPid()).toBe(pid);
+  });
+
+  test('that cannot start for its configuration tries on, and starts when that is repaired', async () => {
+    await configure(rig.configText({ extra: 'schedule = 7' }));
+    await gateway.exec(['systemctl', 'restart', SERVICE], 'root');
+    for (let tries = 0; tries < 7; tries += 1)
+      await gateway.console.until(/Main process exited, code=exited, status=78/);
+    expect(await gateway.exec(['agent', 'status'])).toMatchObject({ exitCode: 78, stderr: matching(/schedule/) });
+    await configure(rig.configText());
+    await gateway.console.until(/the agent is up/);
+  });
+
+  test('stops in order and at once', async () => {
+    const said = gateway.console.mark;
+    await gateway.tell('systemctl', 'stop', SERVICE);
+    await gateway.console.until(/Stopped thing-agent.service/);
+    expect(await property('Result')).toBe('success');
+    expect(await property('ExecMainStatus')).toBe('0');
+    expect(said().filter((line) => /timed out|Killing|unexpected/.test(line))).toEqual([]);
+  });
+
+  test('stops in order and at once while the service says nothing, and tells who waited', async () => {
+    rig.service.fail({ operation: 'targetVersion', times: 'always', fault: { kind: 'silence' } });
+    const called = rig.service.nextCall('targetVersion');
+    const waiting = gateway.exec(['agent', '--update-now']);
+    await called;
+    await gateway.tell('systemctl', 'stop', SERVICE);
+    expect(await property('Result')).toBe('success');
+    expect(await property('ExecMainStatus')).toBe('0');
+    expect(await waiting).toMatchObject({ exitCode: 75, stderr: matching(/daemon/) });
+  });
+
+  test('is the same thing after the plug was pulled', async () => {
+    await gateway.powerOff();
+    gateway.powerOn();
+    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/v0 is up to date/);
+    expect(rig.service.world.things).toMatchObject([{ serialNumber: 'GW-0001', activations: 1 }]);
+    expect((await gateway.exec(['agent', 'status'])).stdout).toMatch(/thing-1/);
+  });
+});

@@ -1,0 +1,82 @@
+import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
+import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
+import { runCommand } from '../../../src/cli/run.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
+import type { Clock } from '../../../src/system/clock.ts';
+import { fakeAgent } from './fake-operations.ts';
+
+export const noon = Date.parse('2026-03-01T12:00:00.000Z');
+
+/** Stands still; who sleeps sleeps until the signal is aborted. */
+export const stoppedClock: Clock = {
+  nowMs: () => noon,
+  monotonicMs: () => 0,
+  sleep: (_ms, signal) =>
+    new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+};
+
+/** Keeps what was written. */
+export class FakeOutput implements TextOutput {
+  readonly isTTY: boolean;
+  readonly columns: number | undefined;
+  text = '';
+  pinned: (string | undefined)[] = [];
+
+  constructor(columns?: number) {
+    this.isTTY = columns !== undefined;
+    this.columns = columns;
+  }
+
+  write(text: string): void {
+    this.text += text;
+  }
+
+  pin(line: string | undefined): void {
+    this.pinned.push(line);
+  }
+
+  get lines(): readonly string[] {
+    return this.text.split('\n').slice(0, -1);
+  }
+}
+
+export interface FakeContext extends CliContext {
+  readonly out: FakeOutput;
+  readonly err: FakeOutput;
+}
+
+export interface FakeWorld extends Partial<Omit<CliContext, 'out' | 'err'>> {
+  readonly daemon?: AgentOperations | undefined;
+  readonly alone?: AgentOperations | undefined;
+  /** Of the terminal; undefined: not a terminal. */
+  readonly columns?: number;
+}
+
+export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {}): FakeContext {
+  return {
+    env: {},
+    version: '0.1.0',
+    directory: '/home/technician',
+    clock: stoppedClock,
+    localOffset: () => 60,
+    signal: new AbortController().signal,
+    connect: async () => daemon,
+    local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
+    runDaemon: async () => 0,
+    config: {
+      check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),
+      show: async () => ({ text: '[service]\nurl = "https://things.example.com"\n', value: { service: {} } }),
+      schema: async () => ({ type: 'object' }),
+    },
+    ...wanted,
+    out: new FakeOutput(columns),
+    err: new FakeOutput(columns),
+  };
+}
+
+/** Types a command line and waits for its end. */
+export async function type(args: readonly string[], world: FakeWorld = {}) {
+  const context = fakeContext(world);
+  const exitCode = await runCommand(parseArguments(args), context);
+  return { exitCode, out: context.out.text, err: context.err.text, context };
+}

@@ -1,0 +1,237 @@
+import type {
+  AgentOperations,
+  BoardReport,
+  CheckReport,
+  DoctorFinding,
+  OnEvent,
+  OperationOutcome,
+  StatusReport,
+} from '../../../src/control/operations.ts';
+import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
+
+export const calmStatus: StatusReport = {
+  agentVersion: '0.1.0',
+  daemon: true,
+  serialNumber: 'GW-0001',
+  thingId: 'thing-1',
+  installed: {
+    versionId: 'v-142',
+    versionName: 'gateway-1.4.2',
+    digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
+    slot: 'A',
+    signedBy: 'release.pem',
+    at: '2026-02-26T10:00:00.000Z',
+  },
+  previous: {
+    versionId: 'v-141',
+    versionName: 'gateway-1.4.1',
+    digest: `sha256:${'fedcba9876543210'.repeat(4)}`,
+    slot: 'B',
+    signedBy: 'release.pem',
+    at: '2026-01-10T10:00:00.000Z',
+  },
+  phase: 'idle',
+  slots: { A: 'bootable, primary', B: 'bootable' },
+  booted: 'A',
+  lastOutcome: {
+    attempt: 'attempt-7',
+    version: 'gateway-1.4.2',
+    outcome: 'installed',
+    code: 'ok',
+    reason: '',
+    at: '2026-02-26T10:04:00.000Z',
+  },
+  quarantine: [],
+  idleReason: 'what is installed is what the service names',
+  nextLookAt: '2026-03-01T12:15:00.000Z',
+  pendingSwitch: undefined,
+  pendingReports: 0,
+  boards: [],
+  warnings: [],
+  telemetry: undefined,
+  service: {
+    url: 'https://things.example.com',
+    lastError: undefined,
+    lastContactAt: '2026-03-01T11:58:00.000Z',
+  },
+};
+
+export const calmTelemetry: TelemetryStatus = {
+  spool: {
+    pointsInMemory: 3,
+    pointsOnDisk: 1_200,
+    bytesOnDisk: 48_000,
+    fileBytes: 65_536,
+    oldestAgeMs: 720_000,
+    properties: 1,
+    dropped: { 'too-old': 0, 'spool-full': 7, 'memory-full': 0, refused: 1, damaged: 0 },
+    deadLetters: 1,
+    flashBytesPerDay: 4_194_304,
+    estimatedBoots: 0,
+    trouble: undefined,
+  },
+  delivery: {
+    delivered: 90,
+    requests: 4,
+    failedRequests: 1,
+    resent: 30,
+    parkedEvents: ['level'],
+    trouble: 'the service is unavailable for now',
+  },
+  clock: 'set',
+  sources: [
+    { name: 'sensors[0] (temperature)', readings: 12, failures: 0, lastError: undefined },
+    { name: 'sensors[1] (level)', readings: 0, failures: 3, lastError: '/dev/ttyUSB0: is unplugged' },
+  ],
+  watches: [{ id: 'limit', lastError: undefined }],
+  deadLetters: [{ event: 'level', at: '2026-02-26T10:00:00.000Z', value: '-1', reason: 'status 422' }],
+};
+
+const board: BoardReport = {
+  name: 'meter',
+  port: '/dev/serial/by-id/usb-meter',
+  protocol: 'stk500v1',
+  connected: false,
+  chip: 'ATmega328P',
+  imageDigest: `sha256:${'b'.repeat(64)}`,
+  imageName: 'meter-2.hex',
+  flashedAt: '2026-02-26T10:03:00.000Z',
+  attempts: 2,
+  roundTripMs: 1.25,
+};
+
+/** Everything that a page can show, at once. */
+export const troubledStatus: StatusReport = {
+  ...calmStatus,
+  lastOutcome: {
+    attempt: 'attempt-8',
+    version: 'gateway-1.5.0',
+    outcome: 'rolled-back',
+    code: 'health-failed',
+    reason: 'app.service did not become active within 5 min',
+    at: '2026-03-01T09:30:00.000Z',
+  },
+  quarantine: [
+    {
+      version: 'gateway-1.5.0',
+      digest: `sha256:${'a'.repeat(64)}`,
+      reason: 'app.service did not become active within 5 min',
+    },
+  ],
+  idleReason: 'gateway-1.5.0 is quarantined until the service names another version',
+  pendingSwitch: 'v-142',
+  pendingReports: 2,
+  boards: [board],
+  warnings: ['unsigned firmware may be installed: [trust] allow_unsigned = true'],
+  service: {
+    url: 'https://things.example.com',
+    lastError: 'cannot reach https://things.example.com: connection refused',
+    lastContactAt: '2026-03-01T09:31:00.000Z',
+  },
+};
+
+export const installCheck: CheckReport = {
+  installed: calmStatus.installed,
+  offered: { id: 'v-150', name: 'gateway-1.5.0', description: 'New radio firmware.' },
+  plan: 'install',
+  reason: 'the service names another version than the installed one',
+};
+
+/** What a test wants of the agent; everything else answers peacefully and is written down. */
+export interface FakeAgent extends AgentOperations {
+  readonly calls: unknown[][];
+}
+
+export function fakeAgent(wanted: Partial<AgentOperations> = {}): FakeAgent {
+  const calls: unknown[][] = [];
+  const upToDate: OperationOutcome = { kind: 'up-to-date', version: 'gateway-1.4.2' };
+  const peaceful: AgentOperations = {
+    status: async () => calmStatus,
+    check: async () => installCheck,
+    updateNow: async () => upToDate,
+    install: async () => upToDate,
+    activate: async () => ({ serialNumber: 'GW-0001', thingId: 'thing-1' }),
+    commit: async () => ({ kind: 'installed', version: 'gateway-1.5.0' }),
+    rollback: async () => ({ kind: 'rolled-back', version: 'gateway-1.5.0', reason: 'a person asked for it' }),
+    reboot: async () => {},
+    property: async () => 21.5,
+    setProperty: async () => {},
+    sendDatapoint: async () => {},
+    sendDatapoints: async () => {},
+    spool: async () => calmTelemetry,
+    flushSpool: async () => ({ onDisk: true }),
+    boards: async () => [board],
+    probeBoard: async (name) => ({ name, chip: 'ATmega328P', can: ['read', 'write'], roundTripMs: undefined }),
+    planBoard: async (name) => ({ name, chip: 'ATmega328P', unitsTotal: 256, unitsDifferent: 3 }),
+    flashBoard: async ({ name }) => ({ kind: 'flashed', version: 'meter-2.hex', board: name }),
+    restoreBoard: async (name) => ({ kind: 'flashed', version: 'what it held before', board: name }),
+    resetBoard: async () => {},
+    doctor: async (): Promise<readonly DoctorFinding[]> => [{ name: 'clock', ok: true, detail: 'it is set' }],
+  };
+  const does = { ...peaceful, ...wanted };
+  const noted = (...call: unknown[]): void => {
+    calls.push(call);
+  };
+  return {
+    calls,
+    status: (signal) => (noted('status'), does.status(signal)),
+    check: (signal) => (noted('check'), does.check(signal)),
+    updateNow: (options, onEvent, signal) => (noted('updateNow', options), does.updateNow(options, onEvent, signal)),
+    install: (path, options, onEvent, signal) => (
+      noted('install', path, options),
+      does.install(path, options, onEvent, signal)
+    ),
+    activate: (signal) => (noted('activate'), does.activate(signal)),
+    commit: (onEvent, signal) => (noted('commit'), does.commit(onEvent, signal)),
+    rollback: (options, onEvent, signal) => (noted('rollback', options), does.rollback(options, onEvent, signal)),
+    reboot: (signal) => (noted('reboot'), does.reboot(signal)),
+    property: (id, signal) => (noted('property', id), does.property(id, signal)),
+    setProperty: (id, value, signal) => (noted('setProperty', id, value), does.setProperty(id, value, signal)),
+    sendDatapoint: (event, value, at, signal) => (
+      noted('sendDatapoint', event, value, at),
+      does.sendDatapoint(event, value, at, signal)
+    ),
+    sendDatapoints: (points, signal) => (noted('sendDatapoints', points), does.sendDatapoints(points, signal)),
+    spool: (signal) => (noted('spool'), does.spool(signal)),
+    flushSpool: (signal) => (noted('flushSpool'), does.flushSpool(signal)),
+    boards: (signal) => (noted('boards'), does.boards(signal)),
+    probeBoard: (name, signal) => (noted('probeBoard', name), does.probeBoard(name, signal)),
+    planBoard: (name, path, signal) => (noted('planBoard', name, path), does.planBoard(name, path, signal)),
+    flashBoard: (file, onEvent, signal) => (noted('flashBoard', file), does.flashBoard(file, onEvent, signal)),
+    restoreBoard: (name, onEvent, signal) => (noted('restoreBoard', name), does.restoreBoard(name, onEvent, signal)),
+    resetBoard: (name, signal) => (noted('resetBoard', name), does.resetBoard(name, signal)),
+    doctor: (signal) => (noted('doctor'), does.doctor(signal)),
+  };
+}
+
+/** An operation that a test conducts: it tells and ends when the test says so. */
+export class ConductedOperation {
+  readonly #ending = Promise.withResolvers<OperationOutcome>();
+  readonly #begun = Promise.withResolvers<OnEvent>();
+  begunTimes = 0;
+  /** The reason, if its signal was aborted. */
+  aborted: unknown;
+
+  readonly run = async (onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> => {
+    this.begunTimes += 1;
+    signal.addEventListener('abort', () => {
+      this.aborted = signal.reason;
+      this.#ending.reject(signal.reason);
+    });
+    this.#begun.resolve(onEvent);
+    return this.#ending.promise;
+  };
+
+  /** Resolves when it runs, with what tells its progress. */
+  get begun(): Promise<OnEvent> {
+    return this.#begun.promise;
+  }
+
+  end(outcome: OperationOutcome): void {
+    this.#ending.resolve(outcome);
+  }
+
+  fail(error: unknown): void {
+    this.#ending.reject(error);
+  }
+}

@@ -1,0 +1,223 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { checkConfig } from '../../../src/config/check-config.ts';
+import { parseToml } from '../../../src/config/file/toml.ts';
+import { loadConfig } from '../../../src/config/load-config.ts';
+import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
+import { effectiveConfig, showConfig } from '../../../src/config/show-config.ts';
+import { leastConfig, wholeConfig } from './config-texts.ts';
+
+let directory: string;
+let path: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'agent-config-'));
+  path = join(directory, 'config.toml');
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true });
+});
+
+describe('loadConfig', () => {
+  test('reads the file, with a byte order mark and Windows line ends too', async () => {
+    await writeFile(path, `\uFEFF${leastConfig.replaceAll('\n', '\r\n')}`);
+    expect((await loadConfig(path, {})).config.device.deviceType).toBe('raspberrypi4-64');
+  });
+
+  test('says what to do where there is no file', async () => {
+    await expect(loadConfig(path, {})).rejects.toMatchObject({
+      code: 'config-missing',
+      exit: 'configuration',
+      message: `${path}: there is no such configuration file`,
+      advice: 'write it, or name another with --config FILE',
+    });
+  });
+
+  test('says how to try a file again that is not the usual one', async () => {
+    await writeFile(path, '[service]');
+    await expect(loadConfig(path, {})).rejects.toMatchObject({
+      advice: `correct the file, then try it with: agent --config ${path} config check`,
+    });
+  });
+
+  test.each([
+    ['a directory', async () => mkdir(path), 'is not a file'],
+    ['not UTF-8', async () => writeFile(path, Buffer.from([0x23, 0xff, 0x0a])), 'is not UTF-8 text'],
+    ['too large', async () => writeFile(path, '#'.repeat(1024 * 1024 + 1)), 'is larger than 1048576 bytes'],
+  ])('refuses what is %s', async (_, make, why) => {
+    await make();
+    const error: unknown = await loadConfig(path, {}).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'config-unreadable', exit: 'configuration' });
+    expect(String(error)).toContain(why);
+  });
+
+  test("lets systemd's directories win, and warns where the file says something else", async () => {
+    await writeFile(path, `${leastConfig}[paths]\nstate = "/data/agent"\n[trust]\nkeys = ["/k"]\n[targets]\n`);
+    const { config, warnings } = await loadConfig(path, {
+      STATE_DIRECTORY: '/var/lib/private/a:/var/lib/b',
+      RUNTIME_DIRECTORY: '/run/elsewhere',
+    });
+    expect(config.paths).toEqual({ state: '/var/lib/private/a', run: '/run/elsewhere' });
+    expect(warnings).toEqual([
+      expect.objectContaining({ message: expect.stringContaining('there are no [targets]') as string }),
+      { line: 7, message: expect.stringContaining('paths.state = "/data/agent" has no effect here') as string },
+    ]);
+  });
+
+  test.each([
+    ['[trust]\nallow_unsigned = true\n', 'trust.allow_unsigned = true: firmware is installed without a signature'],
+    ['', 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed'],
+    [
+      '[service.messaging]\nurl = "mqtt://b"\ntopic_id = "t"\nusername = "u"\npassword_file = "/p"\n',
+      'service.messaging.url is plain mqtt: the password travels unprotected',
+    ],
+    [
+      '[update]\nhealth = { deadline = "26m" }\n',
+      'update.health.deadline = "26m" is longer than 25m: thing-agent-trial.timer ends a trial 30 minutes after boot, so raise its OnBootSec= in a drop-in, too',
+    ],
+  ])('warns of what weakens a promise: %j', async (text, message) => {
+    await writeFile(path, leastConfig + text);
+    expect((await loadConfig(path, {})).warnings.map((warning) => warning.message)).toContain(message);
+  });
+
+  test('lets a health deadline be that the safety net of systemd waits for', async () => {
+    await writeFile(path, `${leastConfig}[update]\nhealth = { deadline = "25m" }\n`);
+    expect(JSON.stringify((await loadConfig(path, {})).warnings)).not.toContain('deadline');
+  });
+
+  test('warns of plain http, but not to this machine', async () => {
+    await writeFile(path, leastConfig.replace('https://things.example.com', 'http://things.example.com'));
+    const warned = async () =>
+      (await loadConfig(path, {})).warnings.some(({ message }) => message.includes('plain http'));
+    expect(await warned()).toBe(true);
+    await writeFile(path, leastConfig.replace('https://things.example.com', 'http://127.0.0.1:8080'));
+    expect(await warned()).toBe(false);
+  });
+});
+
+describe('showConfig', () => {
+  test('shows the settings in effect so that they could be the file', async () => {
+    await writeFile(path, wholeConfig);
+    const { config } = await loadConfig(path, {});
+    await writeFile(path, await showConfig(path, {}));
+    expect((await loadConfig(path, {})).config).toEqual(config);
+  });
+
+  test('includes defaults and what the environment decides', async () => {
+    await writeFile(path, leastConfig);
+    expect(parseToml(await showConfig(path, { STATE_DIRECTORY: '/var/lib/x' }))).toMatchObject({
+      paths: { state: '/var/lib/x', run: '/run/thing-agent' },
+      update: { splay: '10m', health: { deadline: '5m' } },
+    });
+  });
+
+  test('masks the password of an address', async () => {
+    await writeFile(path, leastConfig.replace('https://', 'https://user:hunter2@'));
+    expect(JSON.stringify(await effectiveConfig(path, {}))).not.toContain('hunter2');
+  });
+});
+
+describe('checkConfig', () => {
+  test('names every file that is missing or unfit, with its line', async () => {
+    const notExecutable = join(directory, 'handler');
+    await writeFile(notExecutable, '');
+    await chmod(notExecutable, 0o644);
+    const text = `[service]
+url = "https://things.example.com"
+ca_file = "${directory}/ca.pem"
+[device]
+device_type = "x"
+serial_number_file = "${directory}"
+[trust]
+keys = [
+  "${path}",
+  "${path}/key.pem",
+]
+[targets.gateway]
+kind = "slots"
+slots = { A = "/dev/null", B = "${path}" }
+bootloader = { kind = "custom", handler = "${notExecutable}" }
+[targets.meter]
+kind = "mcu"
+port = "${path}"
+protocol = "stm32"
+`;
+    await writeFile(path, text);
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([
+      { line: 3, message: `service.ca_file: ${directory}/ca.pem does not exist` },
+      { line: 6, message: `device.serial_number_file: ${directory} is not a file` },
+      { line: 10, message: `trust.keys[1]: ${path}/key.pem does not exist` },
+      { line: 14, message: 'targets.gateway.slots.A: /dev/null is no block device and no file' },
+      { line: 15, message: `targets.gateway.bootloader.handler: ${notExecutable} may not be executed` },
+      { line: 18, message: `targets.meter.port: ${path} is not a character device` },
+    ]);
+    expect(warnings).toEqual([]);
+  });
+
+  test('names mistakes of every kind at once, in the order of the file', async () => {
+    const text = `[service]
+url = "https://things.example.com"
+transprot = "rest"
+[device]
+device_type = "x"
+serial_number_file = "/nowhere/serial"
+[update]
+schedule = "99 * * * *"
+[trust]
+keys = "/k"
+[targets.gateway]
+kind = "slots"
+slots = { A = "${path}", B = "${path}" }
+bootloader = { kind = "custom", handler = "/bin/true" }
+[[sensors]]
+every = "ten"
+source = { kind = "file", path = "/x" }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line}: ${message}`)).toEqual([
+      '3: unknown key service.transprot (did you mean transport?)',
+      '6: device.serial_number_file: /nowhere/serial does not exist',
+      '8: update.schedule: expected a cron expression such as "*/15 * * * *", found "99 * * * *"',
+      '10: trust.keys: expected a list, found "/k"',
+      '13: targets.gateway.slots: A and B are the same',
+      expect.stringMatching(/^16: sensors\[0\]\.every: expected a duration/),
+    ]);
+  });
+
+  test.each(['0 3 * * *', '*/10 * * * * *', '0 0 * JAN-MAR MON-FRI', '@daily'])(
+    'takes the schedule %s',
+    async (cron) => {
+      await writeFile(path, `${leastConfig}[update]\nschedule = "${cron}"\n`);
+      expect((await checkConfig(path, {})).problems).toEqual([]);
+    },
+  );
+
+  test('looks for the file of the boot environment that the tools use', async () => {
+    const target =
+      '[targets.g]\nkind = "slots"\nslots = { A = "/a", B = "/b" }\nbootloader = { kind = "uboot", fw_env_config = "/nowhere" }\n';
+    await writeFile(path, leastConfig + target);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ message }) => message)).toContain(
+      'targets.g.bootloader.fw_env_config: /nowhere does not exist',
+    );
+  });
+});
+
+describe('configJsonSchema', () => {
+  test('describes the file as a person writes it', () => {
+    const schema = configJsonSchema();
+    expect(schema).toMatchObject({
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      additionalProperties: false,
+      required: ['service', 'device'],
+      properties: { update: { properties: { follow: { enum: ['target', 'updates', 'none'], default: 'target' } } } },
+    });
+  });
+});

@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest';
+
+import type { Config } from '../../../src/config/config.ts';
+import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
+import { resolveConfig } from '../../../src/config/resolve.ts';
+import { leastConfig, problemsOf } from './config-texts.ts';
+
+function parseConfig(text: string): Config {
+  return resolveConfig(parseFile('config.toml', `${leastConfig}\n${text}`));
+}
+
+test('one source may feed several events and properties', () => {
+  const { measurements } = parseConfig(`
+[[sensors]]
+every = "5s"
+source = { kind = "modbus-tcp", host = "10.0.0.7", address = 30, type = "f32", word_order = "little" }
+outputs = [
+  { event = "power", class = "urgent", pointer = "/p", scale = 0.1, deadband_percent = 5, heartbeat = "10m" },
+  { property = "power", over = "1m", keep = "max" },
+]`);
+  expect(measurements).toEqual([
+    {
+      name: 'sensors[0]',
+      everyMs: 5_000,
+      timeoutMs: 10_000,
+      source: {
+        kind: 'modbus-tcp',
+        host: '10.0.0.7',
+        port: 502,
+        register: { unit: 1, table: 'holding', address: 30, type: 'f32', byteOrder: 'big', wordOrder: 'little' },
+      },
+      outputs: [
+        {
+          to: { kind: 'event', event: 'power', class: 'urgent' },
+          pointer: '/p',
+          reduction: {
+            scale: 0.1,
+            offset: 0,
+            deadband: { kind: 'relative', value: 0.05 },
+            heartbeatMs: 600_000,
+            over: undefined,
+          },
+        },
+        {
+          to: { kind: 'property', id: 'power' },
+          pointer: '',
+          reduction: {
+            scale: 1,
+            offset: 0,
+            deadband: undefined,
+            heartbeatMs: undefined,
+            over: { periodMs: 60_000, keep: 'max' },
+          },
+        },
+      ],
+    },
+  ]);
+});
+
+test.each([
+  ['exec', 'command = ["/usr/bin/meter"], stream = true'],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a/+/b"'],
+  ['modbus-rtu', 'port = "/dev/ttyUSB0", address = 0'],
+  ['thermal', 'zone = "cpu-thermal"'],
+  ['iio', 'device = "bme280", channel = "in_temp"'],
+  ['w1', 'device = "28-1"'],
+  ['serial', 'port = "/dev/ttyACM0", pattern = "t=(\\\\d+)"'],
+  ['gpio', 'chip = "gpiochip0", line = 4'],
+  ['file', 'path = "/run/level"'],
+  ['system', 'metric = "load1"'],
+])('knows the source %s', (kind, settings) => {
+  const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "${kind}", ${settings} }`;
+  expect(parseConfig(text).measurements[0]?.source.kind).toBe(kind);
+});
+
+test.each([
+  ['exec', 'command = ["/usr/bin/meter"], stream = true, silence = "30s"', 30_000],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a", silence = "1h"', 3_600_000],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a"', undefined],
+])('a source %s with %s is given up after %s ms of silence', (kind, settings, silenceMs) => {
+  const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "${kind}", ${settings} }`;
+  expect(parseConfig(text).measurements[0]?.source).toMatchObject({ silenceMs });
+});
+
+test.each([
+  [
+    '[[sensors]]\nevery = "1s"\nsource = { kind = "system", metric = "load1" }',
+    'sensors[0]: name an event, or outputs',
+  ],
+  [
+    '[[sensors]]\nevery = "1s"\noutputs = [{ event = "e", property = "p" }]\nsource = { kind = "system", metric = "load1" }',
+    'name an event or a property',
+  ],
+  [
+    '[[properties]]\nid = "p"\nevery = "1s"\ndeadband = 1\ndeadband_percent = 1\nsource = { kind = "system", metric = "load1" }',
+    'exclude each other',
+  ],
+  [
+    '[[properties]]\nid = "p"\nevery = "1s"\nsource = { kind = "serial", port = "/dev/x", pattern = "(" }',
+    'a regular expression',
+  ],
+  ['[telemetry]\ngruop = "1s"', 'group'],
+])('refuses %j', (text, why) => {
+  expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
+});
+
+test('a watched property goes to a program, a file or a topic', () => {
+  const into = [
+    '{ kind = "command", command = ["/usr/bin/set"] }',
+    '{ kind = "file", path = "/run/set" }',
+    '{ kind = "mqtt", url = "mqtt://localhost", topic = "set" }',
+  ];
+  const { watches } = parseConfig(into.map((one) => `[[watch]]\nid = "p"\nevery = "1m"\ninto = ${one}`).join('\n'));
+  expect(watches.map(({ into }) => into.kind)).toEqual(['command', 'file', 'mqtt']);
+});

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest';
+
+import type { AgentOperations, OperationEvent, OperationOutcome } from '../../../src/control/operations.ts';
+import { AgentError } from '../../../src/system/errors.ts';
+import { calmStatus, ConductedOperation, fakeAgent, installCheck, troubledStatus } from '../cli/fake-operations.ts';
+import { controlRig, forever } from './control-rig.ts';
+
+interface Reached extends AsyncDisposable {
+  readonly agent: AgentOperations;
+}
+
+const ways: readonly (readonly [string, (behind: AgentOperations) => Promise<Reached>])[] = [
+  ['in this process', async (behind) => ({ agent: behind, [Symbol.asyncDispose]: async () => {} })],
+  [
+    'through the control socket',
+    async (behind) => {
+      const rig = await controlRig(behind);
+      return { agent: rig.client, [Symbol.asyncDispose]: () => rig[Symbol.asyncDispose]() };
+    },
+  ],
+];
+
+const options = { reboot: false, force: true };
+
+describe.each(ways)('the agent’s operations %s', (_name, reach) => {
+  test.each([calmStatus, troubledStatus])('give the status as it is (%#)', async (status) => {
+    await using reached = await reach(fakeAgent({ status: async () => status }));
+    expect(await reached.agent.status(forever)).toEqual(status);
+  });
+
+  test('give every answer as it is', async () => {
+    const findings = [{ name: 'clock', ok: false, detail: 'not set', advice: 'set it' }];
+    await using reached = await reach(
+      fakeAgent({ doctor: async () => findings, property: async () => [null, { a: 1 }] }),
+    );
+    const { agent } = reached;
+    expect(await agent.check(forever)).toEqual(installCheck);
+    expect(await agent.doctor(forever)).toEqual(findings);
+    expect(await agent.activate(forever)).toEqual({ serialNumber: 'GW-0001', thingId: 'thing-1' });
+    expect(await agent.property('a/b ü', forever)).toEqual([null, { a: 1 }]);
+    expect(await agent.reboot(forever)).toBeUndefined();
+  });
+
+  test('take everything as it was given', async () => {
+    const behind = fakeAgent();
+    await using reached = await reach(behind);
+    const { agent } = reached;
+    await agent.updateNow(options, () => {}, forever);
+    await agent.install('/media/usb/a ü.mender', options, () => {}, forever);
+    await agent.rollback(options, () => {}, forever);
+    await agent.commit(() => {}, forever);
+    await agent.probeBoard('meter', forever);
+    await agent.planBoard('meter', '/tmp/a ü.hex', forever);
+    await agent.flashBoard({ name: 'meter', path: '/tmp/a ü.hex' }, () => {}, forever);
+    await agent.restoreBoard('meter', () => {}, forever);
+    await agent.resetBoard('meter', forever);
+    await agent.property('a/b ü', forever);
+    await agent.setProperty('level', { low: [1, null, 'x'] }, forever);
+    await agent.sendDatapoint('temperature', -0.5, '2026-03-01T14:05:09.000Z', forever);
+    await agent.sendDatapoint('temperature', 'warm', undefined, forever);
+    expect(behind.calls).toEqual([
+      ['updateNow', options],
+      ['install', '/media/usb/a ü.mender', options],
+      ['rollback', options],
+      ['commit'],
+      ['probeBoard', 'meter'],
+      ['planBoard', 'meter', '/tmp/a ü.hex'],
+      ['flashBoard', { name: 'meter', path: '/tmp/a ü.hex' }],
+      ['restoreBoard', 'meter'],
+      ['resetBoard', 'meter'],
+      ['property', 'a/b ü'],
+      ['setProperty', 'level', { low: [1, null, 'x'] }],
+      ['sendDatapoint', 'temperature', -0.5, '2026-03-01T14:05:09.000Z'],
+      ['sendDatapoint', 'temperature', 'warm', undefined],
+    ]);
+  });
+
+  test.each<OperationOutcome>([
+    { kind: 'up-to-date', version: 'v1' },
+    { kind: 'held-back', version: 'v1', code: 'outside-window', reason: 'too early' },
+    { kind: 'installed', version: 'v1' },
+    { kind: 'reboot-required', version: 'v1', slot: 'A' },
+    { kind: 'rebooting', version: 'v1', slot: 'B' },
+    { kind: 'rebooting', version: 'v2', slot: 'A', reason: 'not healthy', goesBack: true },
+    { kind: 'rolled-back', version: 'v1', reason: 'not healthy' },
+    { kind: 'flashed', version: 'meter-2.hex', board: 'meter' },
+  ])('end with the outcome $kind', async (outcome) => {
+    await using reached = await reach(fakeAgent({ updateNow: async () => outcome }));
+    expect(await reached.agent.updateNow(options, () => {}, forever)).toEqual(outcome);
+  });
+
+  test('tell their progress in order', async () => {
+    const told: OperationEvent[] = [
+      { kind: 'phase', phase: 'checking' },
+      { kind: 'phase', phase: 'staging', detail: 'gateway-1.5.0' },
+      { kind: 'transfer', receivedBytes: 5, totalBytes: undefined },
+      { kind: 'phase', phase: 'verifying' },
+      { kind: 'board', board: 'meter', step: 'writing', doneBytes: 1, totalBytes: 2 },
+    ];
+    const behind = fakeAgent({
+      commit: async (onEvent) => {
+        told.forEach(onEvent);
+        return { kind: 'installed', version: 'v1' };
+      },
+    });
+    await using reached = await reach(behind);
+    const events: OperationEvent[] = [];
+    await reached.agent.commit((event) => events.push(event), forever);
+    expect(events).toEqual(told);
+  });
+
+  test.each(['refused', 'tryAgain', 'unreachable', 'disk'] as const)('fail as they fail (%s)', async (exit) => {
+    const error = new AgentError({ code: 'some-code', message: 'why', remedy: 'give-up', exit, advice: 'what to do' });
+    const fails = (): Promise<never> => Promise.reject(error);
+    await using reached = await reach(fakeAgent({ check: fails, updateNow: fails }));
+    const failure = { code: 'some-code', message: 'why', exit, advice: 'what to do' };
+    await expect(reached.agent.check(forever)).rejects.toMatchObject(failure);
+    await expect(reached.agent.updateNow(options, () => {}, forever)).rejects.toMatchObject(failure);
+  });
+
+  test('stop waiting with the signal’s reason', async () => {
+    const operation = new ConductedOperation();
+    const behind = fakeAgent({
+      updateNow: (_options, onEvent, signal) => operation.run(onEvent, signal),
+      check: (signal) =>
+        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    });
+    await using reached = await reach(behind);
+    const reason = new Error('enough');
+    const controller = new AbortController();
+    const updating = reached.agent.updateNow(options, () => {}, controller.signal);
+    const checking = reached.agent.check(controller.signal);
+    await operation.begun;
+    controller.abort(reason);
+    await expect(updating).rejects.toBe(reason);
+    await expect(checking).rejects.toBe(reason);
+  });
+});

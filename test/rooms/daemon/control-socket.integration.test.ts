@@ -1,0 +1,193 @@
+import { execFile } from 'node:child_process';
+import { lstatSync } from 'node:fs';
+import { chmod, lstat, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { describe, expect, test } from 'vitest';
+
+import { connectToDaemon } from '../../../src/control/control-client.ts';
+import { listenOnSocket } from '../../../src/control/control-socket.ts';
+import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
+
+const run = promisify(execFile);
+
+describe('the socket', () => {
+  test('is for its owner and group, whatever the umask', async () => {
+    const before = process.umask(0);
+    try {
+      await using rig = await controlRig();
+      const { mode } = await lstat(rig.socket);
+      expect((mode & 0o777).toString(8)).toBe('660');
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  test('stood behind a locked door as long as it was open wider', async () => {
+    await using directory = await runDirectory();
+    const server = createServer();
+    const seen: unknown[] = [];
+    server.once('listening', () => {
+      const nursery = join(directory.path, '.control.sock.new');
+      seen.push((lstatSync(nursery).mode & 0o777).toString(8), lstatSync(join(nursery, 's')).isSocket());
+      seen.push(lstatSync(directory.socket, { throwIfNoEntry: false }));
+    });
+    await listenOnSocket(server, directory.socket);
+    expect(seen).toEqual(['700', true, undefined]);
+    expect(await readdir(directory.path)).toEqual(['control.sock']);
+    server.close();
+  });
+
+  test('refuses a stranger, who is told what to do', async () => {
+    await using rig = await controlRig();
+    await chmod(dirname(rig.socket), 0o755);
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', asNobody(rig.socket)]);
+    expect(JSON.parse(stdout)).toEqual({
+      code: 'control-not-permitted',
+      exit: 'refused',
+      message: `not permitted to speak to the daemon at ${rig.socket}`,
+      advice: 'use sudo, or join the group that owns the socket',
+    });
+  });
+
+  test('replaces one on which nobody answers', async () => {
+    await using directory = await runDirectory();
+    await leaveStaleSocket(directory.socket);
+    const server = createServer();
+    await listenOnSocket(server, directory.socket);
+    expect(await connectToDaemon(directory.socket)).toBeDefined();
+    server.close();
+  });
+
+  test('leaves a living daemon alone', async () => {
+    await using rig = await controlRig();
+    await expect(listenOnSocket(createServer(), rig.socket)).rejects.toMatchObject({
+      code: 'control-socket-in-use',
+      exit: 'tryAgain',
+    });
+    expect((await rig.client.status(forever)).serialNumber).toBe('GW-0001');
+  });
+
+  test('leaves a file alone that is not a socket', async () => {
+    await using directory = await runDirectory();
+    await writeFile(directory.socket, 'precious');
+    await expect(listenOnSocket(createServer(), directory.socket)).rejects.toMatchObject({
+      code: 'control-socket-unavailable',
+      exit: 'disk',
+    });
+    expect(await readFile(directory.socket, 'utf8')).toBe('precious');
+  });
+
+  test('is not made where the path is too long for one', async () => {
+    await using directory = await runDirectory();
+    const path = join(directory.path, 'x'.repeat(107));
+    await expect(listenOnSocket(createServer(), path)).rejects.toThrow('bytes too long');
+  });
+
+  test('is not made where there is no directory', async () => {
+    await expect(listenOnSocket(createServer(), '/nonexistent/control.sock')).rejects.toMatchObject({
+      code: 'control-socket-unavailable',
+    });
+  });
+
+  test('is gone when the daemon has stopped', async () => {
+    await using rig = await controlRig();
+    await rig.stop();
+    expect(await readdir(dirname(rig.socket))).toEqual([]);
+  });
+});
+
+describe('who calls', () => {
+  test('learns that nobody answers where there is no socket', async () => {
+    await using directory = await runDirectory();
+    expect(await connectToDaemon(directory.socket)).toBeUndefined();
+  });
+
+  test('learns that nobody answers where a daemon was killed', async () => {
+    await using directory = await runDirectory();
+    await leaveStaleSocket(directory.socket);
+    expect(await connectToDaemon(directory.socket)).toBeUndefined();
+  });
+
+  test.each([
+    ['what is not HTTP', 'hello\r\n\r\n', { code: 'daemon-reply-invalid', exit: 'protocol' }],
+    ['what is not JSON', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{{', { code: 'daemon-reply-invalid' }],
+    ['another object', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}', { code: 'daemon-reply-invalid' }],
+    ['an unknown error', 'HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\n{}', { code: 'daemon-reply-invalid' }],
+    ['nothing', '', { code: 'daemon-lost', exit: 'tryAgain' }],
+    ['half an answer', 'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{', { code: 'daemon-lost' }],
+    [
+      'too much',
+      `HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n${'x'.repeat(2_000_000)}`,
+      { message: 'the daemon cannot be understood: its reply is too long' },
+    ],
+  ])('and is told %s says so', async (_name, says, failure) => {
+    await using directory = await runDirectory();
+    await using _other = await impostor(directory.socket, says, true);
+    const client = await connectToDaemon(directory.socket);
+    await expect(client?.status(forever)).rejects.toMatchObject(failure);
+  });
+
+  test.each([
+    ['an operation without its end', '{"kind":"alive"}\n', { code: 'daemon-lost', exit: 'tryAgain' }],
+    ['a line without end', 'x'.repeat(100_000), { code: 'daemon-reply-invalid' }],
+    ['lines of another language', 'hello\n', { code: 'daemon-reply-invalid' }],
+  ])('and is told %s says so', async (_name, body, failure) => {
+    await using directory = await runDirectory();
+    const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    await using _other = await impostor(directory.socket, head + body, true);
+    const client = await connectToDaemon(directory.socket);
+    await expect(client?.commit(() => {}, forever)).rejects.toMatchObject(failure);
+  });
+
+  test('does not mind what a newer daemon tells beside', async () => {
+    await using directory = await runDirectory();
+    const lines = [
+      { kind: 'weather', sunny: true },
+      { kind: 'event', event: { kind: 'phase', phase: 'dreaming' } },
+      { kind: 'event', event: { kind: 'phase', phase: 'staging', colour: 'blue' } },
+      { kind: 'result', outcome: { kind: 'installed', version: 'v1', mood: 'good' } },
+    ];
+    const body = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    await using _other = await impostor(directory.socket, head + body, true);
+    const events: unknown[] = [];
+    const client = await connectToDaemon(directory.socket);
+    const outcome = await client?.commit((event) => events.push(event), forever);
+    expect(events).toEqual([{ kind: 'phase', phase: 'staging' }]);
+    expect(outcome).toEqual({ kind: 'installed', version: 'v1' });
+  });
+
+  test.each([
+    ['from the start', ''],
+    ['in the middle', 'HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n'],
+  ])('does not wait for ever for one who is silent %s', async (_name, says) => {
+    await using directory = await runDirectory();
+    await using _other = await impostor(directory.socket, says, false);
+    const client = await connectToDaemon(directory.socket, { answerMs: 50, operationMs: 50 });
+    const silent = { code: 'daemon-silent', exit: 'tryAgain' };
+    await expect(client?.status(forever)).rejects.toMatchObject(silent);
+    await expect(client?.commit(() => {}, forever)).rejects.toMatchObject(silent);
+  });
+});
+
+/** As a killed daemon leaves it. */
+async function leaveStaleSocket(path: string): Promise<void> {
+  const script = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
+  await run(process.execPath, ['-e', script]).catch(() => {});
+}
+
+/** A program that has read its modules as root, and then calls the daemon as nobody. */
+function asNobody(socket: string): string {
+  const module = new URL('../../../src/control/control-client.ts', import.meta.url);
+  return `
+    const { connectToDaemon } = await import(${JSON.stringify(module.href)});
+    process.setgroups([]);
+    process.setegid(65534);
+    process.seteuid(65534);
+    const failure = await connectToDaemon(${JSON.stringify(socket)}).catch((error) => error);
+    const { code, exit, message, advice } = failure ?? {};
+    console.log(JSON.stringify({ code, exit, message, advice }));`;
+}

@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'vitest';
+
+import { statusReport } from '../../../src/daemon/status-report.ts';
+import type { Surroundings } from '../../../src/daemon/status-report.ts';
+import { initialState } from '../../../src/update/state.ts';
+import type { PhaseOf } from '../../../src/update/state.ts';
+
+const around: Surroundings = {
+  agentVersion: '0.1.0',
+  daemon: true,
+  serialNumber: 'GW-1',
+  thingId: 'thing-1',
+  boards: [],
+  booted: 'A',
+  boot: undefined,
+  lastLook: undefined,
+  obstacle: undefined,
+  nextLookAtMs: undefined,
+  warnings: [],
+  telemetry: undefined,
+  service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
+};
+
+const trial: PhaseOf<'trial'> = {
+  kind: 'trial',
+  attempt: { id: '1', version: { id: 'v2', name: 'two' }, by: 'service', startedAt: '2026-03-01T12:00:00.000Z' },
+  slot: 'B',
+  firmware: {
+    digest: 'sha256:00',
+    provides: {},
+    payloads: [{ target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:00' }],
+  },
+  trialsLeft: 1,
+  bootId: 'this',
+  rebootByHand: false,
+  judgements: 0,
+  approved: false,
+  boards: {},
+};
+
+describe('a firmware that is armed', () => {
+  const state = { ...initialState, phase: trial };
+
+  test('is staged until its slot runs', () => {
+    expect(statusReport(state, around)).toMatchObject({
+      phase: 'staged',
+      idleReason: 'slot B waits for a reboot into version two',
+    });
+  });
+
+  test('is on trial when its slot runs', () => {
+    expect(statusReport(state, { ...around, booted: 'B' })).toMatchObject({
+      phase: 'trial',
+      idleReason: 'version two is on trial in slot B',
+    });
+  });
+
+  test('is on trial at once where boards alone are new', () => {
+    const firmware = { ...trial.firmware, payloads: [{ ...trial.firmware.payloads[0], kind: 'mcu' as const }] };
+    expect(statusReport({ ...state, phase: { ...trial, firmware } as typeof trial }, around).phase).toBe('trial');
+  });
+});
+
+describe('why nothing is being installed', () => {
+  test.each<[string, Partial<Surroundings>, string]>([
+    ['before the first look', {}, 'the service was not asked yet'],
+    [
+      'after a first look that failed',
+      { service: { ...around.service, lastError: 'refused' } },
+      'the service could not be asked yet',
+    ],
+    ['without a daemon', { daemon: false }, 'nobody asks the service: no daemon runs'],
+    ['where nothing can be installed', { obstacle: 'no targets' }, 'no targets'],
+    [
+      'after a look',
+      { lastLook: { offered: undefined, plan: { kind: 'nothing-offered' } } },
+      'the service offers nothing to install',
+    ],
+  ])('%s', (_, change, told) => {
+    expect(statusReport(initialState, { ...around, ...change }).idleReason).toBe(told);
+  });
+});

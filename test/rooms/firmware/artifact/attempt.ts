@@ -1,0 +1,62 @@
+import { readArtifact } from '../../../../src/firmware/artifact/read-artifact.ts';
+import type { ArtifactContext, Decompress } from '../../../../src/firmware/artifact/read-artifact.ts';
+import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
+import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
+import { AgentError } from '../../../../src/system/errors.ts';
+import type { StagedFirmware } from '../../../../src/update/ports.ts';
+import { inChunks } from '../chunks.ts';
+import { RecordingGateway } from './recording-gateway.ts';
+
+export interface Circumstances {
+  readonly keys?: readonly TrustedKey[];
+  readonly allowUnsigned?: boolean;
+  readonly deviceType?: string;
+  readonly installed?: Readonly<Record<string, string>>;
+  readonly decompress?: Decompress;
+  readonly chunkSizes?: readonly number[];
+  readonly gateway?: RecordingGateway;
+  readonly signal?: AbortSignal;
+}
+
+export type Attempt = { readonly gateway: RecordingGateway } & (
+  | { readonly kind: 'staged'; readonly staged: StagedFirmware }
+  | { readonly kind: 'refused'; readonly error: AgentError }
+);
+
+/** Reads an artifact into a recording gateway. Anything thrown but an AgentError is thrown on. */
+export async function attempt(artifact: Uint8Array, circumstances: Circumstances = {}): Promise<Attempt> {
+  const { gateway = new RecordingGateway(), signal = new AbortController().signal } = circumstances;
+  const context: ArtifactContext = {
+    trust: { keys: circumstances.keys ?? [], allowUnsigned: circumstances.allowUnsigned ?? false },
+    deviceType: circumstances.deviceType ?? 'gw',
+    request: gateway.request(circumstances.installed),
+    decompress: circumstances.decompress ?? ((_kind, bytes) => bytes),
+  };
+  await using bytes = new ByteReader(inChunks(artifact, circumstances.chunkSizes ?? [1000]), 'artifact');
+  try {
+    return { gateway, kind: 'staged', staged: await readArtifact(bytes, context, signal) };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { gateway, kind: 'refused', error };
+  }
+}
+
+/** For artifacts that must be taken. */
+export async function stage(
+  artifact: Uint8Array,
+  circumstances?: Circumstances,
+): Promise<Extract<Attempt, { readonly kind: 'staged' }>> {
+  const outcome = await attempt(artifact, circumstances);
+  if (outcome.kind === 'staged') return outcome;
+  throw outcome.error;
+}
+
+/** For artifacts that must be refused. */
+export async function refuse(
+  artifact: Uint8Array,
+  circumstances?: Circumstances,
+): Promise<Extract<Attempt, { readonly kind: 'refused' }>> {
+  const outcome = await attempt(artifact, circumstances);
+  if (outcome.kind === 'refused') return outcome;
+  throw new Error('the artifact was taken');
+}

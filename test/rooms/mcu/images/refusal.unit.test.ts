@@ -1,0 +1,97 @@
+import { generateKeyPairSync } from 'node:crypto';
+
+import { describe, expect, test } from 'vitest';
+
+import { checkFits } from '../../../../src/mcu/chip.ts';
+import type { Chip } from '../../../../src/mcu/chip.ts';
+import { makeImage } from '../../../../src/mcu/images/image.ts';
+import { mcubootHeader } from '../../../../src/mcu/images/mcuboot.ts';
+import { readImage } from '../../../../src/mcu/images/read-image.ts';
+import { codeOf, elfFile, mcubootFile, text, tlv, tlvArea, uf2File } from './build.ts';
+
+const data = { address: 0, bytes: Uint8Array.of(1, 2, 3, 4) };
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const otherKey = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const twoBlocks = uf2File([{ address: 0, bytes: new Uint8Array(512) }], 0x57755a57);
+const mixedFamilies = Buffer.concat([
+  twoBlocks.subarray(0, 512),
+  uf2File([{ address: 512, bytes: new Uint8Array(8) }], 1),
+]);
+const signed = mcubootFile(Buffer.from('application'), key.privateKey);
+const tampered = Buffer.from(signed);
+tampered.writeUInt8(0x41, 34);
+const object = elfFile([data], 83);
+object.writeUInt16LE(1, 16);
+
+describe('an image file is refused as', () => {
+  test.each([
+    ['image-checksum', 'a HEX line with a wrong checksum', text(':0100000001FF\n:00000001FF\n')],
+    ['image-truncated', 'a HEX file without end record', text(':0100000001FE\n')],
+    ['image-truncated', 'a HEX line that is cut', text(':020000000102\n:00000001FF\n')],
+    ['image-overlap', 'a HEX file that gives a byte twice', text(':0100000001FE\n:0100000002FD\n:00000001FF\n')],
+    ['image-malformed', 'text after the HEX end record', text(':0100000001FE\n:00000001FF\n:0100010001FD\n')],
+    ['image-malformed', 'a HEX record that wraps around', text(':02FFFF000102FD\n:00000001FF\n')],
+    ['image-malformed', 'a HEX record of unknown type', text(':0100000901F5\n:00000001FF\n')],
+    ['image-empty', 'a HEX file without data', text(':00000001FF\n')],
+    ['image-checksum', 'an S-record with a wrong checksum', text('S104000001FB\nS9030000FC\n')],
+    ['image-truncated', 'an S-record file without end', text('S104000001FA\n')],
+    [
+      'image-truncated',
+      'an S-record file with fewer records than it counts',
+      text('S104000001FA\nS5030002FA\nS9030000FC\n'),
+    ],
+    ['image-truncated', 'an ELF file that is cut', elfFile([data], 83).subarray(0, -1)],
+    ['image-malformed', 'an ELF object that was not linked', object],
+    ['image-empty', 'an ELF file without loadable segment', elfFile([], 83)],
+    ['image-overlap', 'an ELF file with overlapping segments', elfFile([data, { address: 2, bytes: data.bytes }], 83)],
+    ['image-malformed', 'an ELF segment beyond 32 bits', elfFile([{ address: 0xfffffffe, bytes: data.bytes }], 83)],
+    ['image-truncated', 'a UF2 file without its last block', twoBlocks.subarray(0, 512)],
+    ['image-truncated', 'a UF2 file that is cut inside a block', twoBlocks.subarray(0, 700)],
+    ['image-wrong-chip', 'a UF2 file for two families', mixedFamilies],
+    ['image-digest', 'an MCUboot image that was changed', tampered],
+    ['image-truncated', 'an MCUboot image that is cut', signed.subarray(0, 40)],
+    ['image-malformed', 'an MCUboot image without TLVs', Buffer.concat([signed.subarray(0, 43), Buffer.alloc(40)])],
+    ['image-address-missing', 'a raw binary without address', Uint8Array.of(1, 2, 3)],
+    ['image-empty', 'an empty file', new Uint8Array()],
+  ])('%s: %s', (code, _, file) => {
+    expect(codeOf(() => readImage(file, file.byteLength === 0 ? { address: 0 } : {}))).toBe(code);
+  });
+
+  test('image-signature, where a key is set: another key, no signature, another format', () => {
+    const options = { mcubootKey: otherKey.publicKey };
+    expect(codeOf(() => readImage(signed, options))).toBe('image-signature');
+    expect(codeOf(() => readImage(mcubootFile(Buffer.from('application')), options))).toBe('image-signature');
+    expect(codeOf(() => readImage(text(':00000001FF\n'), options))).toBe('image-signature');
+    expect(codeOf(() => readImage(signed, { mcubootKey: key.publicKey }))).toBe('accepted');
+  });
+
+  test('image-digest, where a protected TLV of an MCUboot image was changed', () => {
+    const file = mcubootFile(Buffer.from('application'), undefined, tlvArea(0x6908, [tlv(0x50, Buffer.from('safe'))]));
+    expect(mcubootHeader(file).version).toBe('1.2.3+4');
+    file.write('evil', file.indexOf('safe'));
+    expect(codeOf(() => readImage(file))).toBe('image-digest');
+  });
+});
+
+describe('before a board is touched, an image is refused as', () => {
+  const chip: Chip = {
+    name: 'ATmega328P',
+    id: '1e950f',
+    elfMachine: 83,
+    uf2Families: [],
+    flash: { start: 0, end: 0x8000 },
+    application: { start: 0, end: 0x7e00 },
+  };
+  const at = (address: number): ReturnType<typeof makeImage> => makeImage('raw', [{ address, bytes: data.bytes }]);
+
+  test.each([
+    ['accepted', 'one that ends where the bootloader begins', at(0x7dfc)],
+    ['image-overwrites-bootloader', 'one that ends in the bootloader', at(0x7dfd)],
+    ['image-outside-chip', 'one that ends behind the flash', at(0x7ffd)],
+    ['accepted', 'an ELF file for this machine', readImage(elfFile([data], 83))],
+    ['image-wrong-chip', 'an ELF file for another machine', readImage(elfFile([data], 40))],
+    ['image-wrong-chip', 'a UF2 file for another family', readImage(twoBlocks)],
+  ])('%s: %s', (code, _, image) => {
+    expect(codeOf(() => checkFits(image, chip))).toBe(code);
+  });
+});

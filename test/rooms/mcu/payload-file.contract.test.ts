@@ -1,0 +1,175 @@
+import * as realFs from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { memfs } from 'memfs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { McuError } from '../../../src/mcu/errors.ts';
+import type { BoardFs } from '../../../src/mcu/flash/board-store.ts';
+import { payloadDigest } from '../../../src/mcu/flash/board-store.ts';
+import { openPayloadFile } from '../../../src/mcu/flash/payload-file.ts';
+import { maxImageBytes } from '../../../src/mcu/images/image.ts';
+import type { PayloadOpening, PayloadWriter } from '../../../src/update/ports.ts';
+
+const signal = new AbortController().signal;
+const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, index) => (index * 7 + (index >> 8)) & 0xff));
+
+function opening(more: Partial<PayloadOpening> = {}): PayloadOpening {
+  const payload = { fileName: 'meter.hex', target: { name: 'meter' }, order: undefined };
+  return { payload, sizeBytes: bytes.byteLength, resumeAt: undefined, ...more };
+}
+
+/** What the files do instead of writing. */
+interface Cruelty {
+  readonly atOnce?: number;
+  readonly fullAfter?: number;
+  readonly lieAt?: number;
+}
+
+/** The same file system, with files that take less at once, end, or read back what was not written. */
+function cruel(fs: BoardFs, { atOnce = Infinity, fullAfter = Infinity, lieAt }: Cruelty): BoardFs {
+  const open = async (path: string, flags: string, mode?: number): Promise<FileHandle> => {
+    const file = await fs.open(path, flags, mode);
+    const [write, read] = [file.write.bind(file), file.read.bind(file)];
+    file.write = (async (from: Buffer, offset: number, length: number, at: number) => {
+      if (at + length > fullAfter) throw Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
+      return write(from, offset, Math.min(length, atOnce), at);
+    }) as FileHandle['write'];
+    file.read = (async (into: Buffer, ...rest: unknown[]) => {
+      const result: unknown = await Reflect.apply(read, file, [into, ...rest]);
+      if (lieAt !== undefined) into[lieAt] = ~(into[lieAt] ?? 0);
+      return result;
+    }) as FileHandle['read'];
+    return file;
+  };
+  return { ...fs, open: open as BoardFs['open'] };
+}
+
+const inMemory = memfs({ '/': null }).fs.promises as unknown as BoardFs;
+
+describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly root: string }>]>([
+  ['in memory', async () => ({ fs: inMemory, root: '/' })],
+  ['on the disk', async () => ({ fs: realFs, root: await realFs.mkdtemp(join(tmpdir(), 'payload-')) })],
+])('the payload of a microcontroller %s', (_, make) => {
+  let fs: BoardFs;
+  let root: string;
+  let tests = 0;
+  beforeAll(async () => {
+    ({ fs, root } = await make());
+  });
+  afterAll(async () => {
+    if (root !== '/') await realFs.rm(root, { recursive: true });
+  });
+
+  const place = (): string => join(root, `boards/meter-${(tests += 1)}/payload`);
+  const accept = async (): Promise<void> => {};
+
+  async function writeAll(writer: PayloadWriter, chunkBytes = 700): Promise<void> {
+    for (let at = 0; at < bytes.byteLength; at += chunkBytes) {
+      const chunk = Uint8Array.from(bytes.subarray(at, at + chunkBytes));
+      await writer.write(chunk);
+      chunk.fill(0); // the caller's memory is the caller's again
+    }
+  }
+
+  test.each([Infinity, 512, 1])('is kept whole where the file takes %d bytes at once', async (atOnce) => {
+    const path = place();
+    const seen: Uint8Array[] = [];
+    const check = async (file: Uint8Array): Promise<void> => void seen.push(file);
+    await using writer = await openPayloadFile(path, opening(), check, cruel(fs, { atOnce }));
+    await writeAll(writer);
+    const written = await writer.finish(signal);
+    expect(written).toEqual({ sizeBytes: 3_000, digest: payloadDigest(bytes), unchangedBytes: 0 });
+    expect(bytes.equals(await fs.readFile(path))).toBe(true);
+    expect(bytes.equals(seen[0] ?? Buffer.alloc(0))).toBe(true);
+  });
+
+  test('has its name only when it is complete; what was there before stays until then', async () => {
+    const path = place();
+    {
+      await using first = await openPayloadFile(path, opening(), accept, fs);
+      await first.write(Buffer.from('before'));
+      await first.finish(signal);
+    }
+    {
+      await using second = await openPayloadFile(path, opening(), accept, fs);
+      await writeAll(second);
+      await second.checkpoint(signal);
+    }
+    expect(await fs.readFile(path, 'utf8')).toBe('before');
+    await using third = await openPayloadFile(path, opening(), accept, fs);
+    await third.write(Buffer.from('x'));
+    await third.finish(signal);
+    expect(await fs.readFile(path, 'utf8')).toBe('x');
+  });
+
+  test('says at a checkpoint how far it is', async () => {
+    await using writer = await openPayloadFile(place(), opening(), accept, fs);
+    await writer.write(bytes.subarray(0, 1_000));
+    expect(await writer.checkpoint(signal)).toEqual({
+      sizeBytes: 1_000,
+      digest: payloadDigest(bytes.subarray(0, 1_000)),
+    });
+  });
+
+  test('that is no image is refused, and has no name', async () => {
+    const path = place();
+    const refuse = async (): Promise<never> => {
+      throw new McuError('image-malformed', 'no image');
+    };
+    await using writer = await openPayloadFile(path, opening(), refuse, fs);
+    await writeAll(writer);
+    await expect(writer.finish(signal)).rejects.toMatchObject({ code: 'image-malformed', exit: 'refused' });
+    await expect(fs.readFile(path)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  test('on a full disk is an error that says so', async () => {
+    const path = place();
+    await using writer = await openPayloadFile(path, opening(), accept, cruel(fs, { fullAfter: 2_000 }));
+    await expect(writeAll(writer)).rejects.toMatchObject({ code: 'disk-full', exit: 'disk' });
+  });
+
+  test('in a file that takes nothing is an error, not an endless wait', async () => {
+    await using writer = await openPayloadFile(place(), opening(), accept, cruel(fs, { atOnce: 0 }));
+    await expect(writeAll(writer)).rejects.toMatchObject({ code: 'state-unavailable' });
+  });
+
+  test('that reads back differently is not taken', async () => {
+    const path = place();
+    await using writer = await openPayloadFile(path, opening(), accept, cruel(fs, { lieAt: 1_234 }));
+    await writeAll(writer);
+    await expect(writer.finish(signal)).rejects.toMatchObject({ code: 'payload-damaged' });
+    await expect(fs.readFile(path)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  test('larger than any such image is refused before a byte is written, promised or not', async () => {
+    const tooMany = 4 * maxImageBytes + 1;
+    const path = place();
+    await expect(openPayloadFile(path, opening({ sizeBytes: tooMany }), accept, fs)).rejects.toMatchObject({
+      code: 'image-too-large',
+    });
+    await using writer = await openPayloadFile(path, opening({ sizeBytes: undefined }), accept, fs);
+    const block = { byteLength: tooMany } as Uint8Array;
+    await expect(writer.write(block)).rejects.toMatchObject({ code: 'image-too-large' });
+  });
+
+  test('is not gone on with in the middle', async () => {
+    const resumeAt = { sizeBytes: 10, digest: 'sha256:' };
+    await expect(openPayloadFile(place(), opening({ resumeAt }), accept, fs)).rejects.toMatchObject({
+      code: 'payload-stale',
+      remedy: 'retry',
+    });
+  });
+
+  test('where no folder can be made is an error of the disk', async () => {
+    const path = place();
+    await using writer = await openPayloadFile(path, opening(), accept, fs);
+    await writer.write(bytes);
+    await writer.finish(signal);
+    await expect(openPayloadFile(join(path, 'payload'), opening(), accept, fs)).rejects.toMatchObject({
+      code: 'state-unavailable',
+    });
+  });
+});

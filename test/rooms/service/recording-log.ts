@@ -1,0 +1,28 @@
+import type { Log, LogFields } from '../../../src/system/log.ts';
+
+export interface LogLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly fields: LogFields;
+  readonly message: string;
+}
+
+/** Keeps what was logged. */
+export class RecordingLog implements Log {
+  readonly lines: LogLine[] = [];
+
+  debug(fields: LogFields, message: string): void {
+    this.lines.push({ level: 'debug', fields, message });
+  }
+
+  info(fields: LogFields, message: string): void {
+    this.lines.push({ level: 'info', fields, message });
+  }
+
+  warn(fields: LogFields, message: string): void {
+    this.lines.push({ level: 'warn', fields, message });
+  }
+
+  error(fields: LogFields, message: string): void {
+    this.lines.push({ level: 'error', fields, message });
+  }
+}

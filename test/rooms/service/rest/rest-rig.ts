@@ -1,0 +1,38 @@
+import { defaultDeadlines } from '../../../../src/service/rest/settings.ts';
+import type { RestSettings } from '../../../../src/service/rest/settings.ts';
+import { RestTransport } from '../../../../src/service/rest/transport.ts';
+import { systemClock } from '../../../../src/system/clock.ts';
+import type { Clock } from '../../../../src/system/clock.ts';
+import { RecordingLog } from '../recording-log.ts';
+
+/** Settings as the daemon would fill them, with pauses that a test can wait for. */
+export function restSettings(baseUrl: string, others: Partial<RestSettings> = {}): RestSettings {
+  return {
+    baseUrl,
+    keyOnProvisioning: true,
+    tls: {},
+    proxy: {},
+    deadlines: defaultDeadlines,
+    propertyText: 'json',
+    resume: { attempts: 3, firstDelayMs: 1, maxDelayMs: 1, maxRetryAfterMs: 1 },
+    userAgent: 'thing-agent/test',
+    ...others,
+  };
+}
+
+export interface RestRig extends AsyncDisposable {
+  readonly transport: RestTransport;
+  readonly log: RecordingLog;
+}
+
+export function restRig(baseUrl: string, others: Partial<RestSettings> = {}, clock: Clock = systemClock): RestRig {
+  const log = new RecordingLog();
+  const transport = new RestTransport(restSettings(baseUrl, others), { clock, random: () => 0, log });
+  return { transport, log, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
+}
+
+export async function readAll(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(Buffer.from(chunk));
+  return Buffer.concat(all);
+}

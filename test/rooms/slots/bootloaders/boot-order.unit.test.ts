@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import type { BootChange } from '../../../../src/slots/bootloaders/boot-environment.ts';
+import { canSpareInOrder, changeOrder, inspectOrder } from '../../../../src/slots/bootloaders/boot-order.ts';
+import type { BootOrder } from '../../../../src/slots/bootloaders/boot-order.ts';
+import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
+import { grubSpelling } from '../../../../src/slots/bootloaders/grub.ts';
+import { ubootSpelling } from '../../../../src/slots/bootloaders/uboot.ts';
+import { parseVariables } from '../../../../src/slots/bootloaders/variable-environment.ts';
+import type { OrderSpelling } from '../../../../src/slots/bootloaders/variable-environment.ts';
+import type { SlotName } from '../../../../src/update/ports.ts';
+import { plainNames } from './gateway-folder.ts';
+
+const ATTEMPTS = 3;
+const uboot = ubootSpelling({ orderVariable: 'BOOT_ORDER', leftVariable: 'BOOT_{slot}_LEFT' }, plainNames);
+const grub = grubSpelling(ATTEMPTS, plainNames);
+
+const left = fc.integer({ min: 0, max: ATTEMPTS });
+const slotOrders = fc.constantFrom<readonly SlotName[]>(['A'], ['B'], ['A', 'B'], ['B', 'A']);
+const bootOrders: fc.Arbitrary<BootOrder> = fc.tuple(slotOrders, left, left).map(([order, a, b]) => ({
+  order,
+  attemptsLeft: { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 },
+}));
+const changes: fc.Arbitrary<BootChange> = fc.record({
+  kind: fc.constantFrom('mark-unbootable', 'try-once', 'commit'),
+  slot: fc.constantFrom('A', 'B'),
+});
+
+describe('a boot order', () => {
+  test('is the same after a change is made twice', () => {
+    fc.assert(
+      fc.property(bootOrders, changes, (order, change) => {
+        const once = changeOrder(order, change, ATTEMPTS);
+        expect(changeOrder(once, change, ATTEMPTS)).toEqual(once);
+      }),
+    );
+  });
+
+  test('always has a slot after a change that was not refused', () => {
+    fc.assert(
+      fc.property(bootOrders, changes, (order, change) => {
+        fc.pre(change.kind === 'commit' || canSpareInOrder(order, change.slot));
+        const { order: slots } = changeOrder(order, change, ATTEMPTS);
+        expect(slots.length).toBeGreaterThan(0);
+        expect(new Set(slots).size).toBe(slots.length);
+      }),
+    );
+  });
+
+  test('has an unbootable slot nowhere, and the other as it was', () => {
+    fc.assert(
+      fc.property(bootOrders, (order) => {
+        const after = changeOrder(order, { kind: 'mark-unbootable', slot: 'B' }, ATTEMPTS);
+        expect(after.order).toEqual(order.order.filter((slot) => slot === 'A'));
+        expect(after.attemptsLeft).toEqual({ A: order.attemptsLeft.A, B: 0 });
+      }),
+    );
+  });
+
+  test('has the tried slot first with one attempt, and a fresh one behind it', () => {
+    fc.assert(
+      fc.property(bootOrders, (order) => {
+        const after = changeOrder(order, { kind: 'try-once', slot: 'B' }, ATTEMPTS);
+        expect(after).toEqual({ order: ['B', 'A'], attemptsLeft: { A: ATTEMPTS, B: 1 } });
+      }),
+    );
+  });
+
+  test('never gains a slot by the commit of the other', () => {
+    fc.assert(
+      fc.property(bootOrders, (order) => {
+        const after = changeOrder(order, { kind: 'commit', slot: 'A' }, ATTEMPTS);
+        expect(after.order.includes('B')).toBe(order.order.includes('B'));
+        expect(inspectOrder(after).primary).toBe('A');
+      }),
+    );
+  });
+
+  test.each([
+    ['U-Boot', uboot],
+    ['GRUB', grub],
+  ] as const)('reads back as it was written for %s', (_name, spelling) => {
+    fc.assert(
+      fc.property(bootOrders, (order) => {
+        expect(spelling.parse(spelling.format(order))).toEqual(order);
+      }),
+    );
+  });
+
+  test.each([
+    ['U-Boot', uboot, ['BOOT_ORDER', 'BOOT_A_LEFT', 'BOOT_B_LEFT', 'bootcmd']],
+    ['GRUB', grub, ['ORDER', 'A_OK', 'A_TRY', 'B_OK', 'B_TRY', 'ATTEMPTS']],
+  ] as const)(
+    'is read from any text of %s, or refused: never guessed, never another error',
+    (_name, spelling, names) => {
+      const word = fc.oneof(fc.constantFrom('A', 'B', '0', '1', '3', 'ff', '-1', '', ' '), fc.string({ maxLength: 6 }));
+      const value = fc.array(word, { maxLength: 3 }).map((words) => words.join(' '));
+      const line = fc.tuple(fc.constantFrom(...names), value).map(([name, text]) => `${name}=${text}`);
+      const lines = fc.array(fc.oneof({ weight: 9, arbitrary: line }, fc.string()), { maxLength: 9 });
+      fc.assert(
+        fc.property(lines, (texts) => {
+          const order = parsed(spelling, texts.join('\n'));
+          expect(order === undefined || isSound(order)).toBe(true);
+        }),
+        { numRuns: 500 },
+      );
+    },
+  );
+
+  test('of U-Boot counts in hexadecimal, as U-Boot does', () => {
+    const order: BootOrder = { order: ['A', 'B'], attemptsLeft: { A: 10, B: 31 } };
+    expect(uboot.format(order).get('BOOT_A_LEFT')).toBe('a');
+    expect(uboot.parse(parseVariables('BOOT_ORDER=A B\nBOOT_A_LEFT=a\nBOOT_B_LEFT=0x1f\n'))).toEqual(order);
+  });
+
+  test('of GRUB leaves out a slot that is not marked OK', () => {
+    const text = 'ORDER=B A\nA_OK=1\nA_TRY=7\nB_OK=0\nB_TRY=0\n';
+    expect(grub.parse(parseVariables(text))).toEqual({ order: ['A'], attemptsLeft: { A: 0, B: 0 } });
+  });
+});
+
+function parsed(spelling: OrderSpelling, text: string): BootOrder | undefined {
+  try {
+    return spelling.parse(parseVariables(text));
+  } catch (error) {
+    if (error instanceof BootloaderError && error.code === 'boot-environment-invalid') return undefined;
+    throw error;
+  }
+}
+
+function isSound({ order, attemptsLeft }: BootOrder): boolean {
+  const counted = (['A', 'B'] as const).every(
+    (slot) =>
+      Number.isInteger(attemptsLeft[slot]) &&
+      attemptsLeft[slot] >= 0 &&
+      (order.includes(slot) || attemptsLeft[slot] === 0),
+  );
+  return counted && order.length > 0 && new Set(order).size === order.length;
+}

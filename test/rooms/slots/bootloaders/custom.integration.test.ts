@@ -1,0 +1,126 @@
+import { chmod, writeFile } from 'node:fs/promises';
+
+import { describe, expect, test } from 'vitest';
+
+import type { Bootloader } from '../../../../src/update/ports.ts';
+import { bootloaderContract, evidence } from './bootloader-contract.ts';
+import { CustomRig } from './custom-rig.ts';
+
+const signal = new AbortController().signal;
+
+bootloaderContract('a custom handler', () => CustomRig.open());
+
+describe('a custom handler', () => {
+  test('gets the calls that the page for integrators promises', async () => {
+    await using rig = await CustomRig.open();
+    await rig.bootloader.markUnbootable('B', signal);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    await rig.boot();
+    await rig.bootloader.commit('B', signal);
+    await rig.bootloader.markUnbootable('A', signal);
+    expect(rig.calls).toEqual(['set-state B bad', 'set-primary B', 'set-state B good', 'set-state A bad']);
+  });
+
+  test('whose primary slot does not follow is told, the last word being that the slot is kept', async () => {
+    await using rig = await CustomRig.open();
+    const file = rig.folder.file('primary');
+    await writeFile(file, 'A');
+    const script = `case $1 in get-primary) cat ${file};; get-state) echo good;; set-primary) echo $2 >${file};; esac`;
+    await withHandler(rig, script);
+    await rig.bootloader.commit('B', signal);
+    expect(rig.calls).toEqual(['set-state B good', 'set-primary B', 'set-state B good']);
+    await withHandler(rig, script.replace('echo good', 'if [ $2 = B ]; then echo bad; else echo good; fi'));
+    await rig.bootloader.markUnbootable('B', signal);
+    expect(rig.calls.slice(3)).toEqual(['set-state B bad', 'set-primary A']);
+  });
+
+  test('is never told in the canary to change anything', async () => {
+    await using rig = await CustomRig.open();
+    await rig.bootloader.canary(signal);
+    expect(rig.calls).toEqual([]);
+  });
+
+  test('may call the slots by other names', async () => {
+    await using rig = await CustomRig.open();
+    const bootloader = await withHandler(
+      rig,
+      'case $1 in get-primary|get-current) echo system1;; get-state) echo good;; esac',
+      {
+        A: 'system0',
+        B: 'system1',
+      },
+    );
+    rig.folder.mounted = 'B';
+    expect(await bootloader.bootedSlot(signal)).toBe('B');
+    expect((await bootloader.inspect(signal)).primary).toBe('B');
+  });
+
+  test('without get-current leaves it to what is mounted', async () => {
+    await using rig = await CustomRig.open();
+    const bootloader = await withHandler(rig, 'exit 64');
+    rig.folder.mounted = 'B';
+    expect(await bootloader.bootedSlot(signal)).toBe('B');
+    rig.folder.mounted = undefined;
+    await expect(bootloader.bootedSlot(signal)).rejects.toMatchObject({ code: 'booted-slot-unknown' });
+  });
+
+  test('that contradicts what is mounted stops the agent', async () => {
+    await using rig = await CustomRig.open();
+    rig.folder.mounted = 'B';
+    await expect(rig.bootloader.bootedSlot(signal)).rejects.toMatchObject({
+      code: 'booted-slot-contradiction',
+      message: 'the handler says that slot A runs, the mounted root file system says slot B',
+    });
+  });
+
+  test.each([
+    ['fails', 'echo "one" >&2; echo "no medium" >&2; exit 3', /handler get-primary: exit code 3: no medium$/],
+    ['names no known slot', 'echo C', /get-primary says "C", which is neither A nor B$/],
+    [
+      'talks about a slot',
+      'case $1 in get-primary) echo A;; *) echo fine;; esac',
+      /get-state A says "fine" instead of good or bad$/,
+    ],
+    ['talks without end', 'yes', /more than 262144 bytes of output$/],
+    ['is killed', 'kill -9 $$', /get-primary: ended by a signal$/],
+  ])('that %s is an error that names it', async (_what, script, message) => {
+    await using rig = await CustomRig.open();
+    const bootloader = await withHandler(rig, script);
+    await expect(bootloader.inspect(signal)).rejects.toMatchObject({
+      code: 'handler-failed',
+      message: expect.stringMatching(message) as unknown,
+    });
+  });
+
+  test('that is missing is an error that names it', async () => {
+    await using rig = await CustomRig.open();
+    const bootloader = rig.folder.bootloader({ ...rig.settings, handler: '/no/such/handler' });
+    await expect(bootloader.canary(signal)).rejects.toMatchObject({
+      code: 'handler-failed',
+      message: expect.stringContaining('/no/such/handler') as unknown,
+    });
+  });
+
+  test('that arms a trial where get-primary does not see it is not believed', async () => {
+    await using rig = await CustomRig.open();
+    const bootloader = await withHandler(rig, 'case $1 in get-primary) echo A;; get-state) echo good;; esac');
+    await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject({ code: 'boot-write-not-confirmed' });
+  });
+
+  test('whose primary slot is bad is asked for the good one, and one without any is an error', async () => {
+    await using rig = await CustomRig.open();
+    const oneGood = await withHandler(
+      rig,
+      'case $1 in get-state) if [ $2 = B ]; then echo good; else echo bad; fi;; esac',
+    );
+    expect((await oneGood.inspect(signal)).primary).toBe('B');
+    const none = await withHandler(rig, 'case $1 in get-state) echo bad;; esac');
+    await expect(none.inspect(signal)).rejects.toMatchObject({ code: 'boot-environment-invalid' });
+  });
+});
+
+async function withHandler(rig: CustomRig, script: string, names = rig.settings.names): Promise<Bootloader> {
+  await writeFile(rig.settings.handler, `#!/bin/sh\n${script}\n`);
+  await chmod(rig.settings.handler, 0o755);
+  return rig.folder.bootloader({ ...rig.settings, names });
+}

@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/config/config.ts';
+import { createBootloader } from '../../../../src/slots/bootloaders/create-bootloader.ts';
+import type { BootloaderSurroundings } from '../../../../src/slots/bootloaders/create-bootloader.ts';
+import { silentLog } from '../../../../src/system/log.ts';
+import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
+
+/** A file system in memory, where there is one: the power cuts are ours, and a disk's fsync takes most of the time. */
+const parent = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+export const plainNames = { A: 'A', B: 'B' } as const;
+
+/** A folder that stands for a gateway: kernel command line, device tree, and the bootloader's own files. */
+export class GatewayFolder implements AsyncDisposable {
+  readonly path: string;
+  booted: SlotName = 'A';
+  /** What is mounted, if that is not what was booted. */
+  mounted: SlotName | undefined | 'as booted' = 'as booted';
+
+  private constructor(path: string) {
+    this.path = path;
+  }
+
+  static async create(): Promise<GatewayFolder> {
+    return new GatewayFolder(await mkdtemp(join(parent, 'gateway-')));
+  }
+
+  file(name: string): string {
+    return join(this.path, name);
+  }
+
+  bootloader(settings: BootloaderSettings, surroundings: Partial<BootloaderSurroundings> = {}): Bootloader {
+    const target: BootingSlotsSettings = {
+      kind: 'slots',
+      name: 'gateway',
+      slots: { A: this.file('slot-a'), B: this.file('slot-b') },
+      bootloader: settings,
+    };
+    return createBootloader(target, {
+      mountedSlot: async () => (this.mounted === 'as booted' ? this.booted : this.mounted),
+      log: silentLog,
+      commandLine: this.file('cmdline'),
+      deviceTreePartition: this.file('partition'),
+      ...surroundings,
+    });
+  }
+
+  /** What Linux sees of a boot. */
+  async started(slot: SlotName, partition = 0): Promise<void> {
+    this.booted = slot;
+    await writeFile(this.file('cmdline'), `console=ttyS0 quiet thing.slot=${slot}\n`);
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(partition);
+    await writeFile(this.file('partition'), bytes);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.path, { recursive: true });
+  }
+}

@@ -1,0 +1,136 @@
+import { execFile } from 'node:child_process';
+import { lstat, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+import { describe, expect, test } from 'vitest';
+
+import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
+import { runProgram } from '../../../../src/system/child-process.ts';
+import { bootloaderContract, evidence } from './bootloader-contract.ts';
+import { GrubRig } from './grub-rig.ts';
+import { readmeScript } from './readme-script.ts';
+
+const execute = promisify(execFile);
+const signal = new AbortController().signal;
+
+bootloaderContract('GRUB', () => GrubRig.open(3));
+
+describe('the GRUB environment', () => {
+  test('is what the page for integrators says, and others’ variables stay', async () => {
+    await using rig = await GrubRig.open(3);
+    const others = ['ATTEMPTS=3', 'mine=kept'];
+    await rig.bootloader.markUnbootable('B', signal);
+    await rig.bootloader.commit('A', signal);
+    expect(await rig.list()).toEqual(['ATTEMPTS=3', 'A_OK=1', 'A_TRY=0', 'B_OK=0', 'B_TRY=0', 'ORDER=A', 'mine=kept']);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect(await rig.list()).toEqual([...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=2', 'ORDER=B A'].sort());
+    await rig.bootloader.commit('B', signal);
+    expect(await rig.list()).toEqual([...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=0', 'ORDER=B A'].sort());
+  });
+
+  test('with one attempt is RAUC’s: TRY is a flag, and a trial that fell back is left all the same', async () => {
+    await using rig = await GrubRig.open(1);
+    await rig.bootloader.commit('A', signal);
+    await rig.bootloader.markUnbootable('B', signal);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect(await rig.list()).toEqual(expect.arrayContaining(['A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=0', 'ORDER=B A']));
+    expect([await rig.boot(), await rig.boot()]).toEqual(['B', 'A']);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect([await rig.boot(), await rig.boot()]).toEqual(['B', 'A']);
+    await rig.bootloader.markUnbootable('B', signal);
+    await rig.bootloader.commit('A', signal);
+    expect([await rig.boot(), await rig.boot()]).toEqual(['A', 'A']);
+  });
+
+  test('lies within the first sector of its block, so that GRUB’s own write changes one', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.canary(signal);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect((await readFile(rig.file, 'latin1')).slice(512)).toMatch(/^#{512}$/);
+  });
+
+  test('is read by a script that GRUB accepts', async () => {
+    await using rig = await GrubRig.open(3);
+    await writeFile(rig.folder.file('grub.cfg'), readmeScript('grub'));
+    await expect(execute('grub-script-check', [rig.folder.file('grub.cfg')])).resolves.toBeDefined();
+  });
+
+  test('stays where a symbolic link leads', async () => {
+    await using rig = await GrubRig.open(3);
+    await mkdir(rig.folder.file('efi'));
+    await rename(rig.file, rig.folder.file('efi/grubenv'));
+    await symlink('efi/grubenv', rig.file);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect((await lstat(rig.file)).isSymbolicLink()).toBe(true);
+    expect(await rig.boot()).toBe('B');
+  });
+
+  test('that is missing is an error, and is not created', async () => {
+    await using rig = await GrubRig.open(3);
+    await rm(rig.file);
+    await expect(rig.bootloader.commit('A', signal)).rejects.toMatchObject({
+      code: 'boot-environment-unreadable',
+      advice: expect.stringContaining('grub-editenv FILE create') as unknown,
+    });
+    await expect(lstat(rig.file)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  test('that lost a part of its block is an error', async () => {
+    await using rig = await GrubRig.open(3);
+    await truncate(rig.file, 600);
+    await expect(rig.bootloader.inspect(signal)).rejects.toMatchObject({
+      code: 'boot-environment-unreadable',
+      message: expect.stringContaining('600 bytes instead of 1024') as unknown,
+    });
+  });
+
+  test('without its heading is an error', async () => {
+    await using rig = await GrubRig.open(3);
+    await writeFile(rig.file, Buffer.alloc(1024));
+    await expect(rig.bootloader.inspect(signal)).rejects.toMatchObject({
+      code: 'boot-environment-unreadable',
+      message: expect.stringContaining('invalid environment block') as unknown,
+    });
+  });
+
+  test.each([
+    ['ORDER=C', 'ORDER=C, expected an order such as "A B"'],
+    ['ORDER=', 'ORDER=, expected an order such as "A B"'],
+    ['A_OK=yes', 'A_OK=yes, expected 0 or 1'],
+    ['B_TRY=-1', 'B_TRY=-1, expected a number of boot attempts'],
+    ['A_OK=0', 'no slot in ORDER is marked OK'],
+  ])('with %s is an error that says so', async (assignment, message) => {
+    await using rig = await GrubRig.open(3);
+    await rig.set(assignment);
+    await expect(rig.bootloader.commit('A', signal)).rejects.toMatchObject({
+      code: 'boot-environment-invalid',
+      message: `GRUB environment: ${message}`,
+    });
+  });
+
+  test('that cannot be written is an error that names it', async () => {
+    await using rig = await GrubRig.open(3);
+    await mkdir(`${rig.file}.new`);
+    await expect(rig.bootloader.canary(signal)).rejects.toMatchObject({
+      code: 'boot-environment-unwritable',
+      message: expect.stringContaining(rig.file) as unknown,
+    });
+  });
+
+  test('that is full is an error, and stays as it was', async () => {
+    await using rig = await GrubRig.open(3);
+    let room = 1000;
+    while ((await Promise.allSettled([rig.set(`ballast=${'x'.repeat(room)}`)]))[0].status === 'rejected') room -= 10;
+    const before = await readFile(rig.file);
+    await expect(rig.bootloader.canary(signal)).rejects.toMatchObject({ code: 'boot-environment-unwritable' });
+    expect((await readFile(rig.file)).equals(before)).toBe(true);
+  });
+
+  test('that did not take what was written is not believed', async () => {
+    await using rig = await GrubRig.open(3);
+    const deaf: RunProgram = (command, options, given) =>
+      runProgram(command[2] === 'set' ? ['true'] : command, options, given);
+    const bootloader = rig.folder.bootloader(rig.settings, { run: deaf });
+    await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject({ code: 'boot-write-not-confirmed' });
+  });
+});

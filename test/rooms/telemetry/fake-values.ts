@@ -1,0 +1,53 @@
+import { setImmediate } from 'node:timers/promises';
+
+import { AgentError } from '../../../src/system/errors.ts';
+import type { ValueService } from '../../../src/telemetry/ports.ts';
+
+export interface Posted {
+  readonly event: string;
+  readonly datapoints: readonly { readonly value: unknown; readonly at: string }[];
+  /** What the service answered; undefined: it took them. */
+  readonly code: string | undefined;
+}
+
+export function serviceError(code: string, retryAfterMs?: number): AgentError {
+  return new AgentError({ code, message: `the service says ${code}`, remedy: 'retry', exit: 'failed', retryAfterMs });
+}
+
+/** A service that answers as the test wants. */
+export class FakeValues implements ValueService {
+  readonly posted: Posted[] = [];
+  readonly properties = new Map<string, unknown>();
+  /** What it answers; undefined: it takes them. */
+  answer: (posted: Omit<Posted, 'code'>) => AgentError | undefined = () => undefined;
+  answerProperty: (id: string, value: unknown) => AgentError | undefined = () => undefined;
+
+  async postDatapoints(event: string, datapoints: Posted['datapoints'], signal: AbortSignal): Promise<void> {
+    await setImmediate();
+    signal.throwIfAborted();
+    const error = this.answer({ event, datapoints });
+    this.posted.push({ event, datapoints, code: error?.code });
+    if (error !== undefined) throw error;
+  }
+
+  async setProperty(id: string, value: unknown): Promise<void> {
+    await setImmediate();
+    const error = this.answerProperty(id, value);
+    if (error !== undefined) throw error;
+    this.properties.set(id, value);
+  }
+
+  async property(id: string): Promise<unknown> {
+    return this.properties.get(id);
+  }
+
+  get accepted(): Posted[] {
+    return this.posted.filter(({ code }) => code === undefined);
+  }
+
+  valuesOf(event: string): unknown[] {
+    return this.accepted
+      .filter((one) => one.event === event)
+      .flatMap(({ datapoints }) => datapoints.map(({ value }) => value));
+  }
+}

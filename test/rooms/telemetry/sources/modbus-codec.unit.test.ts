@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+
+import {
+  crc16,
+  parsePdu,
+  requestPdu,
+  rtuFrame,
+  rtuFrameLength,
+  rtuPdu,
+  tcpFrame,
+  tcpFrameLength,
+  tcpPdu,
+} from '../../../../src/telemetry/sources/modbus-codec.ts';
+import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus-codec.ts';
+
+const register: ModbusRegister = {
+  unit: 17,
+  table: 'holding',
+  address: 0x6b,
+  type: 'u16',
+  byteOrder: 'big',
+  wordOrder: 'big',
+};
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const answer = (text: string, function_ = 3): Buffer => {
+  const data = Buffer.from(text, 'hex');
+  return Buffer.concat([Buffer.of(function_, data.byteLength), data]);
+};
+
+test('requests are those of the specification', () => {
+  expect(hex(requestPdu({ ...register, type: 'f32' }))).toBe('03006b0002');
+  expect(hex(requestPdu({ ...register, table: 'coil' }))).toBe('01006b0001');
+  expect(hex(rtuFrame(0x11, Buffer.from('03006b0003', 'hex')))).toBe('1103006b00037687');
+  expect(hex(tcpFrame(1, 17, requestPdu(register)))).toBe('0001000000061103006b0001');
+});
+
+test.each([
+  ['u16', 'big', 'big', 'ff38', 65_336],
+  ['i16', 'big', 'big', 'ff38', -200],
+  ['u16', 'little', 'big', '38ff', 65_336],
+  ['u32', 'big', 'big', '00010002', 65_538],
+  ['u32', 'big', 'little', '00020001', 65_538],
+  ['i32', 'little', 'little', 'feffffff', -2],
+  ['f32', 'big', 'big', '42280000', 42],
+  ['f32', 'big', 'little', '00004228', 42],
+  ['f64', 'big', 'big', '4045000000000000', 42],
+  ['u64', 'big', 'big', '0000000100000000', 4_294_967_296],
+  ['i64', 'big', 'big', 'fffffffffffffffe', -2],
+] as const)('%s, bytes %s, words %s: %s is %d', (...[type, byteOrder, wordOrder, text, value]) => {
+  expect(parsePdu(answer(text), { ...register, type, byteOrder, wordOrder })).toBe(value);
+});
+
+test('a coil is 0 or 1', () => {
+  expect([
+    parsePdu(answer('cd', 1), { ...register, table: 'coil' }),
+    parsePdu(answer('cc', 1), { ...register, table: 'coil' }),
+  ]).toEqual([1, 0]);
+});
+
+test.each([
+  ['8302', 'has no such address'],
+  ['830b', 'exception 11'],
+  ['0402ff38', 'an answer that is none'],
+  ['0304ff38ff38', 'an answer that is none'],
+  ['0302ff', 'an answer that is none'],
+])('the answer %s is refused: %s', (text, why) => {
+  expect(() => parsePdu(Buffer.from(text, 'hex'), register)).toThrow(why);
+});
+
+test('a damaged frame, and the answer of another unit, are refused', () => {
+  const frame = Buffer.from(rtuFrame(17, answer('ff38')));
+  expect(() => rtuPdu(frame, 18)).toThrow('another unit');
+  for (let bit = 0; bit < frame.byteLength * 8; bit += 1) {
+    const damaged = Buffer.from(frame);
+    damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+    expect(() => rtuPdu(damaged, 17)).toThrow('damaged');
+  }
+  expect(() => tcpPdu(tcpFrame(2, 17, answer('ff38')), 1, 17)).toThrow('another request');
+  expect(() => tcpFrameLength(Buffer.from('HTTP/1.1 400 Bad Request'))).toThrow('does not speak Modbus');
+});
+
+test('a frame is complete at its length and not before', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 1, maxLength: 125 }), (data) => {
+      const pdu = Buffer.concat([Buffer.of(3, data.byteLength), data]);
+      const [rtu, tcp] = [rtuFrame(17, pdu), tcpFrame(7, 17, pdu)];
+      for (let cut = 0; cut < rtu.byteLength; cut += 1)
+        expect(rtuFrameLength(rtu.subarray(0, cut))).toBeGreaterThan(cut);
+      for (let cut = 8; cut < tcp.byteLength; cut += 1)
+        expect(tcpFrameLength(tcp.subarray(0, cut))).toBeGreaterThan(cut);
+      expect([rtuFrameLength(rtu), tcpFrameLength(tcp)]).toEqual([rtu.byteLength, tcp.byteLength]);
+      expect(crc16(rtu)).toBe(0);
+    }),
+  );
+});

@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+
+import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts';
+import { atPointer, parsePairs, parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
+import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
+
+test.each([
+  ['21.5\n', 21.5],
+  ['21.5 C', 21.5],
+  ['+3', 3],
+  ['{"a": [1]}', { a: [1] }],
+  ['"text"', 'text'],
+  ['on', 'on'],
+  ['12abc', '12abc'],
+  [' \n', undefined],
+])('%j is read as %j', (text, value) => {
+  expect(parseReading(text)).toEqual(value);
+});
+
+test('pairs are read with their kinds; anything else is none', () => {
+  expect(parsePairs('t=21.5, h=40;state=ok')).toEqual({ t: 21.5, h: 40, state: 'ok' });
+  expect(parsePairs('booting v2')).toBeUndefined();
+});
+
+test.each([
+  ['T=21.5 H=40', undefined, { T: 21.5, H: 40 }],
+  ['{"t": 1}', undefined, { t: 1 }],
+  ['Booting...', undefined, undefined],
+  ['temp: 21.5C', /temp: ([\d.]+)/, 21.5],
+  ['21.5C 40%', /(?<t>[\d.]+)C (?<h>\d+)%/, { t: 21.5, h: 40 }],
+  ['nothing', /temp: (\d+)/, undefined],
+])('of the line %j with pattern %s comes %j', (line, pattern, reading) => {
+  expect(parseLine(line, pattern)).toEqual(reading);
+});
+
+test('a pointer finds the part that it names, and nothing else', () => {
+  const reading = { a: [{ 'b/c': 1 }], '': 2 };
+  expect([atPointer(reading, '/a/0/b~1c'), atPointer(reading, '/'), atPointer(reading, '')]).toEqual([1, 2, reading]);
+  for (const pointer of ['/x', '/a/7', '/a/0/b~1c/d', '/toString']) expect(atPointer(reading, pointer)).toBeUndefined();
+});
+
+test('lines are the same however the bytes come, and a long one costs only itself', () => {
+  const line = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '{'), minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(fc.array(line), fc.array(fc.nat(40)), fc.constantFrom('\n', '\r\n', '\r'), (lines, cuts, end) => {
+      const stream = Buffer.from(lines.map((text) => `${text}${end}`).join(''));
+      const splitter = new LineSplitter(10);
+      const found: string[] = [];
+      let start = 0;
+      for (const cut of [...cuts, stream.byteLength]) {
+        found.push(...splitter.push(stream.subarray(start, start + cut)));
+        start += cut;
+      }
+      found.push(...splitter.push(stream.subarray(start)));
+      const kept = lines.filter((text) => Buffer.byteLength(text) <= 10);
+      expect(found).toEqual(kept);
+      expect(splitter.dropped).toBe(lines.length - kept.length);
+    }),
+  );
+});

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+
+import { evidenceFromReading, evidenceOf } from '../../../src/update/evidence.ts';
+import type { PayloadHeader, StagedFirmware, StagedPayload } from '../../../src/update/ports.ts';
+import type { FirmwareRecord } from '../../../src/update/state.ts';
+
+const header: PayloadHeader = { fileName: 'rootfs.img', target: 'rootfs-image' };
+const written = { sizeBytes: 4, digest: 'sha256:written', unchangedBytes: 0 };
+
+function staged(...payloads: readonly StagedPayload[]): StagedFirmware {
+  const firmware = {
+    kind: 'artifact',
+    digest: 'sha256:all',
+    name: 'v2',
+    signedBy: 'release',
+    payloads: [header],
+  } as const;
+  return { header: firmware, digest: 'sha256:all', provides: {}, payloads };
+}
+
+describe('evidence of what was staged', () => {
+  test('names the firmware where each payload is what its manifest promises, or may be unsigned', () => {
+    const promise = { kind: 'manifest', digest: 'sha256:written' } as const;
+    expect(evidenceOf(staged({ header, written, promise }))).toMatchObject({ digest: 'sha256:all' });
+    const permitted = { kind: 'unsigned-permitted' } as const;
+    expect(evidenceOf(staged({ header, written, promise: permitted }))).toMatchObject({ digest: 'sha256:all' });
+  });
+
+  test('does not exist where something else was written than the manifest promises', () => {
+    const promise = { kind: 'manifest', digest: 'sha256:promised' } as const;
+    expect(() => evidenceOf(staged({ header, written, promise }))).toThrow(/sha256:written was written/);
+  });
+
+  test('does not exist of nothing', () => {
+    expect(() => evidenceOf(staged())).toThrow(/no payload/);
+  });
+});
+
+describe('evidence after a restart', () => {
+  const payload = { target: 'gateway', kind: 'slots', sizeBytes: 4, digest: 'sha256:written' } as const;
+  const record: FirmwareRecord = { digest: 'sha256:all', provides: {}, payloads: [payload] };
+
+  test('is what is read now, if that is what was recorded', () => {
+    const found = new Map([['gateway', 'sha256:written']]);
+    expect(evidenceFromReading(record, found)).toMatchObject({ digest: 'sha256:all' });
+  });
+
+  test.each([[new Map([['gateway', 'sha256:rotten']])], [new Map<string, string>()]])(
+    'does not exist where %o is read',
+    (found) => {
+      expect(() => evidenceFromReading(record, found)).toThrow(/instead of sha256:written/);
+    },
+  );
+});

@@ -1,0 +1,183 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { OpenLine } from '../../../../src/mcu/line.ts';
+import { openSerialLine } from '../../../../src/mcu/serial-line.ts';
+import { built } from '../build.ts';
+import { withModemLines } from '../serial/modem-lines.ts';
+
+const here = import.meta.dirname;
+const bootloaders = '/usr/share/arduino/hardware/arduino/avr/bootloaders';
+
+export type Bootloader = 'optiboot' | 'atmegaboot' | 'stk500v2';
+
+interface Model {
+  readonly mcu: string;
+  readonly baud: number;
+  readonly hex: () => Promise<string>;
+}
+
+const models: Readonly<Record<Bootloader, Model>> = {
+  optiboot: { mcu: 'atmega328p', baud: 115_200, hex: buildOptiboot },
+  atmegaboot: {
+    mcu: 'atmega328p',
+    baud: 57_600,
+    hex: async () => join(bootloaders, 'atmega/ATmegaBOOT_168_atmega328.hex'),
+  },
+  stk500v2: {
+    mcu: 'atmega2560',
+    baud: 115_200,
+    hex: async () => join(bootloaders, 'stk500v2/stk500boot_v2_mega2560.hex'),
+  },
+};
+
+export interface AvrOptions {
+  readonly bootloader: Bootloader;
+  readonly pageMs?: number;
+  readonly latencyMs?: number;
+  /** Of the flash memory, to begin with; without it, it is blank. */
+  readonly contents?: Uint8Array;
+}
+
+/** An AVR with its real bootloader, in simavr, on a pty whose DTR resets it. */
+export class SimulatedAvr implements AsyncDisposable {
+  readonly port: string;
+  readonly baud: number;
+  readonly #folder: string;
+  readonly #child: ChildProcessWithoutNullStreams;
+  #answers: string[] = [];
+  #text = '';
+  #wake: (() => void) | undefined;
+
+  private constructor(folder: string, baud: number, child: ChildProcessWithoutNullStreams) {
+    this.#folder = folder;
+    this.#child = child;
+    this.port = join(folder, 'port');
+    this.baud = baud;
+    child.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
+    child.stderr.on('data', () => {});
+    child.on('close', () => this.#wake?.());
+    child.stdin.on('error', () => {});
+  }
+
+  static async start({ bootloader, pageMs = 4, latencyMs = 0, contents }: AvrOptions): Promise<SimulatedAvr> {
+    const model = models[bootloader];
+    const folder = await mkdtemp(join(tmpdir(), 'avr-'));
+    const options = ['-m', model.mcu, '-b', await model.hex(), '-l', join(folder, 'port'), '-p', `${pageMs}`, '-o'];
+    if (contents !== undefined) {
+      await writeFile(join(folder, 'contents.bin'), contents);
+      options.push('-i', join(folder, 'contents.bin'));
+    }
+    const child = spawn(await buildSimboot(), [...options, '-u', `${latencyMs}`]);
+    const board = new SimulatedAvr(folder, model.baud, child);
+    await board.#answer();
+    return board;
+  }
+
+  /** For hosts whose port has no modem lines. */
+  get resetCommand(): readonly [string, ...string[]] {
+    return ['sh', '-c', `kill -USR1 ${this.#child.pid}`];
+  }
+
+  /** Opens the port as the agent does, with DTR wired to the reset of the chip. */
+  readonly openLine: OpenLine = async (settings, signal) => {
+    const line = await openSerialLine(this.port, settings, signal);
+    return withModemLines(line, 'asserted', async () => {
+      await this.tell('reset');
+    });
+  };
+
+  /** A command of simboot; resolves with its answer. */
+  async tell(command: string): Promise<string> {
+    this.#child.stdin.write(`${command}\n`);
+    return this.#answer();
+  }
+
+  async flashMemory(): Promise<Buffer> {
+    const path = join(this.#folder, 'flash.bin');
+    await this.tell(`dump ${path}`);
+    return readFile(path);
+  }
+
+  /** What the application says after a start, up to the first line it ends; empty where it says nothing. */
+  async applicationSays(withinMs: number, baud = this.baud): Promise<string> {
+    const signal = AbortSignal.timeout(30_000);
+    await using line = await openSerialLine(this.port, { baud, parity: 'none' }, signal);
+    await this.tell('power');
+    let text = '';
+    for (const endMs = performance.now() + withinMs; performance.now() < endMs;) {
+      text += Buffer.from(await line.read(endMs - performance.now(), signal)).toString('latin1');
+      const said = /(hello \d|broken)\n/.exec(text);
+      if (said?.[1] !== undefined) return said[1];
+    }
+    return '';
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = new Promise((resolve) => this.#child.once('close', resolve));
+    this.#child.kill('SIGKILL');
+    await ended;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  #hear(chunk: Buffer): void {
+    const lines = (this.#text + chunk.toString()).split('\n');
+    this.#text = lines.pop() ?? '';
+    this.#answers.push(...lines);
+    this.#wake?.();
+  }
+
+  async #answer(): Promise<string> {
+    for (;;) {
+      const answer = this.#answers.shift();
+      if (answer !== undefined) return answer;
+      if (this.#child.exitCode !== null) throw new Error('simboot has ended');
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
+
+export interface Hello {
+  readonly version: number;
+  readonly fillBytes: number;
+  readonly bootloader: Bootloader;
+}
+
+/** An application that says `hello VERSION`; an ELF file. */
+export async function buildHello({ version, fillBytes, bootloader }: Hello): Promise<string> {
+  const { mcu, baud } = models[bootloader];
+  const defines = `-DVERSION=${version} -DFILL=${fillBytes} -DBAUD=${baud}`;
+  const name = `hello-${bootloader}-${version}-${fillBytes}.elf`;
+  return built(name, [join(here, 'hello.c')], `avr-gcc -Os -mmcu=${mcu} ${defines} ${join(here, 'hello.c')} -o`);
+}
+
+async function buildSimboot(): Promise<string> {
+  return built(
+    'simboot',
+    [join(here, 'simboot.c')],
+    `gcc -O2 -Wall ${join(here, 'simboot.c')} -I/usr/include/simavr -lsimavr -lelf -o`,
+  );
+}
+
+/**
+ * Debian's prebuilt optiboot_atmega328.hex is longer than its boot section and can never start an application; without
+ * the LED flashes it fits. Built from the source in the same package.
+ */
+async function buildOptiboot(): Promise<string> {
+  const source = join(bootloaders, 'optiboot');
+  const small = '-Os -fno-inline-small-functions -fno-split-wide-types -mshort-calls -nostartfiles -Wl,--relax';
+  const place = '-Wl,--section-start=.text=0x7e00 -Wl,--section-start=.version=0x7ffe';
+  const defines = '-mmcu=atmega328p -DF_CPU=16000000L -DBAUD_RATE=115200 -DLED_START_FLASHES=0';
+  const elf = await built(
+    'optiboot.elf',
+    [`${source}/optiboot.c`],
+    `avr-gcc ${small} ${place} ${defines} -I${source} ${source}/optiboot.c -o`,
+  );
+  const sections = '-j .text -j .data -j .version --set-section-flags .version=alloc,load';
+  return built('optiboot.hex', [elf], `avr-objcopy ${sections} -O ihex ${elf}`);
+}

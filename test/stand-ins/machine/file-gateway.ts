@@ -1,0 +1,283 @@
+import { spawn, spawnSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+
+const repository = resolve(import.meta.dirname, '../../..');
+const launcher = join(repository, 'agent');
+
+export interface FileGatewayOptions {
+  readonly serviceUrl: string;
+  /** What slot A holds at first. */
+  readonly image: Uint8Array;
+  readonly slotBytes: number;
+  /** PEM; undefined: unsigned firmware is permitted. */
+  readonly trustedKey?: string | undefined;
+  /** More TOML, in tables of its own. */
+  readonly extraToml?: string;
+  /** Lines of `[update]`. */
+  readonly updateToml?: string;
+  /** Lines of `[service]`. */
+  readonly serviceToml?: string;
+  readonly serialNumber?: string;
+  /** Paths of block devices; undefined: files. */
+  readonly slots?: { readonly A: string; readonly B: string };
+  /** An empty one, which is not removed afterwards; undefined: a temporary one. */
+  readonly directory?: string;
+  /** Default: three seconds. */
+  readonly healthDeadline?: string;
+  /** Default: the sources. */
+  readonly program?: string;
+  /** Of looks. Default: none. */
+  readonly splay?: string;
+}
+
+export interface Finished {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * A gateway in a folder: two slots, a boot environment, the real program. An image is healthy unless it begins with
+ * `unhealthy`; one that begins with `dead` never starts the agent. "Reboot" means: kill what runs, let the bootloader
+ * choose, go on.
+ */
+export class FileGateway implements AsyncDisposable {
+  readonly directory: string;
+  readonly slots: { readonly A: string; readonly B: string };
+  readonly #children = new Set<ChildProcess>();
+  readonly #isTemporary: boolean;
+  readonly #program: string;
+
+  private constructor(directory: string, options: FileGatewayOptions) {
+    this.directory = directory;
+    this.slots = options.slots ?? { A: join(directory, 'slot-a.img'), B: join(directory, 'slot-b.img') };
+    this.#isTemporary = options.directory === undefined;
+    this.#program = options.program ?? launcher;
+  }
+
+  static async create(options: FileGatewayOptions): Promise<FileGateway> {
+    const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'gateway-')));
+    const gateway = new FileGateway(directory, options);
+    const { slots } = gateway;
+    await mkdir(join(directory, 'boot'));
+    await copyFile(join(import.meta.dirname, 'boot-handler'), join(directory, 'boot/handler'));
+    if (options.slots === undefined) {
+      for (const path of [slots.A, slots.B]) {
+        await using file = await open(path, 'w');
+        await file.truncate(options.slotBytes);
+      }
+    }
+    {
+      await using slot = await open(slots.A, 'r+');
+      await slot.write(options.image, 0, options.image.byteLength, 0);
+    }
+    await writeFile(join(directory, 'healthy'), healthProgram(directory, slots), { mode: 0o755 });
+    await writeFile(join(directory, 'reboot'), rebootProgram(directory), { mode: 0o755 });
+    if (options.trustedKey !== undefined) await writeFile(join(directory, 'release.pem'), options.trustedKey);
+    await gateway.configure(options);
+    gateway.boot();
+    return gateway;
+  }
+
+  get configFile(): string {
+    return join(this.directory, 'config.toml');
+  }
+
+  get rebootRequested(): boolean {
+    return existsSync(join(this.directory, 'reboot-requested'));
+  }
+
+  get booted(): 'A' | 'B' {
+    return readFileSync(join(this.directory, 'boot/current'), 'utf8').trim() === 'B' ? 'B' : 'A';
+  }
+
+  async configure(options: FileGatewayOptions): Promise<void> {
+    await writeFile(this.configFile, configText(this.directory, this.slots, options));
+  }
+
+  /** The machine starts: a new boot id, and the bootloader chooses. Slots whose image is dead hang until the next one. */
+  boot(): 'A' | 'B' {
+    for (let attempt = 0; attempt < 8; attempt += 1) {
+      rmSync(join(this.directory, 'reboot-requested'), { force: true });
+      const found = spawnSync(join(this.directory, 'boot/handler'), ['boot'], { encoding: 'utf8' });
+      const slot = found.stdout.trim();
+      if (slot !== 'A' && slot !== 'B') throw new Error(`no slot boots: ${found.stdout}${found.stderr}`);
+      spawnSync('sh', ['-c', `echo ${randomUUID()} > '${this.directory}/boot-id'`]);
+      if (!this.imageBeginsWith(slot, 'dead')) return slot;
+    }
+    throw new Error('only dead slots boot');
+  }
+
+  imageBeginsWith(slot: 'A' | 'B', text: string): boolean {
+    const found = spawnSync('head', ['-c', String(text.length), this.slots[slot]], { encoding: 'latin1' });
+    return found.stdout === text;
+  }
+
+  async imageOf(slot: 'A' | 'B', sizeBytes: number): Promise<Buffer> {
+    await using file = await open(this.slots[slot], 'r');
+    const { buffer } = await file.read(Buffer.alloc(sizeBytes), 0, sizeBytes, 0);
+    return buffer;
+  }
+
+  /** A command as a technician types it. */
+  spawn(
+    args: readonly string[],
+    stdio: 'pipe' | 'inherit' = 'pipe',
+    environment: Readonly<Record<string, string>> = {},
+    cwd: string = process.cwd(),
+  ): ChildProcess {
+    const surroundings = { RUNTIME_DIRECTORY: join(this.directory, 'run'), NO_PROXY: '*', no_proxy: '*' };
+    const child = spawn(this.#program, ['--config', this.configFile, ...args], {
+      cwd,
+      stdio: ['ignore', stdio, stdio],
+      env: { ...process.env, ...surroundings, ...environment },
+    });
+    this.#children.add(child);
+    child.once('exit', () => this.#children.delete(child));
+    return child;
+  }
+
+  async run(...args: readonly string[]): Promise<Finished> {
+    const child = this.spawn(args);
+    const output = [collect(child.stdout), collect(child.stderr)];
+    const [exitCode] = (await once(child, 'close')) as [number | null];
+    const [stdout = '', stderr = ''] = await Promise.all(output);
+    return { exitCode, stdout, stderr };
+  }
+
+  async json(...args: readonly string[]): Promise<unknown> {
+    const { stdout, stderr } = await this.run(...args, '--json');
+    const last = stdout.trim().split('\n').at(-1) ?? '';
+    if (last === '') throw new Error(`no answer: ${stderr}`);
+    return JSON.parse(last);
+  }
+
+  /** Resolves when the daemon answers on its socket. */
+  async startDaemon(
+    onLine: (line: string) => void = () => {},
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<ChildProcess> {
+    const child = this.spawn(['run'], 'pipe', environment);
+    const up = Promise.withResolvers<void>();
+    const lines: string[] = [];
+    createInterface({ input: child.stderr as Readable }).on('line', (line) => {
+      lines.push(line);
+      onLine(line);
+      if (line.includes('the agent is up')) up.resolve();
+    });
+    child.once('exit', (code) => up.reject(new Error(`the daemon ended with ${code}:\n${lines.join('\n')}`)));
+    await up.promise;
+    return child;
+  }
+
+  /** Resolves when the reboot command was called. */
+  async rebootRequest(signal: AbortSignal): Promise<void> {
+    using watcher = watchFolder(this.directory);
+    while (!this.rebootRequested) await watcher.change(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
+    if (!this.#isTemporary) return;
+    // What they had started may write a moment longer.
+    await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+  const ended = once(child, 'exit') as Promise<[number | null]>;
+  child.kill(signal);
+  const [code] = await ended;
+  return code;
+}
+
+function watchFolder(directory: string): Disposable & { readonly change: (signal: AbortSignal) => Promise<void> } {
+  let happened = Promise.withResolvers<void>();
+  const watcher = watch(directory, () => {
+    happened.resolve();
+    happened = Promise.withResolvers();
+  });
+  return {
+    change: async (signal) => {
+      const aborted = Promise.withResolvers<never>();
+      const abort = (): void => aborted.reject(signal.reason);
+      signal.addEventListener('abort', abort, { once: true });
+      try {
+        signal.throwIfAborted();
+        await Promise.race([happened.promise, aborted.promise]);
+      } finally {
+        signal.removeEventListener('abort', abort);
+      }
+    },
+    [Symbol.dispose]: () => watcher.close(),
+  };
+}
+
+async function collect(stream: Readable | null): Promise<string> {
+  if (stream === null) return '';
+  return (await stream.setEncoding('utf8').toArray()).join('');
+}
+
+function configText(
+  directory: string,
+  slots: { readonly A: string; readonly B: string },
+  options: FileGatewayOptions,
+): string {
+  const trust = options.trustedKey === undefined ? 'allow_unsigned = true' : `keys = ["${directory}/release.pem"]`;
+  return `
+[service]
+url = "${options.serviceUrl}"
+${options.serviceToml ?? ''}
+
+[device]
+serial_number = "${options.serialNumber ?? 'GW-0001'}"
+device_type = "demo-gateway"
+
+[paths]
+state = "${directory}/state"
+run = "${directory}/run"
+
+[update]
+splay = "${options.splay ?? '0s'}"
+health = { deadline = "${options.healthDeadline ?? '3s'}", commands = [["${directory}/healthy"]], service = true }
+${options.updateToml ?? ''}
+
+[trust]
+${trust}
+
+[report]
+outcome = "update_outcome"
+
+[system]
+reboot_command = ["${directory}/reboot"]
+boot_id_file = "${directory}/boot-id"
+
+[targets.gateway]
+kind = "slots"
+slots = { A = "${slots.A}", B = "${slots.B}" }
+bootloader = { kind = "custom", handler = "${directory}/boot/handler" }
+${options.extraToml ?? ''}
+`;
+}
+
+function healthProgram(directory: string, slots: { readonly A: string; readonly B: string }): string {
+  return `#!/bin/sh
+# The application's own opinion: an image that begins with "unhealthy" is.
+if [ "$(cat '${directory}/boot/current')" = B ]; then slot='${slots.B}'; else slot='${slots.A}'; fi
+if [ "$(head -c 9 "$slot")" = unhealthy ]; then echo 'the application does not answer' >&2; exit 1; fi
+`;
+}
+
+function rebootProgram(directory: string): string {
+  return `#!/bin/sh\necho "$*" > '${directory}/reboot-requested'\n`;
+}

@@ -1,0 +1,114 @@
+import { AgentError } from '../../../src/system/errors.ts';
+import type { BoardPayload, KeptForBoard, McuTarget, PayloadWriter } from '../../../src/update/ports.ts';
+import { sha256 } from './memory-slots.ts';
+import type { Power } from './power.ts';
+
+const PAGE = 6;
+const PARKED = '(parked)';
+
+/** What outlives the power: the chip's memory, and its folder. */
+export interface BoardMemory {
+  readonly running: string;
+  readonly payload: string;
+  readonly kept: { readonly payload: string; readonly image: string } | undefined;
+}
+
+/**
+ * A microcontroller and its folder in the state directory. While it is being flashed it is parked; a power cut leaves it
+ * so. What is kept is durable as soon as it is written.
+ */
+export class MemoryBoard implements McuTarget {
+  readonly kind = 'mcu';
+  readonly name: string;
+  readonly #power: Power;
+  #payload: string;
+  #kept: BoardMemory['kept'];
+  /** What the chip would run. */
+  running: string;
+  /** Makes so many of the next flashes fail, in the middle. */
+  failures = 0;
+  onFailure: () => void = () => {};
+  /** Makes everything fail. */
+  unplugged = false;
+  /** Asked before each page but the first. */
+  trouble: () => boolean = () => false;
+  /** One line for each flash that came to its end. */
+  readonly flashed: string[] = [];
+
+  constructor(name: string, image: string, power: Power, { payload, kept }: Partial<BoardMemory> = {}) {
+    this.name = name;
+    this.running = image;
+    this.#power = power;
+    this.#payload = payload ?? '';
+    this.#kept = kept;
+  }
+
+  get memory(): BoardMemory {
+    return { running: this.running, payload: this.#payload, kept: this.#kept };
+  }
+
+  async openFile(): Promise<PayloadWriter> {
+    let bytes = Buffer.alloc(0);
+    return {
+      write: (chunk: Uint8Array) => {
+        bytes = Buffer.concat([bytes, chunk]);
+        return undefined;
+      },
+      checkpoint: async () => ({ sizeBytes: bytes.length, digest: sha256(bytes) }),
+      finish: async () => {
+        this.#power.step(`${this.name}: keep the payload`);
+        this.#payload = bytes.toString('latin1');
+        return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0 };
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }
+
+  async digestOf(sizeBytes: number): Promise<string> {
+    return sha256(Buffer.from(this.#payload.slice(0, sizeBytes), 'latin1'));
+  }
+
+  async flash({ digest }: BoardPayload): Promise<void> {
+    if (this.#kept?.payload !== digest) {
+      this.#power.step(`${this.name}: keep what was there`);
+      this.#kept = { payload: digest, image: this.running };
+    }
+    this.#write(this.#payload);
+  }
+
+  async restore({ digest }: BoardPayload): Promise<void> {
+    if (this.#kept?.payload === digest) this.#write(this.#kept.image);
+  }
+
+  /** Its folder is lost. */
+  forget(): void {
+    this.#kept = undefined;
+    this.#payload = '';
+  }
+
+  async keeps(digest: string): Promise<KeptForBoard> {
+    return { payload: sha256(Buffer.from(this.#payload, 'latin1')) === digest, before: this.#kept?.payload === digest };
+  }
+
+  #write(image: string): void {
+    if (this.unplugged) throw gone(this.name, 'port-missing');
+    if (this.running === image) return;
+    this.running = PARKED;
+    for (let at = 0; at < image.length; at += PAGE) {
+      this.#power.step(`${this.name}: flash page ${at / PAGE}`);
+      if (at > 0 && this.trouble()) throw gone(this.name, 'board-silent');
+      if (this.failures > 0 && at > 0) {
+        this.failures -= 1;
+        this.onFailure();
+        throw gone(this.name, 'board-silent');
+      }
+    }
+    this.running = image;
+    this.flashed.push(image);
+    this.#power.step(`${this.name}: started`);
+  }
+}
+
+function gone(board: string, code: string): AgentError {
+  return new AgentError({ code, message: `${board} does not answer`, remedy: 'retry', exit: 'disk' });
+}

@@ -1,0 +1,144 @@
+import type { AddressInfo } from 'node:net';
+
+import type { Habits } from './answer.ts';
+import { control } from './control.ts';
+import { FaultPlan } from './faults.ts';
+import type { FaultRule, Operation } from './faults.ts';
+import { createServer } from './server.ts';
+import type { RecordedCall, Service, TlsSetup } from './server.ts';
+import { World } from './world.ts';
+import type { VersionSetup } from './world.ts';
+
+export interface StandInOptions extends Partial<Habits> {
+  readonly host?: string;
+  /** 0, the default: any free one. */
+  readonly port?: number;
+  readonly tls?: TlsSetup;
+  /** Before every path, like `/api`. */
+  readonly basePath?: string;
+  readonly versions?: readonly VersionSetup[];
+  /** What a new thing is expected to run; the first version, if not given. */
+  readonly currentVersionId?: string;
+  /** What things are to switch to; nothing, if not given. */
+  readonly targetVersionId?: string;
+  readonly updates?: Readonly<Record<string, readonly string[]>>;
+  /** Told of every call, when its status is known. */
+  readonly onCall?: (call: RecordedCall) => void;
+}
+
+interface Waiting {
+  readonly operation: Operation;
+  readonly resolve: (call: RecordedCall) => void;
+}
+
+/**
+ * A service that behaves as interface.md says, on HTTP, with every fault on demand: for tests, for the demo, and for whoever
+ * integrates the agent.
+ *
+ * ```ts
+ * await using service = await startStandIn({ versions: [{ id: '1', firmware: randomContent(2 ** 20) }] });
+ * service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
+ * ```
+ */
+export class StandIn implements AsyncDisposable {
+  readonly url: string;
+  /** What the service knows: change it as you like, at any time. */
+  readonly world: World;
+  /** Everything that was called, oldest first. */
+  readonly calls: RecordedCall[];
+  readonly #faults: FaultPlan;
+  readonly #service: { habits: Habits };
+  readonly #waiting: Waiting[];
+  readonly #close: () => Promise<void>;
+
+  constructor(url: string, service: Service, waiting: Waiting[], close: () => Promise<void>) {
+    this.url = url;
+    this.world = service.world;
+    this.calls = service.calls;
+    this.#faults = service.faults;
+    this.#service = service;
+    this.#waiting = waiting;
+    this.#close = close;
+  }
+
+  /** Spoils a call to come. */
+  fail(rule: FaultRule): void {
+    this.#faults.add(rule);
+  }
+
+  clearFaults(): void {
+    this.#faults.clear();
+  }
+
+  /** Changes how the service behaves from now on. */
+  behave(habits: Partial<Habits>): void {
+    this.#service.habits = { ...this.#service.habits, ...habits };
+  }
+
+  /** Resolves as soon as the next such call has arrived. */
+  async nextCall(operation: Operation): Promise<RecordedCall> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ operation, resolve });
+    });
+  }
+
+  callsOf(operation: Operation): readonly RecordedCall[] {
+    return this.calls.filter((call) => call.operation === operation);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close();
+  }
+}
+
+export async function startStandIn(options: StandInOptions = {}): Promise<StandIn> {
+  const { host = '127.0.0.1', port = 0, basePath = '', tls } = options;
+  const world = buildWorld(options);
+  const faults = new FaultPlan();
+  const calls: RecordedCall[] = [];
+  const waiting: Waiting[] = [];
+  const service: Service & { habits: Habits } = {
+    world,
+    faults,
+    calls,
+    basePath,
+    habits: {
+      keyRequired: options.keyRequired ?? 'values',
+      etag: options.etag ?? 'strong',
+      ranges: options.ranges ?? true,
+      contentLength: options.contentLength ?? true,
+      serialNumbers: options.serialNumbers,
+    },
+    onCall: (call) => {
+      options.onCall?.(call);
+      for (const [index, { operation, resolve }] of [...waiting.entries()].toReversed()) {
+        if (operation !== call.operation) continue;
+        waiting.splice(index, 1);
+        resolve(call);
+      }
+    },
+    control: (request, body, response) => control({ world, faults, calls }, request, body, response),
+  };
+  const server = createServer(service, tls);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  const address = server.address() as AddressInfo;
+  const url = `${tls === undefined ? 'http' : 'https'}://${host}:${address.port}${basePath}`;
+  return new StandIn(url, service, waiting, async () => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    await closed;
+    world.close();
+  });
+}
+
+function buildWorld(options: StandInOptions): World {
+  const world = new World();
+  for (const version of options.versions ?? []) world.addVersion(version);
+  for (const [from, to] of Object.entries(options.updates ?? {})) world.setUpdates(from, to);
+  world.currentVersionId = options.currentVersionId ?? world.currentVersionId;
+  world.targetVersionId = options.targetVersionId;
+  return world;
+}
