@@ -5,10 +5,10 @@ import { readDurableTextFile, replaceFileDurably, StorageError } from '../system
 import type { DurableFs } from '../system/durable-file.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
+import type { UpdateEvent } from './events.ts';
 import { initialState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
-import type { UpdateEvent } from './transitions.ts';
 
 /** The durable record of where the running update stands. */
 export interface Journal {

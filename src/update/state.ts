@@ -1,5 +1,7 @@
 import * as z from 'zod';
 
+import type { SlotName } from './ports.ts';
+
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
  * one durable write. Times are ISO 8601 and only for showing.
@@ -112,7 +114,22 @@ const quarantined = z.object({
   at: z.string(),
 });
 
-export const updateState = z.object({
+/** What a partition of a slot was last verified to hold. Gone, durably, before the first byte is written to it. */
+const partitionRecord = digestedPart.extend({
+  /** The version's name. */
+  version: z.string(),
+  signedBy: z.string().optional(),
+  at: z.string(),
+});
+
+const slotKnowledge = z.object({
+  /** By target. */
+  records: z.record(z.string(), partitionRecord),
+  /** The slot, with what it holds now, was seen to run; gone with the first record. */
+  seen: z.object({ at: z.string() }).optional(),
+});
+
+const storedState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
@@ -126,7 +143,14 @@ export const updateState = z.object({
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
+  slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
 });
+
+/** A journal that was written before slots were remembered says the same in other words. */
+export const updateState = storedState.transform(({ slots, ...parts }) => ({
+  ...parts,
+  slots: slots ?? knowledgeFrom(parts),
+}));
 
 export type UpdateState = z.infer<typeof updateState>;
 export type Phase = UpdateState['phase'];
@@ -137,10 +161,50 @@ export type Installed = z.infer<typeof installed>;
 export type Outcome = z.infer<typeof outcome>;
 export type Quarantined = z.infer<typeof quarantined>;
 export type VersionRef = z.infer<typeof versionRef>;
+export type PartitionRecord = z.infer<typeof partitionRecord>;
+export type SlotKnowledge = z.infer<typeof slotKnowledge>;
+export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
 
 /** An update without a payload for a slot goes the same way without the reboot. */
 export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');
 }
 
-export const initialState: UpdateState = { format: 1, phase: { kind: 'idle' }, quarantine: [], reports: [] };
+const nothingKnown: SlotsKnowledge = { A: { records: {} }, B: { records: {} } };
+
+export const initialState: UpdateState = {
+  format: 1,
+  phase: { kind: 'idle' },
+  quarantine: [],
+  reports: [],
+  slots: nothingKnown,
+};
+
+/** What was staged was verified; what was committed ran, too. */
+function knowledgeFrom({ installed: runs, previous, phase: now }: StateParts): SlotsKnowledge {
+  const knowledge = { ...nothingKnown };
+  if ('firmware' in now) {
+    const { firmware: staged, attempt: begun, slot } = now;
+    knowledge[slot] = { records: recordsOf(staged, { version: begun.version, at: begun.startedAt }) };
+  }
+  for (const known of [previous, runs]) {
+    if (known?.slot !== undefined) knowledge[known.slot] = { records: recordsOf(known, known), seen: { at: known.at } };
+  }
+  return knowledge;
+}
+
+type StateParts = Omit<z.infer<typeof storedState>, 'slots'>;
+
+/** The records of the partitions that a firmware was verified to fill, by target. */
+export function recordsOf(
+  { payloads, signedBy }: FirmwareRecord,
+  { version, at }: Pick<Installed, 'version' | 'at'>,
+): Record<string, PartitionRecord> {
+  const partitions = payloads.filter(({ kind }) => kind === 'slots');
+  return Object.fromEntries(
+    partitions.map(({ target, digest, sizeBytes }) => [
+      target,
+      { digest, sizeBytes, version: version.name, signedBy, at },
+    ]),
+  );
+}

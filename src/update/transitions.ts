@@ -1,74 +1,10 @@
 import assert from 'node:assert';
 
-import type { Checkpoint, SlotName } from './ports.ts';
+import type { EventOf, EventType } from './events.ts';
+import type { SlotName } from './ports.ts';
+import { forgetPartitions, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, FirmwareRecord, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
-
-/** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
-interface EventData {
-  readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName };
-  readonly checkpointed: { readonly checkpoint: Checkpoint };
-  /** It goes on with the next look; the attempt has not ended. */
-  readonly 'staging-paused': object;
-  /** The next write destroys what the other slot held. */
-  readonly 'slot-opened': object;
-  /** `name`: what a firmware from a file calls itself. */
-  readonly staged: {
-    readonly firmware: FirmwareRecord;
-    /** The one to be tried; without a payload for a slot, the one that runs. */
-    readonly slot: SlotName;
-    readonly trials: number;
-    readonly name: string | undefined;
-  };
-  readonly 'rollback-staged': {
-    readonly attempt: Attempt;
-    readonly slot: SlotName;
-    /** What is to be done with microcontrollers, too. */
-    readonly boards: FirmwareRecord['payloads'];
-  };
-  readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
-  readonly judging: object;
-  /** It is healthy, or a person keeps it: it is to be committed. */
-  readonly approved: object;
-  /** `slot`: the one that runs. */
-  readonly committed: { readonly at: string; readonly slot: SlotName };
-  /** The next step may change the board. */
-  readonly 'board-touched': { readonly target: string };
-  readonly 'board-flashed': { readonly target: string };
-  /** `quarantine`: this firmware is not to be tried again by itself. */
-  readonly 'rollback-started': { readonly code: string; readonly reason: string; readonly quarantine: boolean };
-  /** The boards that were touched are to get back what they held. */
-  readonly restoring: object;
-  readonly 'board-restored': { readonly target: string };
-  readonly 'rolled-back': { readonly at: string; readonly code: string; readonly reason: string };
-  readonly failed: { readonly at: string; readonly failure: AttemptFailure };
-  /** A paused staging that nobody wants any more. */
-  readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
-  /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
-  readonly 'slots-swapped': { readonly booted: SlotName };
-  readonly 'factory-version': { readonly installed: Installed };
-  readonly recovered: object;
-  readonly switched: { readonly versionId: string };
-  readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
-  readonly reported: { readonly attemptId: string };
-  readonly 'quarantine-lifted': object;
-}
-
-type EventType = keyof EventData;
-type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
-export type UpdateEvent = EventOf<EventType>;
-
-export interface AttemptFailure {
-  readonly outcome: 'failed' | 'refused';
-  readonly code: string;
-  readonly reason: string;
-  /** Known when the firmware was read far enough. */
-  readonly digest?: string | undefined;
-  /** Do not try this firmware again by itself. */
-  readonly quarantine: boolean;
-  /** Waiting may cure it after all: it does not count against the attempts that a version has. */
-  readonly curable?: boolean;
-}
 
 const MAX_QUARANTINED = 16;
 const MAX_REPORTS = 16;
@@ -77,11 +13,15 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'staging-started': startStaging,
   checkpointed: (state, { checkpoint }) => ({ ...state, phase: { ...inPhase(state, 'staging'), checkpoint } }),
   'staging-paused': (state) => ({ ...state, phase: inPhase(state, 'staging'), tries: countFailure(state, false) }),
-  'slot-opened': (state) => ({ ...state, phase: inPhase(state, 'staging'), previous: undefined }),
-  staged: (state, { firmware, slot, trials, name }) => {
+  'slot-opened': (state, { target }) => {
+    const phase = inPhase(state, 'staging');
+    return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
+  },
+  staged: (state, { firmware, slot, trials, name, records }) => {
     const { attempt: begun } = inPhase(state, 'staging');
     const attempt = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
-    return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
+    const phase = { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } as const;
+    return { ...state, phase, slots: rememberPartitions(state.slots, slot, records) };
   },
   'rollback-staged': stageRollback,
   'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
@@ -110,6 +50,8 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   failed: fail,
   withdrawn: withdraw,
   'slots-swapped': swapSlots,
+  'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
+  'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
   'factory-version': (state, { installed }) => ({ ...state, installed }),
   recovered: (state) => ({ ...state, phase: { kind: 'idle' } }),
   switched: (state, { versionId }) =>
@@ -211,6 +153,7 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     phase: { kind: 'idle' },
     installed,
     previous: previousAfter(state, slot, firmware),
+    slots: rememberSeen(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
     tries: undefined,
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),

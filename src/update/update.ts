@@ -6,7 +6,7 @@ import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import type { PayloadHeader, PayloadOpening, PayloadWriter, SlotName, StagedFirmware, Target } from './ports.ts';
 import { otherSlot } from './slot.ts';
-import { hasSlotPayload } from './state.ts';
+import { hasSlotPayload, recordsOf } from './state.ts';
 import type { Attempt, FirmwareRecord } from './state.ts';
 import { resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial.ts';
@@ -37,7 +37,9 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const record = recordOf(firmware, staging.targets);
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
   const name = order.by === 'file' ? firmware.header.name : undefined;
-  await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name });
+  const version = { ...order.version, name: name ?? order.version.name };
+  const records = recordsOf(record, { version, at: isoTime(ports.clock) });
+  await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name, records });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (hasSlotPayload(record)) return startTrial(evidence, order.reboot, ports, signal);
   return outcomeOfJudgement(await judgeTrial(ports, signal));
@@ -121,10 +123,9 @@ class Staging {
     if (target === undefined) throw new Error(`payload ${opening.payload.fileName} was not accepted`);
     if (target.kind === 'mcu') return target.openFile(opening, signal);
     const writer = await target.openSlot(this.#slot, opening, signal);
-    if (this.#opened) return writer;
     try {
-      await this.#ports.journal.append({ type: 'slot-opened' });
-      await this.#ports.bootloader.markUnbootable(this.#slot, signal);
+      await this.#ports.journal.append({ type: 'slot-opened', target: target.name });
+      if (!this.#opened) await this.#ports.bootloader.markUnbootable(this.#slot, signal);
     } catch (error) {
       await writer[Symbol.asyncDispose]();
       throw error;

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { silentLog } from '../../../src/system/log.ts';
+import type { UpdateEvent } from '../../../src/update/events.ts';
 import { FileJournal } from '../../../src/update/journal.ts';
 import type { Attempt, FirmwareRecord } from '../../../src/update/state.ts';
-import type { UpdateEvent } from '../../../src/update/transitions.ts';
 import { type Ended, newDirectory, run, systemdDirectory } from './installed-root.ts';
 
 const THIS_BOOT = '11111111-1111-4111-8111-111111111111';
@@ -31,7 +31,7 @@ const toStaging: readonly UpdateEvent[] = [
 ];
 const toStaged: readonly UpdateEvent[] = [
   ...toStaging,
-  { type: 'staged', firmware, slot: 'B', trials: 2, name: undefined },
+  { type: 'staged', firmware, slot: 'B', trials: 2, name: undefined, records: {} },
 ];
 const toTrial = (bootId: string, rebootByHand = false): readonly UpdateEvent[] => [
   ...toStaged,

@@ -1,0 +1,74 @@
+import type { Checkpoint, SlotName } from './ports.ts';
+import type { Attempt, FirmwareRecord, Installed, PartitionRecord } from './state.ts';
+
+/** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
+interface EventData {
+  readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName };
+  readonly checkpointed: { readonly checkpoint: Checkpoint };
+  /** It goes on with the next look; the attempt has not ended. */
+  readonly 'staging-paused': object;
+  /** The next write destroys what this partition of the slot held. */
+  readonly 'slot-opened': { readonly target: string };
+  /** `name`: what a firmware from a file calls itself. */
+  readonly staged: {
+    readonly firmware: FirmwareRecord;
+    /** The one to be tried; without a payload for a slot, the one that runs. */
+    readonly slot: SlotName;
+    readonly trials: number;
+    readonly name: string | undefined;
+    /** What the slot's partitions were verified to hold, by target. */
+    readonly records: Readonly<Record<string, PartitionRecord>>;
+  };
+  readonly 'rollback-staged': {
+    readonly attempt: Attempt;
+    readonly slot: SlotName;
+    /** What is to be done with microcontrollers, too. */
+    readonly boards: FirmwareRecord['payloads'];
+  };
+  readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
+  readonly judging: object;
+  /** It is healthy, or a person keeps it: it is to be committed. */
+  readonly approved: object;
+  /** `slot`: the one that runs. */
+  readonly committed: { readonly at: string; readonly slot: SlotName };
+  /** The next step may change the board. */
+  readonly 'board-touched': { readonly target: string };
+  readonly 'board-flashed': { readonly target: string };
+  /** `quarantine`: this firmware is not to be tried again by itself. */
+  readonly 'rollback-started': { readonly code: string; readonly reason: string; readonly quarantine: boolean };
+  /** The boards that were touched are to get back what they held. */
+  readonly restoring: object;
+  readonly 'board-restored': { readonly target: string };
+  readonly 'rolled-back': { readonly at: string; readonly code: string; readonly reason: string };
+  readonly failed: { readonly at: string; readonly failure: AttemptFailure };
+  /** A paused staging that nobody wants any more. */
+  readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
+  /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
+  readonly 'slots-swapped': { readonly booted: SlotName };
+  /** The slot runs, was committed, and boots. */
+  readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
+  /** Partitions of the slot were read, and hold something else than was recorded. */
+  readonly 'records-refuted': { readonly slot: SlotName; readonly targets: readonly string[] };
+  readonly 'factory-version': { readonly installed: Installed };
+  readonly recovered: object;
+  readonly switched: { readonly versionId: string };
+  readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
+  readonly reported: { readonly attemptId: string };
+  readonly 'quarantine-lifted': object;
+}
+
+export type EventType = keyof EventData;
+export type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
+export type UpdateEvent = EventOf<EventType>;
+
+export interface AttemptFailure {
+  readonly outcome: 'failed' | 'refused';
+  readonly code: string;
+  readonly reason: string;
+  /** Known when the firmware was read far enough. */
+  readonly digest?: string | undefined;
+  /** Do not try this firmware again by itself. */
+  readonly quarantine: boolean;
+  /** Waiting may cure it after all: it does not count against the attempts that a version has. */
+  readonly curable?: boolean;
+}
