@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 import { dirname } from 'node:path';
 
@@ -73,6 +74,23 @@ export async function replaceFileDurably(
     await syncDirectory(dirname(path), fs);
   } catch (error) {
     throw new StorageError('write', path, error);
+  }
+}
+
+/**
+ * Overwrites bytes of a file where they stand, and returns when they are on the medium; within one sector they are old or new
+ * after a power cut. For files that a bootloader reads, which knows nothing of a file system's journal.
+ */
+export async function overwriteDurably(
+  path: string,
+  bytes: Uint8Array,
+  position: number,
+  fs: DurableFs,
+): Promise<void> {
+  await using file = await fs.open(path, constants.O_RDWR | constants.O_DSYNC);
+  for (let done = 0; done < bytes.byteLength;) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.byteLength - done, position + done);
+    done += bytesWritten;
   }
 }
 

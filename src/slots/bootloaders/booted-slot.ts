@@ -37,7 +37,7 @@ export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortS
   );
 }
 
-type ReadFs = Pick<typeof realFs, 'readFile' | 'realpath'>;
+export type ReadFs = Pick<typeof realFs, 'readFile' | 'realpath'>;
 
 export interface CommandLineParts {
   /** /proc/cmdline. */

@@ -1,6 +1,7 @@
 import * as realFs from 'node:fs/promises';
 
 import type { BootloaderSettings, BootNames, BootingSlotsSettings } from '../../config/config.ts';
+import type { DurableFs } from '../../system/durable-file.ts';
 import type { Log } from '../../system/log.ts';
 import type { Bootloader, SlotName } from '../../update/ports.ts';
 import { BootPrograms } from './boot-programs.ts';
@@ -13,20 +14,21 @@ import {
   slotOfRootArgument,
   slotNamedOnCommandLine,
 } from './booted-slot.ts';
-import type { AskForClue } from './booted-slot.ts';
+import type { AskForClue, ReadFs } from './booted-slot.ts';
 import { Handler } from './custom.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
 import { GRUB_TITLE, GrubEnvironmentFile, grubSpelling } from './grub.ts';
-import type { GrubFs } from './grub.ts';
 import { AutobootFile } from './tryboot.ts';
 import { FwTools, UBOOT_TITLE, ubootSpelling } from './uboot.ts';
 import { VariableEnvironment } from './variable-environment.ts';
+
+export type BootFs = DurableFs & ReadFs;
 
 export interface BootloaderSurroundings {
   /** The slot whose device is mounted as the root file system, if it is one. */
   readonly mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>;
   readonly log: Log;
-  readonly fs?: GrubFs;
+  readonly fs?: BootFs;
   readonly run?: RunProgram;
   readonly commandLine?: string;
   readonly deviceTreePartition?: string;
@@ -62,7 +64,7 @@ export function createBootloader(target: BootingSlotsSettings, surroundings: Boo
       return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot() });
     }
     case 'grub': {
-      const store = new GrubEnvironmentFile({ programs, fs, path: settings.environment });
+      const store = new GrubEnvironmentFile({ fs, path: settings.environment });
       const { attempts } = settings;
       const environment = new VariableEnvironment({
         title: GRUB_TITLE,

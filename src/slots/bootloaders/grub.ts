@@ -1,22 +1,20 @@
-import type * as realFs from 'node:fs/promises';
-import { dirname } from 'node:path';
-
 import type { BootNames } from '../../config/config.ts';
-import { syncDirectory } from '../../system/durable-file.ts';
+import { overwriteDurably } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
-import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
-import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
-import { parseVariables, VariableReader } from './variable-environment.ts';
+import type { BootloaderErrorCode } from './errors.ts';
+import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
+import { VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
 
 export const GRUB_TITLE = 'GRUB environment';
 
 const ADVICE_CREATE =
   'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
-/** GRUB manual, "The GRUB environment block": preallocated, 1024 bytes. */
-const BLOCK_BYTES = 1024;
+const ADVICE_ROOM =
+  'take variables of others out of it (grub-editenv FILE unset NAME): all of them must lie within its first 512 bytes';
 
 /**
  * RAUC's variables (RAUC documentation, "Integration", section GRUB): `ORDER=A B`, `A_OK=1`, `A_TRY=0`. RAUC's TRY is a
@@ -52,93 +50,63 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
   };
 }
 
-export type GrubFs = DurableFs & Pick<typeof realFs, 'realpath'>;
-
-export interface GrubEnvironmentFileParts {
-  readonly programs: BootPrograms;
-  readonly fs: GrubFs;
-  readonly path: string;
-}
-
 /**
- * The environment block through `grub-editenv`, which writes in place: a power cut would leave a torn block. So a copy
- * beside it is edited, made durable, and renamed over it. GRUB's load_env and save_env look the file up by its path at
- * each boot, so it may be another file each time.
+ * The environment block in its file. GRUB reads file systems without their journals: what a rename changed is not there for
+ * GRUB until the journal was written back, half a minute later, and meanwhile the old file's block may hold anything. So the
+ * file stays where it is, and the one sector that changes is overwritten in place (O_DSYNC), which a power cut leaves old or
+ * new. Not by `grub-editenv`, which empties the file first.
  */
 export class GrubEnvironmentFile implements VariableStore {
-  readonly #parts: GrubEnvironmentFileParts;
+  readonly #fs: DurableFs;
+  readonly #path: string;
 
-  constructor(parts: GrubEnvironmentFileParts) {
-    this.#parts = parts;
+  constructor({ fs, path }: { readonly fs: DurableFs; readonly path: string }) {
+    this.#fs = fs;
+    this.#path = path;
   }
 
   async read(signal: AbortSignal): Promise<Variables> {
-    const path = await this.#path();
-    await this.#block(path); // grub-editenv would create a missing file
-    const command = ['grub-editenv', path, 'list'] as const;
-    const code = 'boot-environment-unreadable';
-    const { stdout } = await this.#parts.programs.read({ command, code, advice: ADVICE_CREATE }, signal);
-    return parseVariables(stdout);
+    signal.throwIfAborted();
+    const variables = parseBlock(await this.#block());
+    return (
+      variables ?? this.#refuse('boot-environment-unreadable', 'holds an invalid environment block', ADVICE_CREATE)
+    );
   }
 
   async set(variables: Variables, signal: AbortSignal): Promise<void> {
-    const path = await this.#path();
-    const draft = `${path}.new`;
-    const assignments = [...variables].map(([name, value]) => `${name}=${value}`);
-    const code = 'boot-environment-unwritable';
-    const advice = `check that the file system of ${path} is mounted read-write and has room`;
-    const block = await this.#block(path);
+    const before = await this.#block();
+    const after =
+      withVariables(before, variables) ?? this.#refuse('boot-environment-unwritable', 'is full', ADVICE_ROOM);
+    const [sector, another] = changedSectors(before, after);
+    if (sector === undefined) return;
+    if (another !== undefined)
+      this.#refuse('boot-environment-unwritable', 'needs more than its first sector', ADVICE_ROOM);
+    signal.throwIfAborted();
     try {
-      await this.#writeDraft(draft, block);
-      const command = ['grub-editenv', draft, 'set', ...assignments] as const;
-      await this.#parts.programs.write({ command, code, advice }, signal);
-      await this.#replace(path, draft);
+      await overwriteDurably(this.#path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#fs);
     } catch (error) {
-      if (error instanceof AgentError || systemErrorCode(error) === undefined) throw error;
-      const why = `${GRUB_TITLE}: cannot write ${path}: ${describeError(error)}`;
-      throw new BootloaderError(code, why, { advice, cause: error });
+      if (systemErrorCode(error) === undefined) throw error;
+      const why = `${GRUB_TITLE}: cannot write ${this.#path}: ${describeError(error)}`;
+      const advice = 'check that its file system is mounted read-write';
+      throw new BootloaderError('boot-environment-unwritable', why, { advice, cause: error });
     }
   }
 
-  async #writeDraft(draft: string, block: Buffer): Promise<void> {
-    await using file = await this.#parts.fs.open(draft, 'w', 0o644);
-    await file.writeFile(block);
-  }
-
-  async #replace(path: string, draft: string): Promise<void> {
-    const { fs } = this.#parts;
-    {
-      await using file = await fs.open(draft, 'r');
-      await file.sync();
-    }
-    await fs.rename(draft, path);
-    await syncDirectory(dirname(path), fs);
-  }
-
-  /** Some distributions make it a symbolic link, which a rename must not replace. */
-  async #path(): Promise<string> {
-    try {
-      return await this.#parts.fs.realpath(this.#parts.path);
-    } catch (error) {
-      throw this.#unreadable(error);
-    }
-  }
-
-  async #block(path: string): Promise<Buffer> {
+  async #block(): Promise<Buffer> {
     let block: Buffer;
     try {
-      block = await this.#parts.fs.readFile(path);
+      block = await this.#fs.readFile(this.#path);
     } catch (error) {
-      throw this.#unreadable(error);
+      if (systemErrorCode(error) === undefined) throw error;
+      const why = `${GRUB_TITLE}: cannot read ${this.#path}: ${describeError(error)}`;
+      throw new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE, cause: error });
     }
     if (block.byteLength === BLOCK_BYTES) return block;
-    const why = `${GRUB_TITLE}: ${path} has ${block.byteLength} bytes instead of ${BLOCK_BYTES}`;
-    throw new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE });
+    const why = `has ${block.byteLength} bytes instead of ${BLOCK_BYTES}`;
+    return this.#refuse('boot-environment-unreadable', why, ADVICE_CREATE);
   }
 
-  #unreadable(error: unknown): unknown {
-    if (systemErrorCode(error) === undefined) return error;
-    const why = `${GRUB_TITLE}: cannot read ${this.#parts.path}: ${describeError(error)}`;
-    return new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE, cause: error });
+  #refuse(code: BootloaderErrorCode, why: string, advice: string): never {
+    throw new BootloaderError(code, `${GRUB_TITLE}: ${this.#path} ${why}`, { advice });
   }
 }

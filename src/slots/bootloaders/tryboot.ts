@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { constants } from 'node:fs';
 
-import { replaceFileDurably } from '../../system/durable-file.ts';
+import { overwriteDurably, replaceFileDurably } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
@@ -104,7 +103,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const size = Buffer.byteLength(wanted);
     if (size > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has no room: ${size} bytes, of ${MAX_AUTOBOOT_BYTES}`);
     try {
-      if (size <= room) await this.#overwrite(Buffer.from(padTo(wanted, room)));
+      if (size <= room) await overwriteDurably(path, Buffer.from(padTo(wanted, room)), 0, fs);
       else await replaceFileDurably(path, padTo(wanted, MAX_AUTOBOOT_BYTES), fs, 0o644);
     } catch (error) {
       if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
@@ -112,14 +111,6 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
         advice: 'check that the boot partition is mounted read-write',
         cause: error,
       });
-    }
-  }
-
-  async #overwrite(sector: Buffer): Promise<void> {
-    await using file = await this.#parts.fs.open(this.#parts.path, constants.O_RDWR | constants.O_DSYNC);
-    for (let done = 0; done < sector.byteLength;) {
-      const { bytesWritten } = await file.write(sector, done, sector.byteLength - done, done);
-      done += bytesWritten;
     }
   }
 

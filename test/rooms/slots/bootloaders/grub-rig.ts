@@ -6,7 +6,7 @@ import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
 import { GatewayFolder, plainNames } from './gateway-folder.ts';
-import { PoweredFs, poweredRun } from './powered-edges.ts';
+import { PoweredFs } from './powered-edges.ts';
 import { readmeScript } from './readme-script.ts';
 
 const run = promisify(execFile);
@@ -25,18 +25,13 @@ export class GrubRig implements BootRig {
   readonly settings: GrubSettings;
   readonly folder: GatewayFolder;
   readonly bootloader: Bootloader;
-  readonly #fs = new PoweredFs(this.power);
+  readonly #fs = new PoweredFs(this.power, 'without journal');
 
   private constructor(folder: GatewayFolder, attempts: number) {
     this.folder = folder;
     this.attempts = attempts - 1;
     this.settings = { kind: 'grub', environment: folder.file('grubenv'), attempts, names: plainNames };
-    const writes = (command: readonly string[]) => command[2] === 'set';
-    const written = (command: readonly string[]) => this.#fs.touched(command[1] ?? '');
-    this.bootloader = folder.bootloader(this.settings, {
-      fs: this.#fs.api,
-      run: poweredRun(this.power, writes, written),
-    });
+    this.bootloader = folder.bootloader(this.settings, { fs: this.#fs.api });
   }
 
   static async open(attempts: number): Promise<GrubRig> {

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
+import * as realFs from 'node:fs/promises';
 import { lstat, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
 
-import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import { runProgram } from '../../../../src/system/child-process.ts';
+import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { bootloaderContract, evidence } from './bootloader-contract.ts';
 import { GrubRig } from './grub-rig.ts';
 import { readmeScript } from './readme-script.ts';
@@ -110,27 +110,56 @@ describe('the GRUB environment', () => {
 
   test('that cannot be written is an error that names it', async () => {
     await using rig = await GrubRig.open(3);
-    await mkdir(`${rig.file}.new`);
-    await expect(rig.bootloader.canary(signal)).rejects.toMatchObject({
+    const open = async () => {
+      throw Object.assign(new Error('EROFS: read-only file system, open'), { code: 'EROFS' });
+    };
+    const bootloader = rig.folder.bootloader(rig.settings, { fs: { ...realFs, open } });
+    await expect(bootloader.canary(signal)).rejects.toMatchObject({
       code: 'boot-environment-unwritable',
-      message: expect.stringContaining(rig.file) as unknown,
+      message: `GRUB environment: cannot write ${rig.file}: EROFS: read-only file system, open`,
+      advice: 'check that its file system is mounted read-write',
     });
   });
 
   test('that is full is an error, and stays as it was', async () => {
     await using rig = await GrubRig.open(3);
     let room = 1000;
-    while ((await Promise.allSettled([rig.set(`ballast=${'x'.repeat(room)}`)]))[0].status === 'rejected') room -= 10;
-    const before = await readFile(rig.file);
-    await expect(rig.bootloader.canary(signal)).rejects.toMatchObject({ code: 'boot-environment-unwritable' });
-    expect((await readFile(rig.file)).equals(before)).toBe(true);
+    while ((await Promise.allSettled([rig.set(`ballast=${'x'.repeat(room)}`)]))[0].status === 'rejected') room -= 1;
+    expect(await refusal(rig)).toMatchObject({
+      code: 'boot-environment-unwritable',
+      message: `GRUB environment: ${rig.file} is full`,
+    });
+  });
+
+  test('that fills more than a sector is never changed in two of them, which a power cut could tear', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.commit('A', signal);
+    await rig.set(`others=${'x'.repeat(400)}`);
+    expect(await refusal(rig)).toMatchObject({
+      code: 'boot-environment-unwritable',
+      message: `GRUB environment: ${rig.file} needs more than its first sector`,
+      advice: expect.stringContaining('within its first 512 bytes') as unknown,
+    });
   });
 
   test('that did not take what was written is not believed', async () => {
     await using rig = await GrubRig.open(3);
-    const deaf: RunProgram = (command, options, given) =>
-      runProgram(command[2] === 'set' ? ['true'] : command, options, given);
-    const bootloader = rig.folder.bootloader(rig.settings, { run: deaf });
-    await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject({ code: 'boot-write-not-confirmed' });
+    const deafFile = {
+      write: async (_data: Buffer, _from: number, length: number) => ({ bytesWritten: length }),
+      [Symbol.asyncDispose]: async () => {},
+    };
+    const fs = { ...realFs, open: async () => deafFile } as unknown as BootFs;
+    const bootloader = rig.folder.bootloader(rig.settings, { fs });
+    const expected = { code: 'boot-write-not-confirmed' };
+    await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
+    await expect(bootloader.canary(signal)).rejects.toMatchObject(expected);
   });
 });
+
+/** What it says, when nothing of it was changed. */
+async function refusal(rig: GrubRig): Promise<unknown> {
+  const before = await readFile(rig.file);
+  const error: unknown = await rig.bootloader.tryOnce('B', evidence, signal).catch((reason: unknown) => reason);
+  expect((await readFile(rig.file)).equals(before)).toBe(true);
+  return error;
+}

@@ -1,7 +1,8 @@
+import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import type { GrubFs } from '../../../../src/slots/bootloaders/grub.ts';
+import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { runProgram } from '../../../../src/system/child-process.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
 
@@ -19,23 +20,24 @@ export function poweredRun(power: Power, writes: (command: readonly string[]) =>
 
 type Written = (command: readonly string[]) => void;
 
+const SECTOR_BYTES = 512;
+
 /**
- * The real file system, with a power supply. What was written by `open(…, 'w')` or by a program is torn by a cut that
- * comes before its fsync, also under the name that it was renamed to; a rename whose directory was not fsynced is undone.
- * An overwrite in place within one sector is whole or not at all.
+ * The real file system, with a power supply. What was written by `open(…, 'w')` is torn by a cut that comes before its
+ * fsync, also under the name that it was renamed to; a rename whose directory was not fsynced is undone. An overwrite in
+ * place is undone without O_DSYNC, and torn with it, unless it stays within one sector: then it is whole. For a bootloader
+ * that reads no journal of a file system (`reader`), no rename has happened by the next boot, whatever was fsynced.
  */
 export class PoweredFs {
   readonly #power: Power;
+  readonly #reader: 'with journal' | 'without journal';
   readonly #unsynced = new Set<string>();
+  /** What a cut brings back. */
   readonly #replaced = new Map<string, Buffer>();
 
-  constructor(power: Power) {
+  constructor(power: Power, reader: 'with journal' | 'without journal') {
     this.#power = power;
-  }
-
-  /** A program has written to this file. */
-  touched(path: string): void {
-    this.#unsynced.add(path);
+    this.#reader = reader;
   }
 
   /** What a power cut does to the files. */
@@ -49,21 +51,20 @@ export class PoweredFs {
     this.#replaced.clear();
   }
 
-  get api(): GrubFs {
+  get api(): BootFs {
     const api = {
       readFile: realFs.readFile,
       realpath: realFs.realpath,
       rename: (from: string, to: string) => this.#rename(from, to),
       open: (path: string, flags: string | number, mode?: number) => this.#open(path, flags, mode),
     };
-    return api as unknown as GrubFs;
+    return api as unknown as BootFs;
   }
 
   async #rename(from: string, to: string): Promise<void> {
-    const old = await realFs.readFile(to);
+    await this.#keep(to);
     await realFs.rename(from, to);
     if (this.#unsynced.delete(from)) this.#unsynced.add(to);
-    if (!this.#replaced.has(to)) this.#replaced.set(to, old);
     this.#power.step(`rename ${from} ${to}`);
   }
 
@@ -79,19 +80,25 @@ export class PoweredFs {
         this.#power.step(`write ${path}`);
       },
       write: async (data: Buffer, from: number, length: number, at: number) => {
+        const isDurable = typeof flags === 'number' && (flags & constants.O_DSYNC) !== 0;
+        if (!isDurable) await this.#keep(path);
         const written = await file.write(data, from, length, at);
-        if (at + length > 512) this.#unsynced.add(path);
+        if (Math.floor(at / SECTOR_BYTES) !== Math.floor((at + length - 1) / SECTOR_BYTES)) this.#unsynced.add(path);
         this.#power.step(`overwrite ${path}`);
         return written;
       },
       sync: async () => {
         await file.sync();
         this.#unsynced.delete(path);
-        if ((await file.stat()).isDirectory()) this.#replaced.clear();
+        if ((await file.stat()).isDirectory() && this.#reader === 'with journal') this.#replaced.clear();
         this.#power.step(`fsync ${path}`);
       },
       [Symbol.asyncDispose]: () => file.close(),
     };
+  }
+
+  async #keep(path: string): Promise<void> {
+    if (!this.#replaced.has(path)) this.#replaced.set(path, await realFs.readFile(path));
   }
 
   #step(file: realFs.FileHandle, name: string): void {

@@ -16,7 +16,7 @@ export class TrybootRig implements BootRig {
   readonly folder: GatewayFolder;
   readonly settings: TrybootSettings;
   readonly bootloader: Bootloader;
-  readonly #fs = new PoweredFs(this.power);
+  readonly #fs = new PoweredFs(this.power, 'with journal');
 
   private constructor(folder: GatewayFolder) {
     this.folder = folder;

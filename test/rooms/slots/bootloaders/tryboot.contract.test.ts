@@ -2,7 +2,7 @@ import { readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
-import type { GrubFs } from '../../../../src/slots/bootloaders/grub.ts';
+import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { bootloaderContract, evidence } from './bootloader-contract.ts';
 import { factoryAutoboot, TrybootRig } from './tryboot-rig.ts';
 
@@ -46,7 +46,7 @@ describe('autoboot.txt', () => {
       sync: async () => {},
       [Symbol.asyncDispose]: async () => {},
     };
-    const fs = { readFile, realpath, rename: async () => {}, open: async () => deafFile } as unknown as GrubFs;
+    const fs = { readFile, realpath, rename: async () => {}, open: async () => deafFile } as unknown as BootFs;
     const bootloader = rig.folder.bootloader(rig.settings, { fs });
     const expected = { code: 'boot-write-not-confirmed' };
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
