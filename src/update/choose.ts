@@ -1,4 +1,5 @@
 import type { Version } from './ports.ts';
+import type { VersionRef } from './state.ts';
 
 /** Which of the versions to which a thing can switch is to be installed. */
 export type Choice =
@@ -7,36 +8,47 @@ export type Choice =
   | { readonly kind: 'first' }
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
 
-/** `newest` and a pattern never go back behind what is installed, so that two versions cannot take turns for ever. */
+/**
+ * `newest` and a pattern take only what comes after what is installed, in an order that is total: so no two versions take
+ * turns, whatever they are called and however the service lists them.
+ */
 export function chooseVersion(
   versions: readonly Version[],
   choice: Choice,
-  installedName: string,
+  installed: VersionRef | undefined,
 ): Version | undefined {
-  const notOlder = (version: Version): boolean =>
-    parseSemanticVersion(version.name) === undefined || compareNames(version.name, installedName) >= 0;
+  const isNewer = (version: Version): boolean => installed === undefined || compareVersions(version, installed) > 0;
   switch (choice.kind) {
     case 'first':
       return versions[0];
     case 'last':
       return versions.at(-1);
     case 'newest':
-      return newest(versions.filter(notOlder));
+      return newest(versions.filter(isNewer));
     case 'pattern':
-      return newest(versions.filter((version) => choice.pattern.test(version.name) && notOlder(version)));
+      return newest(versions.filter((version) => choice.pattern.test(version.name) && isNewer(version)));
   }
 }
 
-/** By semantic version of the name; names without one come before all that have one, in the service's order. */
 function newest(versions: readonly Version[]): Version | undefined {
   let best: Version | undefined;
   for (const version of versions) {
-    if (best === undefined || compareNames(version.name, best.name) >= 0) best = version;
+    if (best === undefined || compareVersions(version, best) > 0) best = version;
   }
   return best;
 }
 
-function compareNames(a: string, b: string): number {
+/**
+ * By semantic version of the names; a name without a number comes before all that have one. What is equal so far goes by
+ * the names as texts, then by the ids: 0 only for one and the same version.
+ */
+export function compareVersions(a: VersionRef, b: VersionRef): number {
+  return (
+    compareSemantically(a.name, b.name) || compareNaturally(a.name, b.name) || compareNaturally(a.id ?? '', b.id ?? '')
+  );
+}
+
+function compareSemantically(a: string, b: string): number {
   const left = parseSemanticVersion(a);
   const right = parseSemanticVersion(b);
   if (left === undefined || right === undefined) return Number(left !== undefined) - Number(right !== undefined);
@@ -45,6 +57,28 @@ function compareNames(a: string, b: string): number {
     if (difference !== 0) return difference;
   }
   return comparePrereleases(left.prerelease, right.prerelease);
+}
+
+/** Digits that stand in the same place are compared as numbers: debian-9 comes before debian-10. */
+function compareNaturally(a: string, b: string): number {
+  const [left, right] = [a, b].map((text) => text.split(/(\d+)/));
+  for (const [index, part] of (left ?? []).entries()) {
+    const other = right?.[index];
+    if (other === undefined) return 1;
+    const difference = index % 2 === 1 ? compareDigits(part, other) : compareTexts(part, other);
+    if (difference !== 0) return difference;
+  }
+  return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(a, b);
+}
+
+/** Of any length; the texts decide between 7 and 07 in the end. */
+function compareDigits(a: string, b: string): number {
+  const [left, right] = [a, b].map((digits) => digits.replace(/^0+(?=\d)/, ''));
+  return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(left ?? '', right ?? '');
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
 }
 
 interface SemanticVersion {
@@ -80,5 +114,5 @@ function compareIdentifiers(left: string, right: string): number {
   const rightIsNumber = numeric.test(right);
   if (leftIsNumber && rightIsNumber) return Number(left) - Number(right);
   if (leftIsNumber !== rightIsNumber) return leftIsNumber ? -1 : 1;
-  return left < right ? -1 : Number(left > right);
+  return compareTexts(left, right);
 }

@@ -39,6 +39,6 @@ async function lookAmongUpdates(
   return chooseVersion(
     versions.filter((version) => version.id !== from),
     choice,
-    installed.version.name,
+    { id: from, name: installed.version.name },
   );
 }
