@@ -40,6 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
       return openLocalAgent(loaded, await world(loaded, 'warn'), ending);
     },
     runDaemon: async () => runDaemon(load, signal),
+    explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     config: {
       check: async () => checkConfig(await configPath(parsed.configFile)),
       show: async () => showConfig(await configPath(parsed.configFile)),

@@ -3,14 +3,16 @@ import { dirname, join, relative } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
+import { errorCatalogue, explainCode } from '../src/error-catalogue.ts';
+import { sharedErrors } from '../src/system/shared-errors.ts';
 import { agentVersion } from '../src/version.ts';
+import { errorsPage, errorsPagePath } from './errors-page.ts';
 
 const root = join(import.meta.dirname, '..');
 const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => ({
   path,
   text: readFileSync(join(root, path), 'utf8'),
 }));
-const codeMap = readFileSync(join(root, 'src/README.md'), 'utf8');
 
 test('the program and its package have one version', () => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly version: string };
@@ -35,20 +37,37 @@ describe('a third-party package', () => {
 });
 
 describe('an error code', () => {
-  const literal = /'([a-z]+(?:-[a-z0-9]+)+)'/g;
-  const codesIn = (text: string): readonly string[] => [...text.matchAll(literal)].map(([, code = '']) => code);
-  const codes = new Set<string>();
-  for (const { text } of sources) {
-    for (const [, code = ''] of text.matchAll(/\bcode: '([a-z]+(?:-[a-z0-9]+)+)'/g)) codes.add(code);
-    for (const [, call = ''] of text.matchAll(/new \w+(?:Error|Refusal)\(\s*('[a-z-]+')/g))
-      codesIn(call).forEach((code) => codes.add(code));
-    const tables = [...text.matchAll(/(?:const (?:meanings|known|kinds|natures)\b|type \w*Code =)[^;]*;/g)];
-    for (const [table] of tables) codesIn(table).forEach((code) => codes.add(code));
-  }
-  for (const notACode of ['give-up', 'update-now']) codes.delete(notACode);
+  const codes = errorCatalogue.flatMap((group) => Object.keys(group.codes));
 
-  test('is explained in src/README.md', () => {
-    expect([...codes].filter((code) => !codeMap.includes(`\`${code}\``)).sort()).toEqual([]);
+  test('is explained in one place, or shared by rooms and means the same in each', () => {
+    const meanings = errorCatalogue.flatMap((group) => Object.entries(group.codes));
+    const contradicted = meanings.filter(([code, { means }]) => means !== explainCode(code)?.means);
+    expect(contradicted).toEqual([]);
+    const twice = codes.filter((code, index) => codes.indexOf(code) !== index);
+    expect(new Set(twice)).toEqual(new Set(Object.keys(sharedErrors)));
+    expect(codes.length).toBeGreaterThan(200);
+  });
+
+  test('is spelled as all others', () => {
+    expect(codes.filter((code) => !/^[a-z]+(?:-[a-z0-9]+)*$/.test(code))).toEqual([]);
+  });
+
+  test('comes from a table: nothing throws an error without one', () => {
+    const strays = sources.filter(({ text }) => /new AgentError\(/.test(text)).map(({ path }) => path);
+    expect(strays).toEqual([]);
+    const without = sources.filter(({ text }) => /\bextends AgentError\b/.test(text)).map(({ path }) => path);
+    expect(without.sort()).toEqual(['src/control/control-errors.ts', 'src/system/define-errors.ts']);
+  });
+
+  test('is in the catalogue, wherever the sources say `code: …`', () => {
+    const said = sources.flatMap(({ text }) =>
+      [...text.matchAll(/\bcode: '([a-z]+(?:-[a-z0-9]+)+)'/g)].map(([, code = '']) => code),
+    );
+    expect(said.filter((code) => !codes.includes(code))).toEqual([]);
+  });
+
+  test('is on the page of error codes, as its table says (npm run errors writes it)', () => {
+    expect(readFileSync(errorsPagePath, 'utf8')).toBe(errorsPage());
   });
 });
 

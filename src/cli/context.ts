@@ -1,5 +1,6 @@
 import type { AgentOperations } from '../control/operations.ts';
 import type { Clock } from '../system/clock.ts';
+import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { OffsetMinutes } from './screen/time.ts';
 
 /** Where text goes. */
@@ -40,6 +41,8 @@ export interface CliContext {
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Resolves with the exit code when the daemon has stopped. */
   runDaemon(): Promise<number>;
+  /** What the catalogue says of an error code; undefined: there is no such code. */
+  explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
   readonly config: {
     /** Throws ConfigError. */
     check(): Promise<ConfigCheck>;

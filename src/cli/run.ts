@@ -3,6 +3,7 @@ import { AgentError, describeError, exitCodes } from '../system/errors.ts';
 import type { CommandEntry } from './commands/command-table.ts';
 import type { Command, ParsedCommand } from './commands/command.ts';
 import type { CliContext } from './context.ts';
+import { CliError } from './errors.ts';
 import { Detached, Interruption } from './interruption.ts';
 
 /** Does what was typed; resolves with the exit code. Never rejects: what fails is told and has its code. */
@@ -17,7 +18,7 @@ export async function runCommand(parsed: ParsedCommand, context: CliContext): Pr
 async function dispatch(command: Command, json: boolean, context: CliContext): Promise<number> {
   switch (command.kind) {
     case 'usage-error':
-      throw new AgentError({ ...command, code: 'usage', remedy: 'give-up', exit: 'usage' });
+      throw new CliError('usage', command.message, { advice: command.advice });
     case 'help':
       return help(command.entry, context);
     case 'version':
@@ -26,6 +27,8 @@ async function dispatch(command: Command, json: boolean, context: CliContext): P
       return context.runDaemon();
     case 'report':
       return (await import('./commands/report-commands.ts')).runReport(command.report, json, context);
+    case 'explain':
+      return (await import('./commands/explain-command.ts')).explain(command.code, json, context);
     case 'config':
       return (await import('./commands/config-commands.ts')).runConfig(command.what, json, context);
     case 'operation':

@@ -1,4 +1,5 @@
-import { AgentError } from '../system/errors.ts';
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeOf } from '../system/define-errors.ts';
 
 /** One thing that is wrong with the configuration. Its message names the key and never a secret. */
 export interface ConfigProblem {
@@ -7,14 +8,29 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-export type ConfigErrorCode = 'config-missing' | 'config-unreadable' | 'config-syntax' | 'config-invalid';
+const ConfigErrors = defineErrors('ConfigError', {
+  'config-missing': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'There is no configuration file.',
+    advice: 'write it, or name another with --config FILE',
+  },
+  'config-unreadable': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file cannot be read.' },
+  'config-syntax': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file is no TOML.' },
+  'config-invalid': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The configuration has a key or a value that is not accepted.',
+  },
+});
+
+export type ConfigErrorCode = CodeOf<typeof ConfigErrors>;
 
 /** More problems than this are counted, not told. */
 export const MAX_PROBLEMS = 20;
 
 /** The configuration cannot be used. */
-export class ConfigError extends AgentError {
-  override readonly name = 'ConfigError';
+export class ConfigError extends ConfigErrors {
   readonly path: string;
   /** In the order of the file, at most MAX_PROBLEMS. */
   readonly problems: readonly ConfigProblem[];
@@ -25,7 +41,7 @@ export class ConfigError extends AgentError {
     const [first] = problems;
     const rest = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
     const message = first === undefined ? `${path} cannot be used` : `${describeProblem(path, first)}${rest}`;
-    super({ code, message, remedy: 'give-up', exit: 'configuration', advice });
+    super(code, message, { advice });
     this.path = path;
     this.problems = problems.slice(0, MAX_PROBLEMS);
     this.omitted = problems.length - this.problems.length;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 import type { z } from 'zod';
 
-import { AgentError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
 import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
 import type { LocalPoint } from '../telemetry/telemetry.ts';
 import {
@@ -14,6 +14,7 @@ import {
   replyInvalid,
   translate,
 } from './control-connection.ts';
+import { ReportedFailure } from './control-errors.ts';
 import * as protocol from './control-protocol.ts';
 import { somebodyAnswers } from './control-socket.ts';
 import type {
@@ -27,7 +28,6 @@ import type {
   InstallOptions,
   OnEvent,
   OperationOutcome,
-  ReportedError,
   StatusReport,
 } from './operations.ts';
 import { flushReply, telemetryReply } from './telemetry-protocol.ts';
@@ -186,7 +186,7 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
     const line = protocol.streamLine.safeParse(parseJson(text));
     if (!line.success) continue; // a newer daemon may tell more than we understand
     if (line.data.kind === 'event') onEvent(line.data.event);
-    if (line.data.kind === 'error') throw received(line.data.error);
+    if (line.data.kind === 'error') throw new ReportedFailure(line.data.error);
     if (line.data.kind === 'result') return line.data.outcome;
   }
   throw daemonLost('its reply ended early');
@@ -204,9 +204,5 @@ function parseJson(text: string): unknown {
 
 function asError(value: unknown): AgentError {
   const parsed = protocol.errorReply.safeParse(value);
-  return parsed.success ? received(parsed.data.error) : replyInvalid('not an error of ours');
-}
-
-function received(error: ReportedError): AgentError {
-  return new AgentError({ ...error, remedy: error.exit === 'tryAgain' ? 'retry' : 'give-up' });
+  return parsed.success ? new ReportedFailure(parsed.data.error) : replyInvalid('not an error of ours');
 }

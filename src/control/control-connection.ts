@@ -1,6 +1,7 @@
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 
 import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
+import { ControlError } from './control-errors.ts';
 
 export interface ControlRequest {
   readonly method: 'GET' | 'POST' | 'PUT';
@@ -72,45 +73,21 @@ export async function* readLines(reply: IncomingMessage, maxLineBytes: number): 
   }
 }
 
-export function replyInvalid(why: string): AgentError {
-  return new AgentError({
-    code: 'daemon-reply-invalid',
-    message: `the daemon cannot be understood: ${why}`,
-    remedy: 'give-up',
-    exit: 'protocol',
-    advice: 'it may be of another version: systemctl restart thing-agent',
-  });
+export function replyInvalid(why: string): ControlError {
+  return new ControlError('daemon-reply-invalid', `the daemon cannot be understood: ${why}`);
 }
 
 /** The connection ended before the answer. */
-export function daemonLost(why: string): AgentError {
-  return new AgentError({
-    code: 'daemon-lost',
-    message: `the daemon went away: ${why}`,
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'what was begun is finished or undone when it starts again: agent status',
-  });
+export function daemonLost(why: string): ControlError {
+  return new ControlError('daemon-lost', `the daemon went away: ${why}`);
 }
 
-export function notPermitted(socketPath: string): AgentError {
-  return new AgentError({
-    code: 'control-not-permitted',
-    message: `not permitted to speak to the daemon at ${socketPath}`,
-    remedy: 'give-up',
-    exit: 'refused',
-    advice: 'use sudo, or join the group that owns the socket',
-  });
+export function notPermitted(socketPath: string): ControlError {
+  return new ControlError('control-not-permitted', `not permitted to speak to the daemon at ${socketPath}`);
 }
 
-function silent(): AgentError {
-  return new AgentError({
-    code: 'daemon-silent',
-    message: 'the daemon does not answer',
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'see what it does: systemctl status thing-agent',
-  });
+function silent(): ControlError {
+  return new ControlError('daemon-silent', 'the daemon does not answer');
 }
 
 /** What node:net and node:http say of a connection, in our words. A defect passes through. */

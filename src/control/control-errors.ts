@@ -1,35 +1,105 @@
-import { AgentError, type ExitKind, type Failure } from '../system/errors.ts';
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeOf } from '../system/define-errors.ts';
+import { AgentError } from '../system/errors.ts';
+import type { ExitKind } from '../system/errors.ts';
 import type { ReportedError } from './operations.ts';
 
+const RequestErrors = defineErrors('ControlRequestError', {
+  'control-route-unknown': { remedy: 'give-up', exit: 'usage', means: 'The control socket does not have this path.' },
+  'control-method-wrong': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The path of the control socket does not take this method.',
+  },
+  'control-request-invalid': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The request to the control socket cannot be understood.',
+  },
+  'control-request-too-large': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The request to the control socket is too large.',
+  },
+  'control-request-slow': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The request to the control socket was not complete in time.',
+  },
+});
+
 /** A request that the control socket does not take; `status` is HTTP's. */
-export class ControlRequestError extends AgentError {
-  override readonly name = 'ControlRequestError';
+export class ControlRequestError extends RequestErrors {
   readonly status: number;
 
-  constructor(status: number, code: string, message: string) {
-    super({ code, message, remedy: 'give-up', exit: 'usage' });
+  constructor(status: number, code: CodeOf<typeof RequestErrors>, message: string) {
+    super(code, message);
     this.status = status;
   }
 }
 
-/** The control socket cannot be made, or another daemon answers on it. */
-export class ControlSocketError extends AgentError {
-  override readonly name = 'ControlSocketError';
+/** The way between a program and the daemon fails. */
+export class ControlError extends defineErrors('ControlError', {
+  'agent-stopping': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The daemon is stopping.',
+    advice: 'what was begun is finished or undone when it starts again: agent status',
+  },
+  'answer-timeout': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The daemon did not finish in time.',
+    advice: 'try again; agent status shows what the daemon does',
+  },
+  'daemon-reply-invalid': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'The answer of the daemon cannot be understood.',
+    advice: 'it may be of another version: systemctl restart thing-agent',
+  },
+  'daemon-lost': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The daemon went away before it answered.',
+    advice: 'what was begun is finished or undone when it starts again: agent status',
+  },
+  'daemon-silent': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The daemon does not answer.',
+    advice: 'see what it does: systemctl status thing-agent',
+  },
+  'control-not-permitted': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'This user may not speak to the daemon.',
+    advice: 'use sudo, or join the group that owns the socket',
+  },
+  'control-socket-in-use': {
+    remedy: 'give-up',
+    exit: 'tryAgain',
+    means: 'Another daemon answers on the control socket.',
+    advice: 'only one daemon runs on a gateway: agent status shows it',
+  },
+  'control-socket-unavailable': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The control socket cannot be made.',
+    advice: 'check the run directory and its permissions',
+  },
+}) {}
 
-  constructor(failure: Omit<Failure, 'remedy'>) {
-    super({ remedy: 'give-up', ...failure });
+/** What the other side of the control socket reported: its code is of a table there. */
+export class ReportedFailure extends AgentError {
+  constructor(error: ReportedError) {
+    super({ ...error, remedy: error.exit === 'tryAgain' ? 'retry' : 'give-up' });
   }
 }
 
 /** The daemon ends; what runs is taken up again when it starts. */
-export function agentStopping(): AgentError {
-  return new AgentError({
-    code: 'agent-stopping',
-    message: 'the daemon is stopping',
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'what was begun is finished or undone when it starts again: agent status',
-  });
+export function agentStopping(): ControlError {
+  return new ControlError('agent-stopping', 'the daemon is stopping');
 }
 
 /** What the other side may know of anything thrown. A defect shows its text in the log only. */

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 
 import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
-import { agentStopping, ControlRequestError, httpStatus, reportError } from './control-errors.ts';
+import { agentStopping, ControlRequestError, httpStatus, reportError, ControlError } from './control-errors.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
 import { type Action, findRoute, type FoundRoute, type RouteTargets } from './control-routes.ts';
 import { listenOnSocket } from './control-socket.ts';
@@ -135,14 +135,8 @@ export class ControlServer implements AsyncDisposable {
 
 const clientGone = new Error('the client went away');
 
-function answerTimeout(): AgentError {
-  return new AgentError({
-    code: 'answer-timeout',
-    message: 'the daemon did not finish in time',
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'try again; agent status shows what the daemon does',
-  });
+function answerTimeout(): ControlError {
+  return new ControlError('answer-timeout', 'the daemon did not finish in time');
 }
 
 async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {

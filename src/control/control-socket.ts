@@ -3,7 +3,7 @@ import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 
 import { describeError, systemErrorCode } from '../system/errors.ts';
-import { ControlSocketError } from './control-errors.ts';
+import { ControlError } from './control-errors.ts';
 
 /** Readable and writable by the owner and the group, which is the process's. */
 const socketMode = 0o660;
@@ -58,16 +58,11 @@ async function refuseTaken(path: string): Promise<void> {
     const found = await lstat(path);
     if (!found.isSocket()) throw unavailable(path, 'something that is not a socket stands there');
     if (await somebodyAnswers(path)) {
-      throw new ControlSocketError({
-        code: 'control-socket-in-use',
-        message: `another daemon answers on ${path}`,
-        exit: 'tryAgain',
-        advice: 'only one daemon runs on a gateway: agent status shows it',
-      });
+      throw new ControlError('control-socket-in-use', `another daemon answers on ${path}`);
     }
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return;
-    if (error instanceof ControlSocketError) throw error;
+    if (error instanceof ControlError) throw error;
     throw unavailable(path, describeError(error), error);
   }
 }
@@ -82,12 +77,6 @@ async function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-function unavailable(path: string, why: string, cause?: unknown): ControlSocketError {
-  return new ControlSocketError({
-    code: 'control-socket-unavailable',
-    message: `cannot make the control socket ${path}: ${why}`,
-    exit: 'disk',
-    advice: 'check the run directory and its permissions',
-    cause,
-  });
+function unavailable(path: string, why: string, cause?: unknown): ControlError {
+  return new ControlError('control-socket-unavailable', `cannot make the control socket ${path}: ${why}`, { cause });
 }

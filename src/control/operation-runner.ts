@@ -1,5 +1,6 @@
 import type { Clock } from '../system/clock.ts';
-import { AgentError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
+import { SystemError } from '../system/system-errors.ts';
 import type { InstallOptions, OnEvent, OperationEvent, OperationName, OperationOutcome } from './operations.ts';
 import { ProgressPace } from './progress-pace.ts';
 
@@ -144,13 +145,8 @@ function includes(running: OperationRequest, wanted: OperationRequest): boolean 
 
 /** Another operation runs. */
 export function agentBusy(running: OperationRequest): AgentError {
-  return new AgentError({
-    code: 'agent-busy',
-    message: `the agent is busy: ${operationTitles[running.operation]} is under way`,
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'wait for its end; agent status shows where it stands',
-  });
+  const why = `the agent is busy: ${operationTitles[running.operation]} is under way`;
+  return new SystemError('agent-busy', why, { advice: 'wait for its end; agent status shows where it stands' });
 }
 
 const operationTitles: Readonly<Record<OperationName, string>> = {

@@ -9,12 +9,14 @@ import type {
   OnEvent,
   OperationOutcome,
 } from '../control/operations.ts';
+import { VerificationError, FirmwareError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { flashImage, restoreImage } from '../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
-import { AgentError, describeError } from '../system/errors.ts';
+import { describeError } from '../system/errors.ts';
+import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring.ts';
 
 /** The configured microcontrollers, as far as can be said without talking to them. */
@@ -75,13 +77,7 @@ export async function restoreBoard(
   const { board, store } = boardOf(wiring, name);
   const kept = await store.kept();
   if (kept?.image === undefined) {
-    throw new AgentError({
-      code: 'nothing-to-restore',
-      message: `${name}: nothing is kept of what it held before`,
-      remedy: 'give-up',
-      exit: 'refused',
-      advice: 'flash a file: agent mcu flash NAME FILE',
-    });
+    throw new DaemonError('nothing-to-restore', `${name}: nothing is kept of what it held before`);
   }
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
   await restoreImage({ board, store, onProgress: progressTo(onEvent) }, kept.image, signal);
@@ -96,39 +92,26 @@ function boardOf({ boards }: Wiring, name: string): McuTargetParts {
   const parts = boards.get(name);
   if (parts !== undefined) return parts;
   const known = [...boards.keys()].join(', ');
-  throw new AgentError({
-    code: 'board-not-configured',
-    message: `there is no microcontroller ${name} (${known === '' ? 'none is configured' : `there are: ${known}`})`,
-    remedy: 'give-up',
-    exit: 'usage',
-    advice: 'agent mcu list',
-  });
+  const others = known === '' ? 'none is configured' : `there are: ${known}`;
+  throw new DaemonError('board-not-configured', `there is no board ${name} (${others})`);
 }
 
 function refuseUnsigned({ config }: Wiring, name: string): void {
   const settings = config.targets.find((target) => target.name === name);
   const signed = settings?.kind === 'mcu' && settings.mcubootKeyFile !== undefined;
   if (signed || config.trust.allowUnsigned) return;
-  throw new AgentError({
-    code: 'image-unsigned',
-    message: `${name}: a file without a signature is not flashed`,
-    remedy: 'give-up',
-    exit: 'refused',
-    advice: 'install a signed artifact (agent install FILE), or set [trust] allow_unsigned = true',
-  });
+  throw new VerificationError(
+    'image-unsigned',
+    `${name}: a file without a signature is not flashed`,
+    'install a signed artifact (agent install FILE), or set [trust] allow_unsigned = true',
+  );
 }
 
 async function readImageFile(path: string): Promise<Buffer> {
   try {
     return await readFile(path);
   } catch (error) {
-    throw new AgentError({
-      code: 'file-unreadable',
-      message: `${path} cannot be read: ${describeError(error)}`,
-      remedy: 'give-up',
-      exit: 'usage',
-      cause: error,
-    });
+    throw new FirmwareError('file-unreadable', `${path} cannot be read: ${describeError(error)}`, { cause: error });
   }
 }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import type { DoctorFinding } from '../control/operations.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
+import { McuError } from '../mcu/errors.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
 import { runProgram } from '../system/child-process.ts';
@@ -11,8 +12,10 @@ import { replaceFileDurably } from '../system/durable-file.ts';
 import { AgentError } from '../system/errors.ts';
 import { maskAddresses } from '../system/secrets.ts';
 import { isPlausible } from '../system/wall-clock.ts';
+import { UpdateError } from '../update/errors.ts';
 import { otherSlot } from '../update/slot.ts';
 import { listBoards } from './boards.ts';
+import { DaemonError } from './errors.ts';
 import { noSlots } from './obstacles.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -62,13 +65,7 @@ async function lookAtClock({ world }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = new Date(nowMs).toISOString();
   if (isPlausible(nowMs)) return shown;
-  throw new AgentError({
-    code: 'clock-not-set',
-    message: `the clock shows ${shown}, which cannot be`,
-    remedy: 'retry',
-    exit: 'failed',
-    advice: 'check the network time service: TLS certificates and maintenance windows need a clock',
-  });
+  throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
 }
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
@@ -84,25 +81,13 @@ async function lookAtKeys({ config }: Wiring): Promise<string> {
   const unsigned = allowUnsigned ? 'unsigned firmware is permitted' : 'unsigned firmware is refused';
   if (loaded.length > 0) return `${loaded.map(({ name }) => name).join(', ')}; ${unsigned}`;
   if (allowUnsigned) return `none; ${unsigned}`;
-  throw new AgentError({
-    code: 'no-trusted-key',
-    message: 'there is no trusted key, so no firmware can be installed',
-    remedy: 'give-up',
-    exit: 'configuration',
-    advice: 'name the public key of your releases in [trust] keys',
-  });
+  throw new DaemonError('no-trusted-key', 'there is no trusted key, so no firmware can be installed');
 }
 
 async function lookAtService({ session, identities, config }: Wiring, signal: AbortSignal): Promise<string> {
   const identity = await identities.load();
   if (identity === undefined) {
-    throw new AgentError({
-      code: 'not-activated',
-      message: `this gateway is not activated at ${addressOf(config)} yet`,
-      remedy: 'retry',
-      exit: 'unreachable',
-      advice: 'the daemon activates by itself; `agent activate` does it now',
-    });
+    throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet`);
   }
   const version = await session.currentVersion(signal);
   return `${addressOf(config)} knows this gateway as thing ${identity.thingId}, version ${version.name}`;
@@ -124,11 +109,7 @@ async function lookAtBoards(wiring: Wiring): Promise<string | undefined> {
   const boards = await listBoards(wiring);
   const missing = boards.find(({ connected }) => !connected);
   if (missing !== undefined) {
-    throw new AgentError({
-      code: 'port-missing',
-      message: `${missing.name}: nothing is plugged in at ${missing.port}`,
-      remedy: 'retry',
-      exit: 'disk',
+    throw new McuError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
       advice: `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`,
     });
   }
@@ -166,11 +147,6 @@ async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Pro
   if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
   const { stdout } = await runProgram(['systemctl', 'is-active', SAFETY_NET], { timeoutMs: 10_000 }, signal);
   if (stdout.trim() === 'active') return `${SAFETY_NET} is active`;
-  throw new AgentError({
-    code: 'safety-net-missing',
-    message: `${SAFETY_NET} is not active: a new slot in which the agent cannot start would stay`,
-    remedy: 'give-up',
-    exit: 'configuration',
-    advice: `systemctl enable --now ${SAFETY_NET}, in the image too`,
-  });
+  const why = `${SAFETY_NET} is not active: a new slot in which the agent cannot start would stay`;
+  throw new DaemonError('safety-net-missing', why);
 }

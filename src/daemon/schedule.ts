@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Clock } from '../system/clock.ts';
-import { AgentError } from '../system/errors.ts';
+import { DaemonError } from './errors.ts';
 
 /** When the next look at the service is due, wall clock, milliseconds since the epoch. */
 export type Schedule = (nowMs: number) => number;
@@ -13,13 +13,7 @@ const LONGEST_LOOK_BACK_MS = 24 * 60 * MINUTE_MS;
 export async function cronSchedule(expression: string, splayMs: number, serialNumber: string): Promise<Schedule> {
   const { cronTimes, isCronExpression } = await import('../system/cron.ts');
   if (!isCronExpression(expression)) {
-    throw new AgentError({
-      code: 'schedule-invalid',
-      message: `update.schedule: "${expression}" is not a cron expression`,
-      remedy: 'give-up',
-      exit: 'configuration',
-      advice: 'write five fields, such as "*/15 * * * *"',
-    });
+    throw new DaemonError('schedule-invalid', `update.schedule: "${expression}" is not a cron expression`);
   }
   const offsetMs = splayOffsetMs(serialNumber, splayMs);
   const times = cronTimes(expression);

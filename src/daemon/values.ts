@@ -1,5 +1,5 @@
-import { AgentError } from '../system/errors.ts';
 import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
+import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring.ts';
 
 /**
@@ -21,12 +21,6 @@ export async function sendPoints(
 }
 
 /** The spool is the daemon's. */
-export function noSpool(): AgentError {
-  return new AgentError({
-    code: 'spool-elsewhere',
-    message: 'the spool belongs to the daemon, and no daemon runs',
-    remedy: 'give-up',
-    exit: 'tryAgain',
-    advice: 'systemctl start thing-agent',
-  });
+export function noSpool(): DaemonError {
+  return new DaemonError('spool-elsewhere', 'the spool belongs to the daemon, and no daemon runs');
 }

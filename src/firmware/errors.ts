@@ -1,23 +1,170 @@
-import { AgentError } from '../system/errors.ts';
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeOf } from '../system/define-errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
+
+const FormatErrors = defineErrors('FirmwareFormatError', {
+  'text-truncated': { remedy: 'retry', exit: 'protocol', means: 'The text of a firmware ends too early.' },
+  'text-not-a-string': { remedy: 'give-up', exit: 'protocol', means: 'The answer for a firmware is no JSON string.' },
+  'text-bad-escape': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'The JSON string of a firmware has an escape that does not exist.',
+  },
+  'text-illegal-character': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'The text of a firmware has a character that its encoding does not know.',
+  },
+  'text-trailing': { remedy: 'give-up', exit: 'protocol', means: 'Something follows the text of a firmware.' },
+  'text-odd-hex': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'The hexadecimal text of a firmware has half a byte at its end.',
+  },
+  'text-bad-padding': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'The base64 text of a firmware is not filled up as it should be.',
+  },
+  'text-empty': { remedy: 'give-up', exit: 'protocol', means: 'The text of a firmware is empty.' },
+  'compression-truncated': { remedy: 'retry', exit: 'protocol', means: 'Compressed data ends too early.' },
+  'compression-corrupt': { remedy: 'give-up', exit: 'protocol', means: 'Compressed data is damaged.' },
+  'compression-trailing': { remedy: 'give-up', exit: 'protocol', means: 'Something follows the compressed data.' },
+  'compression-memory': {
+    remedy: 'give-up',
+    exit: 'protocol',
+    means: 'Decompression would need more memory than is allowed.',
+  },
+  'firmware-truncated': { remedy: 'retry', exit: 'protocol', means: 'The firmware ends too early.' },
+  'image-empty': sharedErrors['image-empty'],
+});
+
+export type FormatErrorCode = CodeOf<typeof FormatErrors>;
 
 /**
  * The text or a container around the payload is malformed. `offset` counts bytes of the stream that `where` names. What
  * ends too early (`*-truncated`) may have been cut on the way: trying again may cure it.
  */
-export class FirmwareFormatError extends AgentError {
-  override readonly name = 'FirmwareFormatError';
-
-  constructor(code: string, where: string, offset: number, why: string) {
-    const remedy = code.endsWith('-truncated') ? 'retry' : 'give-up';
-    super({ code, message: `${where}, byte ${offset}: ${why}`, remedy, exit: 'protocol' });
+export class FirmwareFormatError extends FormatErrors {
+  constructor(code: FormatErrorCode, where: string, offset: number, why: string) {
+    super(code, `${where}, byte ${offset}: ${why}`);
   }
 }
+
+const VerificationErrors = defineErrors('VerificationError', {
+  'artifact-version': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact is of a format version that is not supported.',
+  },
+  'artifact-malformed': { remedy: 'give-up', exit: 'refused', means: 'The artifact is not built as its format says.' },
+  'artifact-augmented': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact has unsigned parts, which are not supported.',
+  },
+  'artifact-scripts': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact carries state scripts, which this agent does not run.',
+  },
+  'artifact-corrupt': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A part of the artifact cannot be decompressed or ends too early.',
+  },
+  'manifest-mismatch': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact has other payloads than its manifest lists.',
+  },
+  'checksum-mismatch': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A part of the artifact is not what its manifest promises.',
+  },
+  'digest-mismatch': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A payload is not what the manifest of its artifact promises.',
+  },
+  'tar-malformed': { remedy: 'give-up', exit: 'refused', means: 'A tar archive inside the artifact is malformed.' },
+  'tar-unsupported': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A tar archive inside the artifact uses what is not allowed there.',
+  },
+  'tar-name': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A name inside the artifact is absolute, climbs out of its folder or is garbled.',
+  },
+  'tar-duplicate': { remedy: 'give-up', exit: 'refused', means: 'A name stands twice in the artifact.' },
+  'artifact-unsigned': { remedy: 'give-up', exit: 'refused', means: 'The artifact is not signed.' },
+  'image-unsigned': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A file without a signature was to be installed, which the operator did not permit.',
+  },
+  'signature-invalid': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact’s signature is not by a trusted key, or the artifact was changed.',
+  },
+  'trust-no-keys': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'No trusted key is configured, so nothing can be verified.',
+  },
+  'device-type-mismatch': { remedy: 'give-up', exit: 'refused', means: 'The artifact is for other devices.' },
+  'depends-unmet': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact needs something else to be installed before.',
+  },
+  'payload-type': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'It is not known where the payload of the artifact goes.',
+  },
+});
+
+export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
 
 /** The firmware is not what a trusted key vouched for, or not meant for this gateway. Nothing of it may boot. */
-export class VerificationError extends AgentError {
-  override readonly name = 'VerificationError';
-
-  constructor(code: string, message: string, advice?: string) {
-    super({ code, message, remedy: 'give-up', exit: 'refused', advice });
+export class VerificationError extends VerificationErrors {
+  constructor(code: VerificationErrorCode, message: string, advice?: string) {
+    super(code, message, { advice });
   }
 }
+
+/** Where a firmware comes from, or what is needed to read it, fails. */
+export class FirmwareError extends defineErrors('FirmwareError', {
+  'firmware-changed': sharedErrors['firmware-changed'],
+  'file-changed': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'A file is being written to while it is read.',
+    advice: 'wait until it is complete',
+  },
+  'file-unreadable': { remedy: 'give-up', exit: 'usage', means: 'A file cannot be read.' },
+  'xz-missing': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'The firmware is compressed with xz, and the program xz cannot be started.',
+    advice: 'install xz-utils, or compress the firmware with zstd',
+  },
+  'decompression-stalled': { remedy: 'retry', exit: 'failed', means: 'Decompression made no progress.' },
+  'trust-key-unreadable': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The file of a trusted key cannot be read.',
+    advice: 'check [trust] keys in the configuration and the permissions of the file',
+  },
+  'trust-key-refused': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'A trusted key is of a kind that is not accepted.',
+    advice: 'use a public key of ECDSA P-256, Ed25519 or RSA from 3072 bits on, in PEM form',
+  },
+}) {}

@@ -2,8 +2,10 @@ import type { Stats } from 'node:fs';
 import { constants, open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
-import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
+import { describeError, systemErrorCode } from '../system/errors.ts';
 import type { FirmwareSource, FirmwareTransfer } from '../update/ports.ts';
+import { FirmwareError } from './errors.ts';
 
 const READ_BYTES = 256 * 1024;
 
@@ -78,22 +80,10 @@ async function read(file: FileHandle, path: string, buffer: Buffer, position: nu
 }
 
 function changed(path: string, { size }: Stats): AgentError {
-  return new AgentError({
-    code: 'file-changed',
-    message: `${path} had ${size} bytes and is being written to`,
-    remedy: 'retry',
-    exit: 'tryAgain',
-    advice: 'wait until it is complete',
-  });
+  return new FirmwareError('file-changed', `${path} had ${size} bytes and is being written to`);
 }
 
 function unreadable(path: string, why: string, cause?: unknown): AgentError {
-  const isDisk = systemErrorCode(cause) === 'EIO';
-  return new AgentError({
-    code: 'file-unreadable',
-    message: `cannot read ${path}: ${why}`,
-    remedy: 'give-up',
-    exit: isDisk ? 'disk' : 'usage',
-    cause,
-  });
+  const exit = systemErrorCode(cause) === 'EIO' ? 'disk' : undefined;
+  return new FirmwareError('file-unreadable', `cannot read ${path}: ${why}`, { exit, cause });
 }

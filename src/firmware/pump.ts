@@ -1,8 +1,9 @@
 import type { Writable } from 'node:stream';
 
-import { AgentError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
 import { giveBack } from '../system/give-back.ts';
 import type { BlockSource } from './block-source.ts';
+import { FirmwareError } from './errors.ts';
 
 /** Longest silence of a machine that has work to do, while its output is waited for. */
 const SILENCE_MS = 60_000;
@@ -86,12 +87,7 @@ function written(input: Writable, block: Uint8Array): Promise<void> {
 }
 
 function stalled(name: string): AgentError {
-  return new AgentError({
-    code: 'decompression-stalled',
-    message: `${name} did nothing for ${SILENCE_MS / 1000} s`,
-    remedy: 'retry',
-    exit: 'failed',
-  });
+  return new FirmwareError('decompression-stalled', `${name} did nothing for ${SILENCE_MS / 1000} s`);
 }
 
 /** Notices that both sides, or the last one, wait for the machine and nothing happens. Waiting for others is not its matter. */

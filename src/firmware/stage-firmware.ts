@@ -6,6 +6,7 @@ import { readArtifact } from './artifact/read-artifact.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import { ByteReader } from './byte-reader.ts';
 import { decompress, detectCompression, MAGIC_BYTES } from './compression/compression.ts';
+import { FirmwareError } from './errors.ts';
 import { openFirmwareStream } from './firmware-stream.ts';
 import type { FirmwareStream } from './firmware-stream.ts';
 import { stageImage } from './image.ts';
@@ -95,12 +96,7 @@ function once(accept: StagingRequest['accept']): StagingRequest['accept'] {
   return async (header) => {
     if (header === accepted) return;
     if (accepted !== undefined) {
-      throw new AgentError({
-        code: 'firmware-changed',
-        message: 'the firmware changed while it was being staged',
-        remedy: 'retry',
-        exit: 'tryAgain',
-      });
+      throw new FirmwareError('firmware-changed', 'the firmware changed while it was being staged');
     }
     await accept(header);
     accepted = header;

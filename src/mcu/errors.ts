@@ -1,102 +1,135 @@
-import { AgentError } from '../system/errors.ts';
-import type { ExitKind, Remedy } from '../system/errors.ts';
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeOf } from '../system/define-errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
 
-/** An image cannot be read, or must not go to this board. Found before the board is touched. */
-export type ImageCode =
-  | 'image-malformed'
-  | 'image-checksum'
-  | 'image-truncated'
-  | 'image-overlap'
-  | 'image-empty'
-  | 'image-too-large'
-  | 'image-address-missing'
-  | 'image-digest'
-  | 'image-signature'
-  | 'image-outside-chip'
-  | 'image-overwrites-bootloader'
-  | 'image-wrong-chip';
-
-/** The port between the gateway and the board. */
-export type PortCode = 'port-missing' | 'port-busy' | 'port-denied' | 'port-unplugged' | 'port-failed';
-
-/** The board, or its bootloader. */
-export type BoardCode =
-  | 'board-silent'
-  | 'board-garbled'
-  | 'board-refused'
-  | 'board-unknown'
-  | 'board-changed'
-  | 'board-protected'
-  | 'board-cannot'
-  | 'board-mismatch';
-
-/** What is kept of a board in the state directory. */
-export type PayloadCode = 'payload-damaged' | 'payload-stale' | 'backup-damaged';
-
-export type McuCode = ImageCode | PortCode | BoardCode | PayloadCode;
-
-interface Nature {
-  readonly remedy: Remedy;
-  readonly exit: ExitKind;
-  readonly advice: string | undefined;
-}
-
-const refusedImage: Nature = { remedy: 'give-up', exit: 'refused', advice: undefined };
-
-const natures: Readonly<Record<PortCode | BoardCode | PayloadCode, Nature>> = {
-  'payload-damaged': { remedy: 'retry', exit: 'disk', advice: 'check the disk of the state directory' },
-  'backup-damaged': { remedy: 'give-up', exit: 'disk', advice: 'flash a file: agent mcu flash NAME FILE' },
-  'payload-stale': { remedy: 'retry', exit: 'tryAgain', advice: undefined },
+/** Everything that goes wrong with a board: its image (found before the board is touched), its port, itself. */
+export class McuError extends defineErrors('McuError', {
+  'image-malformed': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The file is no image of the format that it seems to be.',
+  },
+  'image-checksum': { remedy: 'give-up', exit: 'refused', means: 'A checksum inside the image is wrong.' },
+  'image-truncated': { remedy: 'give-up', exit: 'refused', means: 'The image ends too early.' },
+  'image-overlap': { remedy: 'give-up', exit: 'refused', means: 'Two parts of the image claim the same address.' },
+  'image-empty': { ...sharedErrors['image-empty'], exit: 'refused' },
+  'image-too-large': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The image is larger than any board’s memory, or than this one’s.',
+  },
+  'image-address-missing': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A raw image does not say where it belongs, and neither does the configuration.',
+  },
+  'image-digest': { remedy: 'give-up', exit: 'refused', means: 'The image’s own digest is wrong.' },
+  'image-signature': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The image is not signed with the key that this board’s images must have.',
+  },
+  'image-outside-chip': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The image has bytes outside of the chip’s memory.',
+  },
+  'image-overwrites-bootloader': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The image would overwrite the board’s bootloader.',
+  },
+  'image-wrong-chip': { remedy: 'give-up', exit: 'refused', means: 'The image is for another chip.' },
+  'payload-damaged': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'What is kept of a firmware for a board is damaged.',
+    advice: 'check the disk of the state directory',
+  },
+  'backup-damaged': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'What is kept of a board’s former program is damaged.',
+    advice: 'flash a file: agent mcu flash NAME FILE',
+  },
+  'payload-stale': { remedy: 'retry', exit: 'tryAgain', means: 'What is kept for a board is of another firmware.' },
   'port-missing': {
     remedy: 'retry',
     exit: 'disk',
+    means: 'Nothing is plugged in where a board should be.',
     advice: 'check the cable and the port name; `ls /dev/serial/by-id`',
   },
-  'port-busy': { remedy: 'retry', exit: 'disk', advice: 'another program holds the port; `fuser` names it' },
-  'port-denied': { remedy: 'give-up', exit: 'disk', advice: 'give the agent the group of the port, often dialout' },
-  'port-unplugged': { remedy: 'retry', exit: 'disk', advice: 'check the cable; the flash can simply be repeated' },
-  'port-failed': { remedy: 'retry', exit: 'disk', advice: 'check the kernel log for the port' },
+  'port-busy': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'Another program holds the port of a board.',
+    advice: 'another program holds the port; `fuser` names it',
+  },
+  'port-denied': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The agent may not open the port of a board.',
+    advice: 'give the agent the group of the port, often dialout',
+  },
+  'port-unplugged': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The port of a board went away.',
+    advice: 'check the cable; the flash can simply be repeated',
+  },
+  'port-failed': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The port of a board failed.',
+    advice: 'check the kernel log for the port',
+  },
   'board-silent': {
     remedy: 'retry',
     exit: 'disk',
+    means: 'The board does not answer.',
     advice: 'check power, cable, baud rate and reset setting, and that the chip has this bootloader',
   },
-  'board-garbled': { remedy: 'retry', exit: 'protocol', advice: 'check baud rate, ground and cable length' },
-  'board-refused': { remedy: 'retry', exit: 'protocol', advice: undefined },
-  'board-unknown': { remedy: 'give-up', exit: 'refused', advice: 'check the protocol and the port of this target' },
-  'board-changed': { remedy: 'give-up', exit: 'refused', advice: 'another board answers now: check the cables' },
-  'board-protected': { remedy: 'give-up', exit: 'refused', advice: undefined },
-  'board-cannot': { remedy: 'give-up', exit: 'refused', advice: undefined },
-  'board-mismatch': { remedy: 'retry', exit: 'disk', advice: 'the flash memory may be worn or write-protected' },
-};
-
-function natureOf(code: McuCode): Nature {
-  for (const [known, nature] of Object.entries(natures)) if (known === code) return nature;
-  return refusedImage;
-}
-
-export interface McuDetail {
-  readonly advice?: string | undefined;
-  readonly cause?: unknown;
-}
-
-/** Everything that goes wrong with a microcontroller: its image, its port, itself. */
-export class McuError extends AgentError {
-  override readonly name = 'McuError';
-  readonly mcuCode: McuCode;
-
-  constructor(code: McuCode, message: string, detail: McuDetail = {}) {
-    const nature = natureOf(code);
-    // A missing address is the configuration's fault; everything else about an image is the image's.
-    super({ code, message, ...nature, advice: detail.advice ?? nature.advice, cause: detail.cause });
-    this.mcuCode = code;
-  }
-
+  'board-garbled': {
+    remedy: 'retry',
+    exit: 'protocol',
+    means: 'What the board answers makes no sense.',
+    advice: 'check baud rate, ground and cable length',
+  },
+  'board-refused': { remedy: 'retry', exit: 'protocol', means: 'The board’s bootloader refuses a command.' },
+  'board-unknown': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The chip, or its bootloader, is not known.',
+    advice: 'check the protocol and the port of this target',
+  },
+  'board-changed': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'Another board answers than before.',
+    advice: 'another board answers now: check the cables',
+  },
+  'board-protected': { remedy: 'give-up', exit: 'refused', means: 'The board’s memory is protected.' },
+  'board-cannot': { remedy: 'give-up', exit: 'refused', means: 'The board’s bootloader cannot do what is needed.' },
+  'board-mismatch': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'What was read back from the board is not what was written.',
+    advice: 'the flash memory may be worn or write-protected',
+  },
+  'mcuboot-key-unreadable': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The key for a board’s images cannot be used.',
+    advice: 'mcuboot_key_file of the target names a public key in PEM form',
+  },
+}) {
   /** The same failure, with the board's name before the message. */
   on(board: string): McuError {
-    return new McuError(this.mcuCode, `${board}: ${this.message}`, { advice: this.advice, cause: this });
+    return new McuError(this.code, `${board}: ${this.message}`, { advice: this.advice, cause: this });
   }
 }
+
+export type McuCode = CodeOf<typeof McuError>;
 
 /** An address as people read it in a memory map. */
 export function hex(address: number): string {

@@ -1,39 +1,118 @@
-import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
-import type { Remedy } from '../system/errors.ts';
-
-/** Every code of this error, with what waiting can do about it and what a person can do. */
-const known = {
-  'slot-missing': ['give-up', 'check the slot’s path in [targets] and the partition labels'],
-  'slot-wrong-kind': ['give-up', 'a slot is a block device or a regular file'],
-  'slots-identical': ['give-up', 'give slot A and slot B different partitions in [targets]'],
-  'slot-booted': ['give-up', 'the running system is never overwritten: check which slot the bootloader says is booted'],
-  'slot-mounted': ['give-up', 'unmount it'],
-  'slot-busy': ['retry', 'find out what holds it (swapon --show, lsblk, fuser) and let it go'],
-  'slot-read-only': ['give-up', 'check the write protection (blockdev --getro, the card’s switch, the mount options)'],
-  'slot-denied': ['give-up', 'run the agent as root, or let it write the device'],
-  'slot-too-small': ['give-up', 'use a smaller image or larger partitions'],
-  'slot-no-space': ['give-up', 'make room on the file system that holds the slot’s file'],
-  'slot-vanished': ['retry', 'check the cable, the card or the power of that drive'],
-  'slot-io-error': ['give-up', 'see the kernel’s log; the medium may be worn out'],
-  'slot-stalled': ['retry', 'see the kernel’s log; the medium does not answer'],
-  'readback-mismatch': ['retry', 'if it happens again, replace the medium'],
-  'checkpoint-stale': ['retry', undefined],
-  'mounts-unknown': ['give-up', 'mount /proc'],
-  'hash-worker-failed': ['retry', 'check that the machine has memory left'],
-} as const satisfies Record<string, readonly [Remedy, string | undefined]>;
-
-export type SlotErrorCode = keyof typeof known;
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeOf } from '../system/define-errors.ts';
+import { describeError, systemErrorCode } from '../system/errors.ts';
 
 /** A slot cannot be used, written, or does not hold what was written. */
-export class SlotError extends AgentError {
-  override readonly name = 'SlotError';
-  override readonly code: SlotErrorCode;
+const SlotErrors = defineErrors('SlotError', {
+  'slot-missing': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The path of a slot in [targets] leads nowhere.',
+    advice: 'check the slot’s path in [targets] and the partition labels',
+  },
+  'slot-wrong-kind': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'What stands at the path of a slot is neither a block device nor a regular file.',
+    advice: 'a slot is a block device or a regular file',
+  },
+  'slots-identical': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'Slot A and slot B are the same partition.',
+    advice: 'give slot A and slot B different partitions in [targets]',
+  },
+  'slot-booted': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The slot that was to be written is the one that runs.',
+    advice: 'the running system is never overwritten: check which slot the bootloader says is booted',
+  },
+  'slot-mounted': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The slot that was to be written is mounted.',
+    advice: 'unmount it',
+  },
+  'slot-busy': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'Something else holds the slot: swap, a volume, another program.',
+    advice: 'find out what holds it (swapon --show, lsblk, fuser) and let it go',
+  },
+  'slot-read-only': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The slot cannot be written: the device, or what holds it, is read-only.',
+    advice: 'check the write protection (blockdev --getro, the card’s switch, the mount options)',
+  },
+  'slot-denied': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The agent may not open the slot.',
+    advice: 'run the agent as root, or let it write the device',
+  },
+  'slot-too-small': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The image is larger than the slot.',
+    advice: 'use a smaller image or larger partitions',
+  },
+  'slot-no-space': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The file that stands for a slot cannot grow: its file system is full.',
+    advice: 'make room on the file system that holds the slot’s file',
+  },
+  'slot-vanished': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The device of the slot went away.',
+    advice: 'check the cable, the card or the power of that drive',
+  },
+  'slot-io-error': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'Reading or writing the slot failed.',
+    advice: 'see the kernel’s log; the medium may be worn out',
+  },
+  'slot-stalled': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The device of the slot did not answer in time.',
+    advice: 'see the kernel’s log; the medium does not answer',
+  },
+  'readback-mismatch': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'What was read back from the slot is not what was written.',
+    advice: 'if it happens again, replace the medium',
+  },
+  'checkpoint-stale': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The slot does not hold what an interrupted download had left there; it starts anew.',
+  },
+  'mounts-unknown': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'It cannot be known which partitions are mounted.',
+    advice: 'mount /proc',
+  },
+  'hash-worker-failed': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The thread that computes digests ended.',
+    advice: 'check that the machine has memory left',
+  },
+});
 
+export type SlotErrorCode = CodeOf<typeof SlotErrors>;
+
+export class SlotError extends SlotErrors {
   /** `where` names the slot for a person: `slot B (/dev/…)`. */
   constructor(code: SlotErrorCode, where: string, why: string, cause?: unknown) {
-    const [remedy, advice] = known[code];
-    super({ code, message: `${where}: ${why}`, remedy, exit: 'disk', advice, cause });
-    this.code = code;
+    super(code, `${where}: ${why}`, { cause });
   }
 }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
-import { AgentError, describeError } from './errors.ts';
+import { describeError } from './errors.ts';
+import { SystemError } from './system-errors.ts';
 
 export interface ProgramResult {
   /** Undefined when a signal ended the program. */
@@ -22,16 +23,14 @@ export interface ProgramOptions {
 }
 
 /** A program cannot be started, took too long, or printed too much. */
-export class ProgramError extends AgentError {
-  override readonly name = 'ProgramError';
-
+export class ProgramError extends SystemError {
   constructor(
     code: 'program-missing' | 'program-timeout' | 'program-too-loud',
     command: string,
     why: string,
     cause?: unknown,
   ) {
-    super({ code, message: `${command}: ${why}`, remedy: 'retry', exit: 'failed', cause });
+    super(code, `${command}: ${why}`, { cause });
   }
 }
 

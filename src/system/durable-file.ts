@@ -2,25 +2,18 @@ import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-import { AgentError, describeError, systemErrorCode } from './errors.ts';
+import { describeError, systemErrorCode } from './errors.ts';
+import { SystemError } from './system-errors.ts';
 
 /** The slice of node:fs/promises that a durable file needs; memfs and the crash sweep's file system satisfy it. */
 export type DurableFs = Pick<typeof realFs, 'open' | 'readFile' | 'rename'>;
 
 /** A state file cannot be read or written. */
-export class StorageError extends AgentError {
-  override readonly name = 'StorageError';
-
+export class StorageError extends SystemError {
   constructor(action: string, path: string, cause: unknown) {
     const full = systemErrorCode(cause) === 'ENOSPC';
-    super({
-      code: full ? 'disk-full' : 'state-unavailable',
-      message: `cannot ${action} ${path}: ${full ? 'the disk is full' : describeError(cause)}`,
-      remedy: 'retry',
-      exit: 'disk',
-      advice: full ? 'make room on that file system' : 'check the file system and its permissions',
-      cause,
-    });
+    const why = full ? 'the disk is full' : describeError(cause);
+    super(full ? 'disk-full' : 'state-unavailable', `cannot ${action} ${path}: ${why}`, { cause });
   }
 }
 

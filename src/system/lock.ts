@@ -3,25 +3,19 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { runProgram } from './child-process.ts';
-import { AgentError, describeError, systemErrorCode } from './errors.ts';
+import { describeError, systemErrorCode } from './errors.ts';
+import { SystemError } from './system-errors.ts';
 
 /** Held until it is disposed or this process ends, however it ends. */
 export type AgentLock = AsyncDisposable;
 
 /** Another agent holds the lock. */
-export class AgentBusyError extends AgentError {
-  override readonly name = 'AgentBusyError';
+export class AgentBusyError extends SystemError {
   readonly holder: LockHolder | undefined;
 
   constructor(path: string, holder: LockHolder | undefined) {
     const who = holder === undefined ? 'another agent' : `process ${holder.pid} (${holder.purpose})`;
-    super({
-      code: 'agent-busy',
-      message: `${who} is at work and holds ${path}`,
-      remedy: 'retry',
-      exit: 'tryAgain',
-      advice: 'wait until it is done; one agent works at a time',
-    });
+    super('agent-busy', `${who} is at work and holds ${path}`);
     this.holder = holder;
   }
 }
@@ -115,13 +109,6 @@ function readHolder(descriptor: number): LockHolder | undefined {
   return pid === undefined || purpose === undefined ? undefined : { pid: Number(pid), purpose };
 }
 
-function unavailable(path: string, why: string, cause?: unknown): AgentError {
-  return new AgentError({
-    code: 'lock-unavailable',
-    message: `cannot lock ${path}: ${why}`,
-    remedy: 'give-up',
-    exit: 'failed',
-    advice: 'run as root, and check that the program flock (util-linux) is installed',
-    cause,
-  });
+function unavailable(path: string, why: string, cause?: unknown): SystemError {
+  return new SystemError('lock-unavailable', `cannot lock ${path}: ${why}`, { cause });
 }

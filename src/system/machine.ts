@@ -2,7 +2,8 @@ import { basename } from 'node:path';
 
 import { type ProgramResult, runProgram } from './child-process.ts';
 import { readTextFile } from './durable-file.ts';
-import { AgentError, describeError } from './errors.ts';
+import { describeError } from './errors.ts';
+import { SystemError } from './system-errors.ts';
 
 export interface MachineOptions {
   readonly rebootCommand: readonly [string, ...string[]];
@@ -28,13 +29,7 @@ export class LinuxMachine {
   async bootId(): Promise<string> {
     const id = (await readTextFile(this.#bootIdFile))?.trim() ?? '';
     if (id !== '') return id;
-    throw new AgentError({
-      code: 'boot-id-unknown',
-      message: `${this.#bootIdFile} does not tell which boot this is`,
-      remedy: 'give-up',
-      exit: 'failed',
-      advice: 'check that /proc is mounted',
-    });
+    throw new SystemError('boot-id-unknown', `${this.#bootIdFile} does not tell which boot this is`);
   }
 
   /**
@@ -46,13 +41,7 @@ export class LinuxMachine {
     using late = abortedLater(signal, REBOOT_GRACE_MS);
     const result = await runProgram(command, { timeoutMs: REBOOT_TIMEOUT_MS }, late.signal);
     if (result.exitCode === 0) return;
-    throw new AgentError({
-      code: 'reboot-failed',
-      message: `${command.join(' ')}: ${describeEnd(result)}`,
-      remedy: 'retry',
-      exit: 'failed',
-      advice: 'see [system] reboot_command, or reboot the gateway by hand',
-    });
+    throw new SystemError('reboot-failed', `${command.join(' ')}: ${describeEnd(result)}`);
   }
 }
 

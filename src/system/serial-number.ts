@@ -1,6 +1,7 @@
 import { abortable } from './abortable.ts';
 import { readTextFile } from './durable-file.ts';
-import { AgentError } from './errors.ts';
+import type { AgentError } from './errors.ts';
+import { SystemError } from './system-errors.ts';
 
 export interface SerialNumberSettings {
   readonly serialNumber: string | undefined;
@@ -67,13 +68,7 @@ async function readConfigured(path: string, sources: SerialNumberSources): Promi
 }
 
 function unknownSerialNumber(why: string, remedy: 'retry' | 'give-up'): AgentError {
-  return new AgentError({
-    code: 'serial-number-unknown',
-    message: `the serial number of this gateway is not known: ${why}`,
-    remedy,
-    exit: 'configuration',
-    advice: 'set [device] serial_number or serial_number_file',
-  });
+  return new SystemError('serial-number-unknown', `the serial number of this gateway is not known: ${why}`, { remedy });
 }
 
 const MAX_LENGTH = 128;

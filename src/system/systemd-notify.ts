@@ -1,7 +1,8 @@
 import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
-import { AgentError, describeError } from './errors.ts';
+import { describeError } from './errors.ts';
 import type { Log } from './log.ts';
+import { SystemError } from './system-errors.ts';
 
 /** What the daemon tells its service manager (sd_notify(3)). Every call returns at once; nothing is ever waited for. */
 export interface ServiceManager extends AsyncDisposable {
@@ -64,12 +65,7 @@ function oneLine(text: string): string {
 async function sendByProgram(assignments: readonly string[], signal: AbortSignal): Promise<void> {
   const result = await runProgram(['systemd-notify', ...assignments], { timeoutMs: SEND_TIMEOUT_MS }, signal);
   if (result.exitCode === 0) return;
-  throw new AgentError({
-    code: 'notify-failed',
-    message: `systemd-notify: ${describeError(result.stderr.trim())}`,
-    remedy: 'retry',
-    exit: 'failed',
-  });
+  throw new SystemError('notify-failed', `systemd-notify: ${describeError(result.stderr.trim())}`);
 }
 
 type Subject = 'lifecycle' | 'status' | 'watchdog';

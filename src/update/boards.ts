@@ -1,6 +1,7 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../system/errors.ts';
+import { UpdateError } from './errors.ts';
 import { evidenceFromReading } from './evidence.ts';
 import type { UpdatePorts } from './order.ts';
 import type { BoardPayload, McuTarget, Verified } from './ports.ts';
@@ -85,13 +86,11 @@ function boardTasks({ payloads }: FirmwareRecord, { targets }: UpdatePorts): rea
     const target = targets.get(name);
     if (kind !== 'mcu') return [];
     if (target?.kind === 'mcu') return [{ target, digest, sizeBytes, order, back }];
-    throw new AgentError({
-      code: 'target-unknown',
-      message: `the configuration has no microcontroller ${name} any more, which this update flashes`,
-      remedy: 'give-up',
-      exit: 'configuration',
-      advice: `put [targets.${name}] back`,
-    });
+    throw new UpdateError(
+      'target-unknown',
+      `the configuration has no board ${name} any more, which this update flashes`,
+      { exit: 'configuration', advice: `put [targets.${name}] back` },
+    );
   });
 }
 

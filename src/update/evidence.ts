@@ -1,4 +1,5 @@
-import { AgentError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
+import { UpdateError } from './errors.ts';
 import type { StagedFirmware, Verified } from './ports.ts';
 import type { FirmwareRecord } from './state.ts';
 
@@ -40,5 +41,5 @@ function mint(digest: string): Verified {
 function assertVerified(_evidence: unknown): asserts _evidence is Verified {}
 
 function notVerified(message: string): AgentError {
-  return new AgentError({ code: 'not-verified', message, remedy: 'give-up', exit: 'refused' });
+  return new UpdateError('not-verified', message);
 }

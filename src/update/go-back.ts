@@ -1,4 +1,5 @@
-import { AgentError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
+import { UpdateError } from './errors.ts';
 import { evidenceOfHistory } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { InstallOutcome, UpdatePorts } from './order.ts';
@@ -75,11 +76,5 @@ function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payl
 }
 
 function nothing(message: string): AgentError {
-  return new AgentError({
-    code: 'nothing-to-go-back-to',
-    message,
-    remedy: 'give-up',
-    exit: 'refused',
-    advice: 'agent status shows what runs; --force takes back the slot alone, where it is a board that cannot',
-  });
+  return new UpdateError('nothing-to-go-back-to', message);
 }

@@ -1,4 +1,4 @@
-import { AgentError } from '../system/errors.ts';
+import { UpdateError } from './errors.ts';
 import type { UpdateSettings } from './order.ts';
 import type { FirmwareHeader, PayloadHeader, Target } from './ports.ts';
 
@@ -35,7 +35,11 @@ function nameOfTarget({ target }: PayloadHeader, settings: TargetChoice): string
   return target === 'default' ? settings.defaultTarget : target.name;
 }
 
-function refuse(code: string, payload: PayloadHeader | undefined, why: string): AgentError {
+function refuse(
+  code: 'target-taken' | 'no-payload' | 'target-unknown',
+  payload: PayloadHeader | undefined,
+  why: string,
+): UpdateError {
   const what = payload === undefined ? 'firmware' : `payload ${payload.fileName}`;
-  return new AgentError({ code, message: `${what}: ${why}`, remedy: 'give-up', exit: 'refused' });
+  return new UpdateError(code, `${what}: ${why}`);
 }

@@ -1,6 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/retry.ts';
 import type { RetryPolicy } from '../system/retry.ts';
+import { UpdateError } from './errors.ts';
 import { evidenceOf } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
@@ -138,13 +139,10 @@ class Staging {
     if (digest === undefined || this.#order.force) return;
     const entry = this.#ports.journal.state.quarantine.find((known) => known.digest === digest);
     if (entry === undefined) return;
-    throw new AgentError({
-      code: QUARANTINED,
-      message: `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
-      remedy: 'give-up',
-      exit: 'refused',
-      advice: 'install another version, or repeat with --force',
-    });
+    throw new UpdateError(
+      QUARANTINED,
+      `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
+    );
   }
 
   async #recordFailure(error: AgentError): Promise<void> {

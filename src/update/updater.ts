@@ -1,5 +1,6 @@
 import type { InstallOptions, OnEvent, OperationOutcome } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
+import { UpdateError } from './errors.ts';
 import { goBack } from './go-back.ts';
 import type { Journal } from './journal.ts';
 import { lookForVersion } from './look.ts';
@@ -132,7 +133,7 @@ export class Updater {
     const { phase } = journal.state;
     const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
     if (!onTrial || (await bootloader.bootedSlot(signal)) !== phase.slot) {
-      throw notNow('nothing-on-trial', 'there is no trial to commit');
+      throw new UpdateError('nothing-on-trial', 'there is no trial to commit');
     }
     const end = await keepTrial(this.#ports(onEvent), signal);
     await this.deliver(onEvent, signal);
@@ -155,7 +156,7 @@ export class Updater {
     }
     const slot = otherSlot(booted);
     if (phase.kind === 'staging') await withdraw('overruled', 'a person went back instead', ports);
-    else if (phase.kind !== 'idle') throw notNow('update-under-way', `an update is under way (${phase.kind})`);
+    else if (phase.kind !== 'idle') throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
     return goBack(slot, options, ports, signal);
   }
 
@@ -218,14 +219,4 @@ const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', quarantine
 function outcomeOf(end: TrialEnd): OperationOutcome {
   if (end.kind === 'committed') return { kind: 'installed', version: end.version };
   return { kind: 'rolled-back', version: end.version, reason: end.reason };
-}
-
-function notNow(code: string, message: string): AgentError {
-  return new AgentError({
-    code,
-    message,
-    remedy: 'give-up',
-    exit: 'refused',
-    advice: 'agent status shows what runs',
-  });
 }

@@ -186,6 +186,15 @@ export const commandTable: readonly CommandEntry[] = [
   },
   ...valueCommands,
   {
+    name: 'explain',
+    operands: ['CODE'],
+    options: [],
+    group: 'Look',
+    summary: 'what an error code means, and what to do',
+    details: ['Asks nobody: it works without a daemon, a configuration and a network.'],
+    build: ({ operands: [code = ''] }) => ({ kind: 'explain', code }),
+  },
+  {
     name: 'config check',
     operands: [],
     options: [],

@@ -14,6 +14,7 @@ export type Command =
   | { readonly kind: 'version' }
   | { readonly kind: 'run' }
   | { readonly kind: 'report'; readonly report: 'status' | 'check' | 'doctor' }
+  | { readonly kind: 'explain'; readonly code: string }
   | { readonly kind: 'config'; readonly what: 'check' | 'show' | 'schema' }
   | { readonly kind: 'operation'; readonly operation: OperationCommand }
   | { readonly kind: 'request'; readonly request: RequestCommand }

@@ -4,6 +4,7 @@ import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { FirmwareError } from '../errors.ts';
 
 /** Whose signatures are believed, and whether firmware without one may be installed: `[trust]` of the configuration. */
 export interface TrustSettings {
@@ -71,23 +72,10 @@ async function readKeyFile(file: string): Promise<string> {
   } catch (error) {
     const code = systemErrorCode(error);
     if (error instanceof AgentError || code === undefined) throw error;
-    throw new AgentError({
-      code: 'trust-key-unreadable',
-      message: `trusted key ${file} cannot be read: ${code}`,
-      remedy: 'give-up',
-      exit: 'configuration',
-      advice: 'check [trust] keys in the configuration and the permissions of the file',
-      cause: error,
-    });
+    throw new FirmwareError('trust-key-unreadable', `trusted key ${file} cannot be read: ${code}`, { cause: error });
   }
 }
 
 function refused(shownAs: string, why: string): AgentError {
-  return new AgentError({
-    code: 'trust-key-refused',
-    message: `trusted key ${shownAs} is refused: ${why}`,
-    remedy: 'give-up',
-    exit: 'configuration',
-    advice: 'use a public key of ECDSA P-256, Ed25519 or RSA from 3072 bits on, in PEM form',
-  });
+  return new FirmwareError('trust-key-refused', `trusted key ${shownAs} is refused: ${why}`);
 }

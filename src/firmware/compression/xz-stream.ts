@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 
-import { AgentError, describeError } from '../../system/errors.ts';
+import type { AgentError } from '../../system/errors.ts';
+import { describeError } from '../../system/errors.ts';
 import { BlockSource } from '../block-source.ts';
-import { FirmwareFormatError } from '../errors.ts';
+import type { FormatErrorCode } from '../errors.ts';
+import { FirmwareFormatError, FirmwareError } from '../errors.ts';
 import { pump } from '../pump.ts';
 
 /** `xz -9` needs 65 MiB to decompress, its default 9 MiB. */
@@ -71,20 +73,14 @@ function endOf(child: ChildProcessWithoutNullStreams): Promise<Problem | undefin
 
 function describeProblem(problem: Problem, offset: number): AgentError {
   if (problem.kind === 'not-started') {
-    return new AgentError({
-      code: 'xz-missing',
-      message: `the firmware is compressed with xz, but the program xz cannot be started: ${describeError(problem.cause)}`,
-      remedy: 'give-up',
-      exit: 'failed',
-      advice: 'install xz-utils, or compress the firmware with zstd',
-      cause: problem.cause,
-    });
+    const why = `the firmware is compressed with xz, but the program xz cannot be started: ${describeError(problem.cause)}`;
+    return new FirmwareError('xz-missing', why, { cause: problem.cause });
   }
   return new FirmwareFormatError(codeOf(problem.why), 'xz stream', offset, problem.why);
 }
 
 /** By the messages of xz 5; for what stands behind the end it has no other than for damage. */
-function codeOf(why: string): string {
+function codeOf(why: string): FormatErrorCode {
   if (why === 'Unexpected end of input') return 'compression-truncated';
   return why === 'Memory usage limit reached' ? 'compression-memory' : 'compression-corrupt';
 }

@@ -1,18 +1,8 @@
 import { FirmwareFormatError } from '../errors.ts';
-
-/** What can be wrong with the text that a firmware comes in. */
-export type TextErrorCode =
-  | 'text-truncated'
-  | 'text-not-a-string'
-  | 'text-bad-escape'
-  | 'text-illegal-character'
-  | 'text-trailing'
-  | 'text-odd-hex'
-  | 'text-bad-padding'
-  | 'text-empty';
+import type { FormatErrorCode } from '../errors.ts';
 
 /** `offset` counts bytes of the text as the service sends it, quotation marks and escapes included. */
-export function textError(code: TextErrorCode, offset: number, why: string): FirmwareFormatError {
+export function textError(code: FormatErrorCode, offset: number, why: string): FirmwareFormatError {
   return new FirmwareFormatError(code, 'firmware text', offset, why);
 }
 

@@ -1,33 +1,49 @@
-import { AgentError } from '../../system/errors.ts';
-import type { ExitKind, Remedy } from '../../system/errors.ts';
-
-const kinds = {
-  /** The tool, the file or the device does not answer, or its checksum is wrong. */
-  'boot-environment-unreadable': ['retry', 'disk'],
-  /** It was read, but what it says makes no sense: nothing is guessed and nothing is written. */
-  'boot-environment-invalid': ['give-up', 'disk'],
-  'boot-environment-unwritable': ['retry', 'disk'],
-  /** It was written without an error, and what is read back differs. */
-  'boot-write-not-confirmed': ['give-up', 'disk'],
-  /** The change would leave nothing that is known to boot. */
-  'no-fallback-slot': ['give-up', 'refused'],
-  /** Asked to keep a slot that is marked unbootable and does not run. */
-  'slot-unbootable': ['give-up', 'refused'],
-  'booted-slot-unknown': ['give-up', 'failed'],
-  /** Two sources name two slots. */
-  'booted-slot-contradiction': ['give-up', 'failed'],
-  /** The integrator's program ended with an error or said something that the interface does not know. */
-  'handler-failed': ['retry', 'failed'],
-} as const satisfies Readonly<Record<string, readonly [Remedy, ExitKind]>>;
-
-export type BootloaderErrorCode = keyof typeof kinds;
+import { defineErrors } from '../../system/define-errors.ts';
+import type { CodeOf } from '../../system/define-errors.ts';
 
 /** Which slot boots cannot be read, changed or believed. */
-export class BootloaderError extends AgentError {
-  override readonly name = 'BootloaderError';
+export class BootloaderError extends defineErrors('BootloaderError', {
+  'boot-environment-unreadable': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'The tool, the file or the device of the boot environment does not answer, or its checksum is wrong.',
+  },
+  'boot-environment-invalid': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The boot environment was read, but what it says makes no sense. Nothing is guessed and nothing is written.',
+  },
+  'boot-environment-unwritable': { remedy: 'retry', exit: 'disk', means: 'The boot environment cannot be written.' },
+  'boot-write-not-confirmed': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The boot environment was written without an error, and what is read back differs.',
+  },
+  'no-fallback-slot': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The change would leave nothing that is known to boot.',
+  },
+  'slot-unbootable': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A slot was to be kept that is marked unbootable and does not run.',
+  },
+  'booted-slot-unknown': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'Neither the kernel command line nor the mounts say which slot runs.',
+  },
+  'booted-slot-contradiction': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'Two sources name two different slots as the one that runs.',
+  },
+  'handler-failed': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'The integrator’s boot handler ended with an error, or said something that its interface does not know.',
+  },
+}) {}
 
-  constructor(code: BootloaderErrorCode, message: string, details: { advice?: string; cause?: unknown } = {}) {
-    const [remedy, exit] = kinds[code];
-    super({ code, message, remedy, exit, ...details });
-  }
-}
+export type BootloaderErrorCode = CodeOf<typeof BootloaderError>;

@@ -2,6 +2,7 @@ import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
 import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
+import { explainCode } from '../../../src/error-catalogue.ts';
 import type { Clock } from '../../../src/system/clock.ts';
 import { fakeAgent } from './fake-operations.ts';
 
@@ -63,6 +64,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     connect: async () => daemon,
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     runDaemon: async () => 0,
+    explain: async (code) => explainCode(code),
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),
       show: async () => ({ text: '[service]\nurl = "https://things.example.com"\n', value: { service: {} } }),

@@ -1,4 +1,4 @@
-import { VerificationError } from '../../../src/firmware/errors.ts';
+import { FirmwareFormatError, VerificationError } from '../../../src/firmware/errors.ts';
 import type {
   Checkpoint,
   FirmwareHeader,
@@ -42,7 +42,7 @@ export const stagePlainFirmware: StageFirmware = async (request, signal) => {
     offset += chunk.byteLength;
     if (offset % 32 === 0) await request.onCheckpoint?.(await checkpointAt(offset, transfer, writer, signal));
   }
-  if (writer === undefined) throw new VerificationError('firmware-empty', 'nothing came');
+  if (writer === undefined) throw new FirmwareFormatError('image-empty', 'image', 0, 'nothing came');
   const written = await writer.finish(signal);
   const promise = { kind: 'manifest', digest: written.digest } as const;
   return { header, digest: written.digest, provides: {}, payloads: [{ header: payload, written, promise }] };
@@ -50,7 +50,7 @@ export const stagePlainFirmware: StageFirmware = async (request, signal) => {
 
 function refuseUntrusted(chunk: Uint8Array): void {
   const word = Buffer.from(chunk.subarray(0, HEADER_BYTES)).toString('latin1');
-  if (word !== 'trusted:') throw new VerificationError('signature-unknown', 'signed by nobody we trust');
+  if (word !== 'trusted:') throw new VerificationError('signature-invalid', 'signed by nobody we trust');
 }
 
 async function checkpointAt(

@@ -142,13 +142,13 @@ describe('an update', () => {
     gateway.service.target = '2';
     await gateway.run();
     gateway.service.target = 'evil';
-    await expect(gateway.look()).rejects.toMatchObject({ code: 'signature-unknown' });
+    await expect(gateway.look()).rejects.toMatchObject({ code: 'signature-invalid' });
     expect(gateway.slots.content('A')).toBe(OLD);
     expect(gateway.bootloader.bootable).toEqual(['B', 'A']);
     await gateway.look().catch(() => undefined);
     await gateway.look().catch(() => undefined);
     expect(await gateway.look()).toMatchObject({ kind: 'held-back', code: 'attempts-used-up' });
-    expect(gateway.service.reports.at(-1)).toMatchObject({ outcome: 'refused', code: 'signature-unknown' });
+    expect(gateway.service.reports.at(-1)).toMatchObject({ outcome: 'refused', code: 'signature-invalid' });
   });
 
   test('whose transfer breaks goes on at its checkpoint, as the same attempt', async () => {

@@ -268,7 +268,7 @@ describe('what goes wrong inside a compressed member', () => {
     const { error, gateway } = await refuse(await compressedArtifact, {
       keys,
       decompress: () => {
-        throw new FirmwareFormatError('gzip-garbled', 'gzip', 7, 'invalid block');
+        throw new FirmwareFormatError('compression-corrupt', 'gzip', 7, 'invalid block');
       },
     });
     expect(error).toMatchObject({ code: 'artifact-corrupt', exit: 'refused' });

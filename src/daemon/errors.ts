@@ -1,0 +1,59 @@
+import { defineErrors } from '../system/define-errors.ts';
+
+/** What was asked of the agent cannot be done as it is configured, or as the gateway is. */
+export class DaemonError extends defineErrors('DaemonError', {
+  'schedule-invalid': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The schedule is no cron expression.',
+    advice: 'write five fields, such as "*/15 * * * *"',
+  },
+  'no-slots-configured': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The configuration has no target of kind slots.',
+    advice: 'add [targets.gateway] with kind = "slots"',
+  },
+  'no-targets-configured': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The configuration has no targets, so there is nothing to update.',
+    advice: 'add [targets.gateway] with kind = "slots", or a board with kind = "mcu"',
+  },
+  'no-trusted-key': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'There is no trusted key, so no firmware can be installed.',
+    advice: 'name the public key of your releases in [trust] keys',
+  },
+  'safety-net-missing': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The safety net for a slot in which the agent cannot start is not active.',
+    advice: 'systemctl enable --now thing-agent-trial.timer, in the image too',
+  },
+  'not-activated': {
+    remedy: 'retry',
+    exit: 'unreachable',
+    means: 'This gateway is not activated at the service yet.',
+    advice: 'the daemon activates by itself; `agent activate` does it now',
+  },
+  'spool-elsewhere': {
+    remedy: 'give-up',
+    exit: 'tryAgain',
+    means: 'The spool belongs to the daemon, and no daemon runs.',
+    advice: 'systemctl start thing-agent',
+  },
+  'board-not-configured': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The configuration has no board of this name.',
+    advice: 'agent mcu list',
+  },
+  'nothing-to-restore': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'Nothing is kept of what the board held before.',
+    advice: 'flash a file: agent mcu flash NAME FILE',
+  },
+}) {}

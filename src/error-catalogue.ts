@@ -1,0 +1,42 @@
+import { CliError } from './cli/errors.ts';
+import { ConfigError } from './config/errors.ts';
+import { ControlError, ControlRequestError } from './control/control-errors.ts';
+import { DaemonError } from './daemon/errors.ts';
+import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
+import { McuError } from './mcu/errors.ts';
+import { ServiceError } from './service/errors.ts';
+import { BootloaderError } from './slots/bootloaders/errors.ts';
+import { SlotError } from './slots/errors.ts';
+import type { CodeMeaning, ErrorMeaning } from './system/define-errors.ts';
+import { SystemError } from './system/system-errors.ts';
+import { TelemetryError } from './telemetry/errors.ts';
+import { UpdateError, updateCodes } from './update/errors.ts';
+
+/** A group of the error catalogue, as people read it: every code that the agent can say is in one of them. */
+export interface CatalogueGroup {
+  readonly title: string;
+  readonly codes: Readonly<Record<string, ErrorMeaning | CodeMeaning>>;
+}
+
+export const errorCatalogue: readonly CatalogueGroup[] = [
+  { title: 'The command line', codes: CliError.meanings },
+  { title: 'The configuration', codes: ConfigError.meanings },
+  { title: 'The service, the way to it, and its broker', codes: ServiceError.meanings },
+  { title: 'The text and the compression of a firmware', codes: FirmwareFormatError.meanings },
+  { title: 'Where a firmware comes from, and who may sign it', codes: FirmwareError.meanings },
+  { title: 'Firmware that is refused', codes: VerificationError.meanings },
+  { title: 'Updates that are refused', codes: UpdateError.meanings },
+  { title: 'Why an update waits, and how an attempt ended', codes: updateCodes },
+  { title: 'Slots', codes: SlotError.meanings },
+  { title: 'Bootloaders of the gateway', codes: BootloaderError.meanings },
+  { title: 'Boards and their images', codes: McuError.meanings },
+  { title: 'Measurements', codes: TelemetryError.meanings },
+  { title: 'The agent as it is configured', codes: DaemonError.meanings },
+  { title: 'The control socket', codes: { ...ControlError.meanings, ...ControlRequestError.meanings } },
+  { title: 'The machine', codes: SystemError.meanings },
+];
+
+/** What the catalogue says of one code; undefined: it is none of ours. */
+export function explainCode(code: string): ErrorMeaning | CodeMeaning | undefined {
+  return errorCatalogue.find(({ codes }) => Object.hasOwn(codes, code))?.codes[code];
+}

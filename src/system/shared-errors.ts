@@ -1,0 +1,18 @@
+import type { ErrorMeaning } from './define-errors.ts';
+
+/** Codes that more than one room can throw, since rooms do not import each other. */
+export const sharedErrors = {
+  'firmware-changed': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The firmware changed while it was read.',
+    advice: 'nothing: it is read again from the start',
+  },
+  'image-empty': { remedy: 'give-up', exit: 'protocol', means: 'The image is empty.' },
+  'value-unusable': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The value cannot be said in JSON, is nested too deeply, or is too long.',
+    advice: 'give a value that JSON can express, and a shorter one if it is long',
+  },
+} as const satisfies Readonly<Record<string, ErrorMeaning>>;

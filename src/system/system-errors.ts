@@ -1,0 +1,51 @@
+import { defineErrors } from './define-errors.ts';
+
+/** The operating system, or a program of it, does not do what the agent needs of it. */
+export class SystemError extends defineErrors('SystemError', {
+  'disk-full': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'A state file cannot be written: the disk is full.',
+    advice: 'make room on that file system',
+  },
+  'state-unavailable': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'A state file cannot be read or written.',
+    advice: 'check the file system and its permissions',
+  },
+  'agent-busy': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'Another operation, or another agent, is at work.',
+    advice: 'wait until it is done; one agent works at a time',
+  },
+  'lock-unavailable': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'The lock that keeps two agents from working at once cannot be had.',
+    advice: 'run as root, and check that the program flock (util-linux) is installed',
+  },
+  'boot-id-unknown': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'It cannot be known whether the machine was booted since.',
+    advice: 'check that /proc is mounted',
+  },
+  'reboot-failed': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'The command that reboots the machine failed.',
+    advice: 'see [system] reboot_command, or reboot the gateway by hand',
+  },
+  'program-missing': { remedy: 'retry', exit: 'failed', means: 'A program cannot be started.' },
+  'program-timeout': { remedy: 'retry', exit: 'failed', means: 'A program did not end in time.' },
+  'program-too-loud': { remedy: 'retry', exit: 'failed', means: 'A program printed more than it may.' },
+  'notify-failed': { remedy: 'retry', exit: 'failed', means: 'systemd could not be told how the agent is.' },
+  'serial-number-unknown': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The serial number of this gateway is not known.',
+    advice: 'set [device] serial_number or serial_number_file',
+  },
+}) {}

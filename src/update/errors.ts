@@ -1,0 +1,88 @@
+import { defineErrors } from '../system/define-errors.ts';
+import type { CodeMeaning } from '../system/define-errors.ts';
+
+/** An update, a commit or a rollback is refused. */
+export class UpdateError extends defineErrors('UpdateError', {
+  'not-verified': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'Something was to be booted or flashed that is not known to hold what was vouched for.',
+  },
+  'target-taken': { remedy: 'give-up', exit: 'refused', means: 'A firmware has two payloads for one target.' },
+  'no-payload': { remedy: 'give-up', exit: 'refused', means: 'A firmware has no payload.' },
+  'target-unknown': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The configuration does not have the target that a payload, or an update under way, needs.',
+  },
+  'nothing-to-go-back-to': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'There is nothing that a rollback could go back to.',
+    advice: 'agent status shows what runs; --force takes back the slot alone, where it is a board that cannot',
+  },
+  'nothing-on-trial': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'There is no trial to commit.',
+    advice: 'agent status shows what runs',
+  },
+  'update-under-way': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'An update is under way.',
+    advice: 'agent status shows what runs',
+  },
+  'clock-not-set': {
+    remedy: 'retry',
+    exit: 'failed',
+    means:
+      'The clock of this gateway is not set: it is not known whether the [update] window is open, or a certificate valid.',
+    advice: 'check the network time service: TLS certificates and maintenance windows need a clock',
+  },
+  quarantined: {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'This firmware ended badly before and is not tried again by itself.',
+    advice: 'install another version, or repeat with --force',
+  },
+}) {}
+
+/** Why an update waits, and how an attempt ended: codes of `status` and of reports that no error carries. */
+export const updateCodes = {
+  'attempts-used-up': {
+    means: 'The version failed as often as [update] attempts allows, in ways that waiting does not cure.',
+    advice: 'mend the version, name another one, or repeat with --force',
+  },
+  'cooling-down': {
+    means: 'The last attempt failed; the next ones come after growing pauses.',
+    advice: 'agent --update-now does not wait',
+  },
+  'outside-window': {
+    means: 'Installing may not begin at this time of day ([update] window).',
+    advice: 'wait for the window, or repeat with --force',
+  },
+  'installed-by-hand': {
+    means: 'A person installed a file; it stays until the service names another version.',
+    advice: 'agent --update-now --force installs what the service names',
+  },
+  ok: { means: 'The attempt ended well.' },
+  unhealthy: {
+    means: 'The new firmware was not found healthy within its deadline.',
+    advice: 'see the reason; mend the firmware',
+  },
+  'trial-fell-back': {
+    means: 'The bootloader fell back before the new slot was committed.',
+    advice: 'see the boot log of the new slot',
+  },
+  'not-judged': { means: 'The new firmware was never found healthy: its judging was interrupted again and again.' },
+  'by-hand': { means: 'A person rolled the version back.' },
+  interrupted: { means: 'The installation of a file was interrupted.', advice: 'repeat it' },
+  superseded: { means: 'The attempt was interrupted, and another version followed.' },
+  withdrawn: { means: 'The service does not name the version any more.' },
+  overruled: { means: 'A person installed something else.' },
+  'board-not-restored': {
+    means: 'A rollback could not give a board back what it held.',
+    advice: 'agent mcu restore NAME',
+  },
+} as const satisfies Readonly<Record<string, CodeMeaning>>;

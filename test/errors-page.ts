@@ -1,0 +1,28 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { errorCatalogue } from '../src/error-catalogue.ts';
+import { exitCodes } from '../src/system/errors.ts';
+
+/** The page of error codes for people: `npm run errors` writes it, a test compares. */
+export const errorsPagePath = join(import.meta.dirname, '../src/ERRORS.md');
+
+export function errorsPage(): string {
+  const sections = errorCatalogue.map(({ title, codes }) => {
+    const rows = Object.entries(codes).map(([code, meaning]) => {
+      const exit = 'exit' in meaning ? String(exitCodes[meaning.exit]) : '';
+      const again = 'remedy' in meaning ? (meaning.remedy === 'retry' ? 'again later' : 'gives up') : '';
+      return `| \`${code}\` | ${meaning.means} | ${meaning.advice ?? ''} | ${again} | ${exit} |\n`;
+    });
+    return `## ${title}\n\n| code | means | what to do | the agent | exit |\n|---|---|---|---|---|\n${rows.join('')}`;
+  });
+  return `# Error codes
+
+Codes are stable: they appear in reports to the service and are never reworded. \`agent explain CODE\` says the same on the
+gateway, offline. Where a code comes with advice of its own, the message has better advice than this page. This page is
+made of the tables in the rooms (\`npm run errors\`).
+
+${sections.join('\n')}`;
+}
+
+if (import.meta.main) writeFileSync(errorsPagePath, errorsPage());
