@@ -181,6 +181,8 @@ export interface UbootSettings {
   readonly orderVariable: string;
   /** Of the boot attempts left; contains `{slot}`. */
   readonly leftVariable: string;
+  /** Of the slot on trial. */
+  readonly trialVariable: string;
   /** What the boot counter of a committed slot is set to. */
   readonly attempts: number;
   readonly names: BootNames;

@@ -164,6 +164,7 @@ function resolveBootloader(bootloader: NonNullable<SlotsTarget['bootloader']>): 
     fwEnvConfig: bootloader.fw_env_config,
     orderVariable: bootloader.order_variable,
     leftVariable: bootloader.left_variable,
+    trialVariable: bootloader.trial_variable,
     attempts: bootloader.attempts,
     names: bootloader.names,
   };

@@ -5,6 +5,7 @@ import { noSlots } from './obstacles.ts';
 export const singleSystem: Bootloader = {
   trialRebootArgument: undefined,
   bootedSlot: async () => 'A',
+  onTrial: async () => false,
   canary: async () => {},
   commit: async () => {},
   markUnbootable: async () => {

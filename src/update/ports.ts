@@ -220,10 +220,18 @@ export interface Bootloader {
   readonly trialRebootArgument: string | undefined;
   /** The slot that runs now, from the bootloader, checked against what is mounted. */
   bootedSlot(signal: AbortSignal): Promise<SlotName>;
+  /**
+   * Whether this boot is one that falls back by itself unless it is committed. Only the bootloader can tell: the journal
+   * may be missing in a slot that nobody has judged yet.
+   */
+  onTrial(signal: AbortSignal): Promise<boolean>;
   /** Changes and reads back a harmless variable; throws where the boot environment cannot be written. */
   canary(signal: AbortSignal): Promise<void>;
-  /** This slot will not boot, whatever happens, until `tryOnce`. Refuses the booted slot unless another can boot. */
-  markUnbootable(slot: SlotName, signal: AbortSignal): Promise<void>;
+  /**
+   * This slot will not boot, whatever happens, until `tryOnce`. Refuses the booted slot unless another can boot.
+   * `lastWord`: the code of an error, for the agent in the other slot, where this one cannot write its journal.
+   */
+  markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void>;
   /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. */
   tryOnce(slot: SlotName, evidence: Verified, signal: AbortSignal): Promise<void>;
   /** The one write that decides: this slot boots from now on, with fresh boot counters. */
@@ -234,7 +242,14 @@ export interface Bootloader {
 export interface BootState {
   /** Boots next if nothing fails. */
   readonly primary: SlotName;
-  readonly slots: Readonly<Record<SlotName, { readonly bootable: boolean; readonly detail: string }>>;
+  readonly slots: Readonly<Record<SlotName, SlotBootState>>;
+}
+
+export interface SlotBootState {
+  readonly bootable: boolean;
+  readonly detail: string;
+  /** What the agent in this slot said when it left it; undefined: nothing, or the bootloader has no place for it. */
+  readonly lastWord?: string | undefined;
 }
 
 // --------------------------------------------------------------------------------------------------- system, health

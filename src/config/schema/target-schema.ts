@@ -26,6 +26,7 @@ export const bootloaderSchema = z.discriminatedUnion('kind', [
     left_variable: variable()
       .refine((name) => name.includes('{slot}'), slotVariableText)
       .default('BOOT_{slot}_LEFT'),
+    trial_variable: variable().default('BOOT_TRIAL').describe('Names the slot on trial'),
     attempts: wholeNumber(1, 99).default(3).describe('Boot counter of a committed slot'),
     names: bootNames(),
   }),

@@ -1,3 +1,5 @@
+import type { SlotName } from '../../update/ports.ts';
+
 /**
  * autoboot.txt of the Raspberry Pi bootloader (Raspberry Pi documentation, "config.txt", section autoboot.txt): at most
  * 512 bytes, filters `[all]`, `[none]` and `[tryboot]`. A later line wins over an earlier one. With `tryboot_a_b=1` a
@@ -56,6 +58,28 @@ export function withPartitions(text: string, partition: number, trialPartition: 
     .trimEnd();
   const block = `[all]\ntryboot_a_b=1\nboot_partition=${partition}\n[tryboot]\nboot_partition=${trialPartition}\n`;
   return kept === '' ? block : `${kept}\n${block}`;
+}
+
+/** Of the agent in a slot that it left. The firmware takes the line for a comment. */
+export interface LastWord {
+  readonly slot: SlotName;
+  /** Of an error. */
+  readonly code: string;
+}
+
+const LAST_WORD = /^#thing\.left=([AB]):([a-z][a-z0-9-]{0,39})\n/m;
+
+export function lastWordIn(text: string): LastWord | undefined {
+  const [, slot, code] = LAST_WORD.exec(text) ?? [];
+  return (slot === 'A' || slot === 'B') && code !== undefined ? { slot, code } : undefined;
+}
+
+/** Left out where there is no room for it. */
+export function withLastWord(text: string, word: LastWord | undefined): string {
+  const without = text.replace(LAST_WORD, '');
+  if (word === undefined) return without;
+  const said = `${without.trimEnd()}\n#thing.left=${word.slot}:${word.code}\n`;
+  return Buffer.byteLength(said) <= MAX_AUTOBOOT_BYTES ? said : without;
 }
 
 function says(text: string, partition: number, trialPartition: number): boolean {

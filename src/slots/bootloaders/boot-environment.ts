@@ -5,6 +5,8 @@ import type { BootState, SlotName } from '../../update/ports.ts';
 export interface BootChange {
   readonly kind: 'mark-unbootable' | 'try-once' | 'commit';
   readonly slot: SlotName;
+  /** Of `mark-unbootable`: the code of an error, kept where there is a place for it. */
+  readonly lastWord?: string | undefined;
 }
 
 /**
@@ -17,6 +19,8 @@ export interface BootEnvironment<State> {
   /** Throws BootloaderError rather than guess. */
   read(signal: AbortSignal): Promise<State>;
   inspect(state: State): BootState;
+  /** Whether the boot of this slot, which runs, falls back by itself unless it is committed. */
+  onTrial(state: State, booted: SlotName): boolean;
   /** Of `mark-unbootable` and `try-once`: whether the other slot is known to boot by itself. */
   canSpare(state: State, change: BootChange): boolean;
   /** Makes one change that is safe wherever a power cut falls. A write that has begun is not abandoned on abort. */

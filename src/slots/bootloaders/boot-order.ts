@@ -1,7 +1,11 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import type { BootNames } from '../../config/config.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
 import type { BootChange } from './boot-environment.ts';
+import { changeTrialMark } from './trial-mark.ts';
+import type { TrialMark } from './trial-mark.ts';
 
 /**
  * How U-Boot and GRUB choose, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the first
@@ -13,51 +17,71 @@ export interface BootOrder {
   readonly order: readonly SlotName[];
   /** 0 for a slot that is not in the order. */
   readonly attemptsLeft: Readonly<Record<SlotName, number>>;
+  /** Undefined: never written, as by agents before this mark, or by a factory. */
+  readonly trial: TrialMark | undefined;
 }
 
 /** Pure and idempotent. `attempts`: what a committed slot, and the one that a trial falls back to, may use up. */
-export function changeOrder(state: BootOrder, { kind, slot }: BootChange, attempts: number): BootOrder {
+export function changeOrder(state: BootOrder, change: BootChange, attempts: number): BootOrder {
+  const { kind, slot } = change;
   const other = otherSlot(slot);
   const others = state.order.filter((name) => name !== slot);
   const left = state.attemptsLeft[other];
+  const trial = changeTrialMark(state.trial, change);
   switch (kind) {
     case 'mark-unbootable':
-      return bootOrder(others, slot, 0, left);
+      return { order: others, attemptsLeft: counters(slot, 0, left), trial };
     case 'try-once':
-      return bootOrder([slot, other], slot, 1, attempts);
+      return { order: [slot, other], attemptsLeft: counters(slot, 1, attempts), trial };
     case 'commit':
-      return bootOrder([slot, ...others], slot, attempts, left);
+      return { order: [slot, ...others], attemptsLeft: counters(slot, attempts, left), trial };
   }
 }
 
-function bootOrder(order: readonly SlotName[], slot: SlotName, own: number, others: number): BootOrder {
-  return { order, attemptsLeft: slot === 'A' ? { A: own, B: others } : { A: others, B: own } };
+function counters(slot: SlotName, own: number, others: number): BootOrder['attemptsLeft'] {
+  return slot === 'A' ? { A: own, B: others } : { A: others, B: own };
 }
 
 export function sameOrder(one: BootOrder, two: BootOrder): boolean {
   return (
     one.order.join() === two.order.join() &&
     one.attemptsLeft.A === two.attemptsLeft.A &&
-    one.attemptsLeft.B === two.attemptsLeft.B
+    one.attemptsLeft.B === two.attemptsLeft.B &&
+    isDeepStrictEqual(one.trial, two.trial)
   );
 }
 
 /**
- * A slot without attempts left may be on trial right now: it is no fallback for one that has some. Where both have none
- * (a trial fell back, and what runs is not yet committed again), the other is.
+ * A slot that was never committed is no fallback. Where nobody has marked it, the counters tell: a slot without attempts
+ * left may be on trial right now, and is no fallback for one that has some. Where both have none (a trial fell back, and
+ * what runs is not yet committed again), the other is.
  */
-export function canSpareInOrder({ order, attemptsLeft }: BootOrder, slot: SlotName): boolean {
+export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot: SlotName): boolean {
   const other = otherSlot(slot);
+  if (trial?.kind === 'on-trial' && trial.slot === other) return false;
   return order.includes(other) && (attemptsLeft[other] > 0 || attemptsLeft[slot] === 0);
 }
 
+/**
+ * Without a mark, the slot that runs is on trial if it has used up its only attempt and the other has some: that is how
+ * every agent armed a trial. Where a committed slot has one attempt only, too, counters tell nothing.
+ */
+export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: SlotName, attempts: number): boolean {
+  const other = otherSlot(booted);
+  if (!order.includes(other)) return false;
+  if (trial !== undefined) return trial.kind === 'on-trial' && trial.slot === booted;
+  return attempts > 1 && order[0] === booted && attemptsLeft[booted] === 0 && attemptsLeft[other] > 0;
+}
+
 export function inspectOrder(state: BootOrder): BootState {
-  const { order, attemptsLeft } = state;
+  const { order, attemptsLeft, trial } = state;
   const [first = 'A'] = order;
   const primary = order.find((slot) => attemptsLeft[slot] > 0) ?? first;
   const exhausted = order.every((slot) => attemptsLeft[slot] === 0);
+  const lastWordOf = (slot: SlotName) =>
+    trial?.kind === 'left' && trial.slot === slot ? { lastWord: trial.lastWord } : {};
   const describe = (slot: SlotName) => {
-    if (!order.includes(slot)) return { bootable: false, detail: 'not in the boot order' };
+    if (!order.includes(slot)) return { bootable: false, detail: 'not in the boot order', ...lastWordOf(slot) };
     const left = attemptsLeft[slot];
     const place = order.length > 1 && slot !== order[0] ? 'fallback' : 'first';
     return {

@@ -51,6 +51,11 @@ export class Handler implements BootEnvironment<HandlerState> {
     return { primary: first, slots: { A: describe('A'), B: describe('B') } };
   }
 
+  /** A slot on trial is not good before `set-state good`, and the other boots next. */
+  onTrial({ primary, good }: HandlerState, booted: SlotName): boolean {
+    return primary !== booted && !good[booted] && good[otherSlot(booted)];
+  }
+
   canSpare({ good }: HandlerState, { kind, slot }: BootChange): boolean {
     return good[otherSlot(slot)] || (kind === 'mark-unbootable' && !good[slot]);
   }

@@ -26,12 +26,17 @@ export class EnvironmentBootloader<State> implements Bootloader {
     return this.#bootedSlot(signal);
   }
 
+  async onTrial(signal: AbortSignal): Promise<boolean> {
+    const booted = await this.#bootedSlot(signal);
+    return this.#inTurn(async () => this.#environment.onTrial(await this.#environment.read(signal), booted));
+  }
+
   canary(signal: AbortSignal): Promise<void> {
     return this.#inTurn(() => this.#environment.canary(signal));
   }
 
-  markUnbootable(slot: SlotName, signal: AbortSignal): Promise<void> {
-    return this.#inTurn(() => this.#change({ kind: 'mark-unbootable', slot }, signal));
+  markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void> {
+    return this.#inTurn(() => this.#change({ kind: 'mark-unbootable', slot, lastWord }, signal));
   }
 
   tryOnce(slot: SlotName, _evidence: Verified, signal: AbortSignal): Promise<void> {

@@ -6,6 +6,7 @@ import type { SlotName } from '../../update/ports.ts';
 import { BootloaderError } from './errors.ts';
 import type { BootloaderErrorCode } from './errors.ts';
 import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
+import { formatTrialMark } from './trial-mark.ts';
 import { VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
 
@@ -15,6 +16,8 @@ const ADVICE_CREATE =
   'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
 const ADVICE_ROOM =
   'take variables of others out of it (grub-editenv FILE unset NAME): all of them must lie within its first 512 bytes';
+/** Of the slot on trial. RAUC has no such variable. */
+const TRIAL_VARIABLE = 'TRIAL';
 
 /**
  * RAUC's variables (RAUC documentation, "Integration", section GRUB): `ORDER=A B`, `A_OK=1`, `A_TRY=0`. RAUC's TRY is a
@@ -33,9 +36,10 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
       const all = { A: left('A'), B: left('B') };
       const order = reader.order('ORDER', names).filter((slot) => all[slot] >= 0);
       if (order.length === 0) reader.fail('no slot in ORDER is marked OK');
-      return { order, attemptsLeft: { A: order.includes('A') ? all.A : 0, B: order.includes('B') ? all.B : 0 } };
+      const attemptsLeft = { A: order.includes('A') ? all.A : 0, B: order.includes('B') ? all.B : 0 };
+      return { order, attemptsLeft, trial: reader.trial(TRIAL_VARIABLE, names) };
     },
-    format: ({ order, attemptsLeft }) => {
+    format: ({ order, attemptsLeft, trial }) => {
       const variables = new Map([
         ['ORDER', order.map((slot) => names[slot]).join(' ')],
         ['ATTEMPTS', String(attempts)],
@@ -45,6 +49,7 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
         variables.set(`${names[slot]}_OK`, bootable ? '1' : '0');
         variables.set(`${names[slot]}_TRY`, bootable ? String(attempts - attemptsLeft[slot]) : '0');
       }
+      if (trial !== undefined) variables.set(TRIAL_VARIABLE, formatTrialMark(trial, names));
       return variables;
     },
   };

@@ -4,7 +4,8 @@ import { overwriteDurably, replaceFileDurably } from '../../system/durable-file.
 import type { DurableFs } from '../../system/durable-file.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
-import { MAX_AUTOBOOT_BYTES, parseAutoboot, withPartitions } from './autoboot-text.ts';
+import { lastWordIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withLastWord, withPartitions } from './autoboot-text.ts';
+import type { LastWord } from './autoboot-text.ts';
 import { otherSlot } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
@@ -18,6 +19,7 @@ export interface TrybootState {
   readonly tried: SlotName;
   /** Whether a trial chooses a partition (`tryboot_a_b=1`). */
   readonly partitionsAreTried: boolean;
+  readonly lastWord: LastWord | undefined;
 }
 
 export interface AutobootFileParts {
@@ -49,17 +51,21 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const text = await this.#text();
     const { partition, trialPartition, partitionsAreTried, unknownFilter } = parseAutoboot(text);
     if (unknownFilter !== undefined) throw this.#invalid(`names a partition under [${unknownFilter}]`);
-    return { text, standing: this.#slot(partition), tried: this.#slot(trialPartition), partitionsAreTried };
+    const lastWord = lastWordIn(text);
+    return { text, standing: this.#slot(partition), tried: this.#slot(trialPartition), partitionsAreTried, lastWord };
   }
 
-  inspect({ standing, tried }: TrybootState): BootState {
+  inspect({ standing, tried, lastWord }: TrybootState): BootState {
     const describe = (slot: SlotName) => {
       if (slot === standing) return { bootable: true, detail: 'boots by itself' };
-      return slot === tried
-        ? { bootable: true, detail: 'boots once when tried' }
-        : { bootable: false, detail: 'not named' };
+      if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
+      return { bootable: false, detail: 'not named', lastWord: lastWord?.slot === slot ? lastWord.code : undefined };
     };
     return { primary: standing, slots: { A: describe('A'), B: describe('B') } };
+  }
+
+  onTrial({ standing }: TrybootState, booted: SlotName): boolean {
+    return booted !== standing;
   }
 
   /** A slot that only boots when tried is no fallback: it may be the one on trial. */
@@ -72,7 +78,8 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     signal.throwIfAborted();
     const { standing, tried } = changed(state, change);
     const { partitions } = this.#parts;
-    await this.#write(state.text, withPartitions(state.text, partitions[standing], partitions[tried]));
+    const text = withPartitions(state.text, partitions[standing], partitions[tried]);
+    await this.#write(state.text, withLastWord(text, changedWord(state, change)));
   }
 
   holds(state: TrybootState, change: BootChange): boolean {
@@ -157,6 +164,11 @@ function changed(state: TrybootState, { kind, slot }: BootChange): { standing: S
     case 'commit':
       return { standing: slot, tried: state.standing === other || state.tried === other ? other : slot };
   }
+}
+
+function changedWord({ lastWord: before }: TrybootState, { kind, slot, lastWord }: BootChange): LastWord | undefined {
+  if (kind === 'mark-unbootable' && lastWord !== undefined) return { slot, code: lastWord };
+  return before?.slot === slot ? undefined : before;
 }
 
 function padTo(text: string, bytes: number): string {

@@ -4,6 +4,7 @@ import type { DurableFs } from '../../system/durable-file.ts';
 import type { Log } from '../../system/log.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
+import { formatTrialMark } from './trial-mark.ts';
 import { parseVariables, VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
 
@@ -18,14 +19,16 @@ export interface UbootVariableNames {
   readonly orderVariable: string;
   /** Contains `{slot}`, which the boot name replaces. */
   readonly leftVariable: string;
+  /** Of the slot on trial. */
+  readonly trialVariable: string;
 }
 
 /**
  * RAUC's variables (RAUC documentation, "Integration", section U-Boot): `BOOT_ORDER=A B`, `BOOT_A_LEFT=3`. Counters are
- * hexadecimal, as U-Boot's setexpr writes them.
+ * hexadecimal, as U-Boot's setexpr writes them. `BOOT_TRIAL=B` is ours.
  */
 export function ubootSpelling(variables: UbootVariableNames, names: BootNames): OrderSpelling {
-  const { orderVariable, leftVariable } = variables;
+  const { orderVariable, leftVariable, trialVariable } = variables;
   const left = { A: leftVariable.replaceAll('{slot}', names.A), B: leftVariable.replaceAll('{slot}', names.B) };
   return {
     parse: (variables) => {
@@ -34,13 +37,15 @@ export function ubootSpelling(variables: UbootVariableNames, names: BootNames): 
       const attempts = (slot: 'A' | 'B') =>
         reader.number(left[slot], /^(?:0x)?[0-9a-f]{1,6}$/i, 16, 'a hexadecimal number of boot attempts');
       const [a, b] = [attempts('A'), attempts('B')];
-      return { order, attemptsLeft: { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 } };
+      const attemptsLeft = { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 };
+      return { order, attemptsLeft, trial: reader.trial(trialVariable, names) };
     },
-    format: ({ order, attemptsLeft }) =>
+    format: ({ order, attemptsLeft, trial }) =>
       new Map([
         [orderVariable, order.map((slot) => names[slot]).join(' ')],
         [left.A, attemptsLeft.A.toString(16)],
         [left.B, attemptsLeft.B.toString(16)],
+        ...(trial === undefined ? [] : [[trialVariable, formatTrialMark(trial, names)] as const]),
       ]),
   };
 }

@@ -1,9 +1,11 @@
 import type { BootNames } from '../../config/config.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
-import { canSpareInOrder, changeOrder, inspectOrder, parseOrder, sameOrder } from './boot-order.ts';
+import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
 import { BootloaderError } from './errors.ts';
+import { parseTrialMark } from './trial-mark.ts';
+import type { TrialMark } from './trial-mark.ts';
 
 export type Variables = ReadonlyMap<string, string>;
 
@@ -51,6 +53,10 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
 
   inspect(state: BootOrder): BootState {
     return inspectOrder(state);
+  }
+
+  onTrial(state: BootOrder, booted: SlotName): boolean {
+    return isOnTrial(state, booted, this.#attempts);
   }
 
   canSpare(state: BootOrder, { slot }: BootChange): boolean {
@@ -111,6 +117,11 @@ export class VariableReader {
   number(name: string, pattern: RegExp, radix: 10 | 16, expected: string): number {
     const value = this.text(name);
     return pattern.test(value) ? Number.parseInt(value, radix) : this.fail(`${name}=${value}, expected ${expected}`);
+  }
+
+  trial(name: string, names: BootNames): TrialMark | undefined {
+    const value = this.#variables.get(name);
+    return value === undefined ? undefined : parseTrialMark(value, names);
   }
 
   text(name: string): string {

@@ -128,10 +128,11 @@ export class Chronicle {
     return {
       trialRebootArgument: inner.trialRebootArgument,
       bootedSlot: (signal): Promise<SlotName> => inner.bootedSlot(signal),
+      onTrial: (signal): Promise<boolean> => inner.onTrial(signal),
       canary: (signal): Promise<void> => inner.canary(signal),
       inspect: (signal): Promise<BootState> => inner.inspect(signal),
-      markUnbootable: async (slot, signal): Promise<void> => {
-        await inner.markUnbootable(slot, signal);
+      markUnbootable: async (slot, signal, lastWord): Promise<void> => {
+        await inner.markUnbootable(slot, signal, lastWord);
         if (this.trying === slot) this.trying = undefined;
       },
       tryOnce: async (slot, evidence, signal): Promise<void> => {

@@ -62,7 +62,14 @@ describe('resolveConfig', () => {
     ['{ kind = "tryboot" }', { kind: 'tryboot', autoboot: '/boot/firmware/autoboot.txt', partitions: { A: 2, B: 3 } }],
     [
       '{ kind = "uboot", fw_env_config = "/etc/e", order_variable = "O", left_variable = "{slot}_L", attempts = 9 }',
-      { kind: 'uboot', fwEnvConfig: '/etc/e', orderVariable: 'O', leftVariable: '{slot}_L', attempts: 9 },
+      {
+        kind: 'uboot',
+        fwEnvConfig: '/etc/e',
+        orderVariable: 'O',
+        leftVariable: '{slot}_L',
+        trialVariable: 'BOOT_TRIAL',
+        attempts: 9,
+      },
     ],
   ])('knows the bootloader %s', (written, expected) => {
     const [target] = resolve(leastConfig + slots('gateway', written)).targets;
@@ -195,6 +202,7 @@ const wholeResolved: Config = {
         fwEnvConfig: undefined,
         orderVariable: 'BOOT_ORDER',
         leftVariable: 'BOOT_{slot}_LEFT',
+        trialVariable: 'BOOT_TRIAL',
         attempts: 3,
         names: { A: 'A', B: 'B' },
       },

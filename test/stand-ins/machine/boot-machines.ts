@@ -126,7 +126,11 @@ const uboot: Bootrom = {
   },
   bootable: (memory) => words(memory.get('BOOT_ORDER')),
   adapter: (machine) => {
-    const variables = { orderVariable: 'BOOT_ORDER', leftVariable: 'BOOT_{slot}_LEFT' };
+    const variables = {
+      orderVariable: 'BOOT_ORDER',
+      leftVariable: 'BOOT_{slot}_LEFT',
+      trialVariable: 'BOOT_TRIAL',
+    };
     return ofVariables('U-Boot', ubootSpelling(variables, names), machine);
   },
 };
@@ -225,7 +229,8 @@ function callHandler(machine: BootMachine, [call = '', name = '', state = '']: r
   if (call === 'get-state') return valueOf(name);
   const slot = nameOf(name);
   if (slot === undefined) throw new Error(`the handler knows no ${call} ${name}`);
-  const changes = call === 'set-primary' ? [['armed', name] as const] : stateSet(memory, slot, state);
+  const armed = [['armed', name] as const, [slot, 'bad'] as const];
+  const changes = call === 'set-primary' ? armed : stateSet(memory, slot, state);
   machine.write(`${call} ${name} ${state}`, changes);
   return '';
 }

@@ -6,6 +6,9 @@ import type { Power } from './power.ts';
 interface Environment {
   readonly order: readonly SlotName[];
   readonly left: Readonly<Record<SlotName, number>>;
+  /** Armed, and neither kept nor given up since. */
+  readonly trial: SlotName | undefined;
+  readonly lastWords: Readonly<Partial<Record<SlotName, string>>>;
 }
 
 const ATTEMPTS = 3;
@@ -18,7 +21,12 @@ export class MemoryBootloader implements Bootloader {
   readonly trialRebootArgument = undefined;
   readonly #power: Power;
   readonly #random: () => number;
-  #environment: Environment = { order: ['A', 'B'], left: { A: ATTEMPTS, B: 0 } };
+  #environment: Environment = {
+    order: ['A', 'B'],
+    left: { A: ATTEMPTS, B: 0 },
+    trial: undefined,
+    lastWords: {},
+  };
   /** Every slot that a caller armed, with the digest that its evidence names. */
   readonly armed: { readonly slot: SlotName; readonly digest: string }[] = [];
   booted: SlotName = 'A';
@@ -34,8 +42,8 @@ export class MemoryBootloader implements Bootloader {
   boot(): SlotName | undefined {
     const slot = this.bootable[0];
     if (slot === undefined) return undefined;
-    const { order, left } = this.#environment;
-    this.#environment = { order, left: { ...left, [slot]: left[slot] - 1 } };
+    const { left } = this.#environment;
+    this.#environment = { ...this.#environment, left: { ...left, [slot]: left[slot] - 1 } };
     this.booted = slot;
     return slot;
   }
@@ -49,12 +57,16 @@ export class MemoryBootloader implements Bootloader {
     return this.booted;
   }
 
+  async onTrial(): Promise<boolean> {
+    return this.#environment.trial === this.booted;
+  }
+
   async canary(): Promise<void> {
     this.#write('canary', this.#environment);
   }
 
-  async markUnbootable(slot: SlotName): Promise<void> {
-    const { order, left } = this.#environment;
+  async markUnbootable(slot: SlotName, _signal?: AbortSignal, lastWord?: string): Promise<void> {
+    const { order, left, lastWords } = this.#environment;
     if (left[otherSlot(slot)] === 0) {
       const message = `marking slot ${slot} unbootable: the other slot is not known to boot`;
       throw new AgentError({ code: 'no-fallback-slot', message, remedy: 'give-up', exit: 'refused' });
@@ -62,6 +74,8 @@ export class MemoryBootloader implements Bootloader {
     this.#write(`mark ${slot} unbootable`, {
       order: order.filter((name) => name !== slot),
       left: { ...left, [slot]: 0 },
+      trial: this.#trialBut(slot),
+      lastWords: { ...lastWords, [slot]: lastWord },
     });
   }
 
@@ -70,6 +84,8 @@ export class MemoryBootloader implements Bootloader {
     this.#write(`try ${slot}`, {
       order: [slot, other],
       left: { ...this.#environment.left, [slot]: 1 },
+      trial: slot,
+      lastWords: {},
     });
     this.armed.push({ slot, digest: evidence.digest });
   }
@@ -77,16 +93,26 @@ export class MemoryBootloader implements Bootloader {
   async commit(slot: SlotName): Promise<void> {
     const { order, left } = this.#environment;
     const others = order.filter((name) => name !== slot);
-    this.#write(`commit ${slot}`, { order: [slot, ...others], left: { ...left, [slot]: ATTEMPTS } });
+    this.#write(`commit ${slot}`, {
+      ...this.#environment,
+      order: [slot, ...others],
+      left: { ...left, [slot]: ATTEMPTS },
+      trial: this.#trialBut(slot),
+    });
   }
 
   async inspect(): Promise<BootState> {
-    const { left } = this.#environment;
+    const { left, lastWords } = this.#environment;
     const detail = (slot: SlotName): BootState['slots'][SlotName] => ({
       bootable: this.bootable.includes(slot),
       detail: `${left[slot]} attempts left`,
+      lastWord: lastWords[slot],
     });
     return { primary: this.bootable[0] ?? this.booted, slots: { A: detail('A'), B: detail('B') } };
+  }
+
+  #trialBut(slot: SlotName): SlotName | undefined {
+    return this.#environment.trial === slot ? undefined : this.#environment.trial;
   }
 
   #write(name: string, next: Environment): void {

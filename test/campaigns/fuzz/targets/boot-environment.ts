@@ -15,12 +15,13 @@ import type { CaseOf, FuzzTarget } from '../target.ts';
 const signal = new AbortController().signal;
 const evidence = evidenceOfHistory({ digest: 'sha256:0', provides: {}, payloads: [] });
 
-const call = fc.constantFrom('bootedSlot', 'inspect', 'canary', 'markUnbootable', 'tryOnce', 'commit');
+const call = fc.constantFrom('bootedSlot', 'onTrial', 'inspect', 'canary', 'markUnbootable', 'tryOnce', 'commit');
 const calls = fc.array(fc.record({ call, slot: fc.constantFrom<SlotName>('A', 'B') }), { minLength: 1, maxLength: 4 });
 type Call = { readonly call: string; readonly slot: SlotName };
 
-const uboot = 'BOOT_ORDER=A B\nBOOT_A_LEFT=3\nBOOT_B_LEFT=3\nbootcmd=run boot_slot_a\nbootdelay=2\n';
-const grub = 'ORDER=A B\nATTEMPTS=3\nA_OK=1\nA_TRY=0\nB_OK=1\nB_TRY=1\n';
+const uboot =
+  'BOOT_ORDER=A B\nBOOT_A_LEFT=3\nBOOT_B_LEFT=3\nBOOT_TRIAL=B:state-unavailable\nbootcmd=run boot_slot_a\nbootdelay=2\n';
+const grub = 'ORDER=A B\nATTEMPTS=3\nA_OK=1\nA_TRY=0\nB_OK=1\nB_TRY=1\nTRIAL=A\n';
 const autoboot = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n';
 const answers = fc.oneof(
   fc.constantFrom('A', 'B', 'good', 'bad', '', 'A\n', 'good\nbad'),
@@ -65,6 +66,7 @@ const settings = {
     kind: 'uboot',
     orderVariable: 'BOOT_ORDER',
     leftVariable: 'BOOT_{slot}_LEFT',
+    trialVariable: 'BOOT_TRIAL',
     names: plainNames,
     attempts: 3,
     fwEnvConfig: '/does/not/exist',
@@ -138,6 +140,8 @@ async function make(bootloader: Bootloader, { call, slot }: Call): Promise<unkno
   switch (call) {
     case 'bootedSlot':
       return bootloader.bootedSlot(signal);
+    case 'onTrial':
+      return bootloader.onTrial(signal);
     case 'inspect':
       return bootloader.inspect(signal);
     case 'canary':

@@ -2,10 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { BootChange } from '../../../../src/slots/bootloaders/boot-environment.ts';
-import { canSpareInOrder, changeOrder, inspectOrder } from '../../../../src/slots/bootloaders/boot-order.ts';
+import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial } from '../../../../src/slots/bootloaders/boot-order.ts';
 import type { BootOrder } from '../../../../src/slots/bootloaders/boot-order.ts';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import { grubSpelling } from '../../../../src/slots/bootloaders/grub.ts';
+import { parseTrialMark } from '../../../../src/slots/bootloaders/trial-mark.ts';
+import type { TrialMark } from '../../../../src/slots/bootloaders/trial-mark.ts';
 import { ubootSpelling } from '../../../../src/slots/bootloaders/uboot.ts';
 import { parseVariables } from '../../../../src/slots/bootloaders/variable-environment.ts';
 import type { OrderSpelling } from '../../../../src/slots/bootloaders/variable-environment.ts';
@@ -13,18 +15,28 @@ import type { SlotName } from '../../../../src/update/ports.ts';
 import { plainNames } from './gateway-folder.ts';
 
 const ATTEMPTS = 3;
-const uboot = ubootSpelling({ orderVariable: 'BOOT_ORDER', leftVariable: 'BOOT_{slot}_LEFT' }, plainNames);
+const ubootVariables = { orderVariable: 'BOOT_ORDER', leftVariable: 'BOOT_{slot}_LEFT', trialVariable: 'BOOT_TRIAL' };
+const uboot = ubootSpelling(ubootVariables, plainNames);
 const grub = grubSpelling(ATTEMPTS, plainNames);
 
 const left = fc.integer({ min: 0, max: ATTEMPTS });
 const slotOrders = fc.constantFrom<readonly SlotName[]>(['A'], ['B'], ['A', 'B'], ['B', 'A']);
-const bootOrders: fc.Arbitrary<BootOrder> = fc.tuple(slotOrders, left, left).map(([order, a, b]) => ({
+const slots = fc.constantFrom<SlotName>('A', 'B');
+const lastWords = fc.option(fc.stringMatching(/^[a-z][a-z0-9-]{0,39}$/), { nil: undefined });
+const marks = fc.oneof(
+  fc.constantFrom<TrialMark | undefined>(undefined, { kind: 'none' }),
+  fc.record({ kind: fc.constant('on-trial' as const), slot: slots }),
+  fc.record({ kind: fc.constant('left' as const), slot: slots, lastWord: fc.constant('state-unavailable') }),
+);
+const bootOrders: fc.Arbitrary<BootOrder> = fc.tuple(slotOrders, left, left, marks).map(([order, a, b, trial]) => ({
   order,
   attemptsLeft: { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 },
+  trial,
 }));
 const changes: fc.Arbitrary<BootChange> = fc.record({
   kind: fc.constantFrom('mark-unbootable', 'try-once', 'commit'),
-  slot: fc.constantFrom('A', 'B'),
+  slot: slots,
+  lastWord: lastWords,
 });
 
 describe('a boot order', () => {
@@ -62,7 +74,8 @@ describe('a boot order', () => {
     fc.assert(
       fc.property(bootOrders, (order) => {
         const after = changeOrder(order, { kind: 'try-once', slot: 'B' }, ATTEMPTS);
-        expect(after).toEqual({ order: ['B', 'A'], attemptsLeft: { A: ATTEMPTS, B: 1 } });
+        const trial = { kind: 'on-trial', slot: 'B' };
+        expect(after).toEqual({ order: ['B', 'A'], attemptsLeft: { A: ATTEMPTS, B: 1 }, trial });
       }),
     );
   });
@@ -89,8 +102,8 @@ describe('a boot order', () => {
   });
 
   test.each([
-    ['U-Boot', uboot, ['BOOT_ORDER', 'BOOT_A_LEFT', 'BOOT_B_LEFT', 'bootcmd']],
-    ['GRUB', grub, ['ORDER', 'A_OK', 'A_TRY', 'B_OK', 'B_TRY', 'ATTEMPTS']],
+    ['U-Boot', uboot, ['BOOT_ORDER', 'BOOT_A_LEFT', 'BOOT_B_LEFT', 'BOOT_TRIAL']],
+    ['GRUB', grub, ['ORDER', 'A_OK', 'A_TRY', 'B_OK', 'B_TRY', 'TRIAL']],
   ] as const)(
     'is read from any text of %s, or refused: never guessed, never another error',
     (_name, spelling, names) => {
@@ -109,14 +122,75 @@ describe('a boot order', () => {
   );
 
   test('of U-Boot counts in hexadecimal, as U-Boot does', () => {
-    const order: BootOrder = { order: ['A', 'B'], attemptsLeft: { A: 10, B: 31 } };
+    const order: BootOrder = { order: ['A', 'B'], attemptsLeft: { A: 10, B: 31 }, trial: undefined };
     expect(uboot.format(order).get('BOOT_A_LEFT')).toBe('a');
     expect(uboot.parse(parseVariables('BOOT_ORDER=A B\nBOOT_A_LEFT=a\nBOOT_B_LEFT=0x1f\n'))).toEqual(order);
   });
 
   test('of GRUB leaves out a slot that is not marked OK', () => {
     const text = 'ORDER=B A\nA_OK=1\nA_TRY=7\nB_OK=0\nB_TRY=0\n';
-    expect(grub.parse(parseVariables(text))).toEqual({ order: ['A'], attemptsLeft: { A: 0, B: 0 } });
+    expect(grub.parse(parseVariables(text))).toEqual({ order: ['A'], attemptsLeft: { A: 0, B: 0 }, trial: undefined });
+  });
+});
+
+describe('which slot is on trial', () => {
+  const fresh: BootOrder = { order: ['A'], attemptsLeft: { A: 2, B: 0 }, trial: undefined };
+  const change = (order: BootOrder, kind: BootChange['kind'], slot: SlotName, lastWord?: string): BootOrder =>
+    changeOrder(order, { kind, slot, lastWord }, ATTEMPTS);
+  const armed = change(fresh, 'try-once', 'B');
+  const booted = (order: BootOrder, slot: SlotName): BootOrder => ({
+    ...order,
+    attemptsLeft: { ...order.attemptsLeft, [slot]: order.attemptsLeft[slot] - 1 },
+  });
+
+  test.each<readonly [string, BootOrder, SlotName, boolean]>([
+    ['what a factory left', fresh, 'A', false],
+    ['the slot that armed the other', armed, 'A', false],
+    ['the slot that was armed', booted(armed, 'B'), 'B', true],
+    ['the old slot after a fall back', booted(booted(armed, 'B'), 'A'), 'A', false],
+    ['one that is counted anew before anybody judged it', { ...armed, attemptsLeft: { A: 3, B: 2 } }, 'B', true],
+    ['one that was committed', change(booted(armed, 'B'), 'commit', 'B'), 'B', false],
+    [
+      'one that was committed and boots without an agent',
+      { ...change(armed, 'commit', 'B'), attemptsLeft: { A: 3, B: 0 } },
+      'B',
+      false,
+    ],
+    ['one whose mark survives the commit of the other', change(booted(armed, 'B'), 'commit', 'A'), 'B', true],
+    ['one that has nothing to fall back to', { ...booted(armed, 'B'), order: ['B'] }, 'B', false],
+  ])('%s', (_name, order, slot, expected) => {
+    expect(isOnTrial(order, slot, ATTEMPTS)).toBe(expected);
+  });
+
+  test.each<readonly [string, BootOrder, SlotName, boolean]>([
+    ['a trial has used up its only attempt', booted(armed, 'B'), 'B', true],
+    ['a committed slot has some left', { ...armed, attemptsLeft: { A: 3, B: 2 } }, 'B', false],
+    ['the old slot is behind the one that fell back', booted(booted(armed, 'B'), 'A'), 'A', false],
+  ])('without a mark, as older agents write none: %s', (_name, order, slot, expected) => {
+    expect(isOnTrial({ ...order, trial: undefined }, slot, ATTEMPTS)).toBe(expected);
+  });
+
+  test('without a mark, and with one attempt for everybody, counters tell nothing', () => {
+    expect(isOnTrial({ ...booted(armed, 'B'), trial: undefined }, 'B', 1)).toBe(false);
+  });
+
+  test('a slot on trial is no fallback, whatever its counter says', () => {
+    const counted = { ...armed, attemptsLeft: { A: 3, B: 3 } };
+    expect(canSpareInOrder(counted, 'A')).toBe(false);
+    expect(canSpareInOrder({ ...counted, trial: { kind: 'none' } }, 'A')).toBe(true);
+  });
+
+  test('the last word of a slot is kept until that slot is armed or given up again', () => {
+    const left = change(booted(armed, 'B'), 'mark-unbootable', 'B', 'state-unavailable');
+    const wordOf = (order: BootOrder): string | undefined => inspectOrder(order).slots.B.lastWord;
+    expect(wordOf(left)).toBe('state-unavailable');
+    expect(wordOf(change(left, 'commit', 'A'))).toBe('state-unavailable');
+    expect(wordOf(change(left, 'mark-unbootable', 'B'))).toBeUndefined();
+    expect(wordOf(change(left, 'try-once', 'B'))).toBeUndefined();
+  });
+
+  test.each(['', 'C', 'B:', 'B:Not A Code', 'B:x'.repeat(40)])('a mark that nobody wrote (%j) says nothing', (text) => {
+    expect(parseTrialMark(text, plainNames)).toBeUndefined();
   });
 });
 

@@ -174,6 +174,34 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       });
     });
 
+    test('tells a trial from every other boot', async () => {
+      await using rig = await open();
+      const onTrial = async (): Promise<boolean> => rig.bootloader.onTrial(signal);
+      expect(await onTrial()).toBe(false);
+      await rig.bootloader.commit('A', signal);
+      expect(await onTrial()).toBe(false);
+      await armed(rig);
+      expect(await onTrial()).toBe(false);
+      expect(await bootTrial(rig)).toBe('B');
+      expect(await onTrial()).toBe(true);
+      await rig.bootloader.canary(signal);
+      expect(await onTrial()).toBe(true);
+      expect(await rig.boot()).toBe('A');
+      expect(await onTrial()).toBe(false);
+      await updated(rig);
+      expect(await onTrial()).toBe(false);
+      for (let boots = 0; boots < rig.attempts; boots += 1) {
+        expect(await rig.boot()).toBe('B');
+        expect(await onTrial()).toBe(false);
+      }
+      await rig.bootloader.commit('B', signal);
+      await rig.bootloader.tryOnce('A', evidence, signal);
+      expect(await bootTrial(rig)).toBe('A');
+      expect(await onTrial()).toBe(true);
+      await rig.bootloader.commit('A', signal);
+      expect(await onTrial()).toBe(false);
+    });
+
     test('has a canary that changes nothing', async () => {
       await using rig = await open();
       await armed(rig);
@@ -194,6 +222,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
         rig.bootloader.commit('A', given),
         rig.bootloader.inspect(given),
         rig.bootloader.bootedSlot(given),
+        rig.bootloader.onTrial(given),
       ];
       for (const call of await Promise.allSettled(calls)) {
         expect(call).toMatchObject({ status: 'rejected', reason: { message: 'given up' } });
@@ -244,6 +273,7 @@ function powerCuts(open: () => Promise<BootRig>, rounds: number): void {
       check: async (rig) => {
         const slot = await rig.boot();
         await rig.bootloader.commit(slot, signal);
+        expect(await rig.bootloader.onTrial(signal)).toBe(false);
         expect(await rig.boot()).toBe(slot);
       },
     });

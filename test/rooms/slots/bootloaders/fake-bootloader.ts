@@ -8,6 +8,9 @@ export type FakeStyle = 'counters' | 'one-shot';
 interface Environment {
   readonly order: readonly SlotName[];
   readonly left: Readonly<Record<SlotName, number>>;
+  /** Armed, and neither kept nor given up since. */
+  readonly trial: SlotName | undefined;
+  readonly lastWords: Readonly<Partial<Record<SlotName, string>>>;
 }
 
 /**
@@ -19,7 +22,7 @@ export class FakeBootloader implements Bootloader {
   readonly trialRebootArgument: string | undefined;
   readonly #power: Power;
   readonly #random: () => number;
-  #environment: Environment = { order: ['A'], left: { A: this.attempts, B: 0 } };
+  #environment: Environment = { order: ['A'], left: { A: this.attempts, B: 0 }, trial: undefined, lastWords: {} };
   /** Every slot that a caller armed, with the digest that its evidence names. */
   readonly armed: { readonly slot: SlotName; readonly digest: string }[] = [];
   booted: SlotName = 'A';
@@ -60,14 +63,14 @@ export class FakeBootloader implements Bootloader {
     if (this.bootable.length === 0) this.#startAnew();
     const slot = this.bootable[0] ?? this.booted;
     const { order, left } = this.#environment;
-    this.#environment = { order, left: { ...left, [slot]: left[slot] - 1 } };
+    this.#environment = { ...this.#environment, order, left: { ...left, [slot]: left[slot] - 1 } };
     return slot;
   }
 
   #startAnew(): void {
     const { order } = this.#environment;
     const left = (slot: SlotName) => (order.includes(slot) ? this.attempts : 0);
-    this.#environment = { order, left: { A: left('A'), B: left('B') } };
+    this.#environment = { ...this.#environment, order, left: { A: left('A'), B: left('B') } };
   }
 
   async bootedSlot(signal: AbortSignal): Promise<SlotName> {
@@ -75,24 +78,36 @@ export class FakeBootloader implements Bootloader {
     return this.booted;
   }
 
+  async onTrial(signal: AbortSignal): Promise<boolean> {
+    this.#look(signal);
+    const { order, trial } = this.#environment;
+    if (this.#isOneShot) return order.at(-1) !== this.booted;
+    return trial === this.booted && order.includes(other(this.booted));
+  }
+
   async canary(signal: AbortSignal): Promise<void> {
     this.#look(signal);
     this.#write('canary', this.#environment);
   }
 
-  async markUnbootable(slot: SlotName, signal: AbortSignal): Promise<void> {
+  async markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void> {
     this.#look(signal);
     this.#refuseWithoutFallback(slot);
-    const { order, left } = this.#environment;
+    const { order, left, lastWords } = this.#environment;
     const kept = order.filter((name) => name !== slot);
-    this.#write(`mark ${slot} unbootable`, { order: kept, left: { ...left, [slot]: 0 } });
+    this.#write(`mark ${slot} unbootable`, {
+      order: kept,
+      left: { ...left, [slot]: 0 },
+      trial: this.#trialBut(slot),
+      lastWords: { ...lastWords, [slot]: lastWord },
+    });
   }
 
   async tryOnce(slot: SlotName, evidence: Verified, signal: AbortSignal): Promise<void> {
     this.#look(signal);
     this.#refuseWithoutFallback(slot);
     const left = { A: this.attempts, B: this.attempts, ...(this.#isOneShot ? {} : { [slot]: 1 }) };
-    this.#write(`try ${slot}`, { order: [slot, other(slot)], left });
+    this.#write(`try ${slot}`, { order: [slot, other(slot)], left, trial: slot, lastWords: {} });
     this.armed.push({ slot, digest: evidence.digest });
   }
 
@@ -104,24 +119,31 @@ export class FakeBootloader implements Bootloader {
     }
     const others = order.filter((name) => name !== slot);
     const next = this.#isOneShot ? [...others, slot] : [slot, ...others];
-    this.#write(`commit ${slot}`, { order: next, left: { ...left, [slot]: this.attempts } });
+    const trial = this.#trialBut(slot);
+    const { lastWords } = this.#environment;
+    this.#write(`commit ${slot}`, { order: next, left: { ...left, [slot]: this.attempts }, trial, lastWords });
   }
 
   async inspect(signal: AbortSignal): Promise<BootState> {
     this.#look(signal);
-    const { order, left } = this.#environment;
+    const { order, left, lastWords } = this.#environment;
     const describe = (slot: SlotName) => ({
       bootable: order.includes(slot) && (left[slot] > 0 || this.bootable.length === 0),
       detail: `${left[slot]} attempts left`,
+      lastWord: lastWords[slot],
     });
     const next = this.#isOneShot ? order.at(-1) : (this.bootable[0] ?? order[0]);
     return { primary: next ?? this.booted, slots: { A: describe('A'), B: describe('B') } };
   }
 
+  #trialBut(slot: SlotName): SlotName | undefined {
+    return this.#environment.trial === slot ? undefined : this.#environment.trial;
+  }
+
   #refuseWithoutFallback(slot: SlotName): void {
-    const { order, left } = this.#environment;
+    const { order, left, trial } = this.#environment;
     const spare = other(slot);
-    const known = this.#isOneShot ? order.at(-1) === spare : left[spare] > 0 || left[slot] === 0;
+    const known = this.#isOneShot ? order.at(-1) === spare : trial !== spare && (left[spare] > 0 || left[slot] === 0);
     if (order.includes(spare) && known) return;
     throw new BootloaderError('no-fallback-slot', `fake: slot ${spare} is not known to boot`);
   }

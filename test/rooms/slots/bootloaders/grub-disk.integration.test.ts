@@ -134,9 +134,9 @@ function changedSectors(before: Buffer, after: Buffer): readonly number[] {
   return sectors.filter((at) => before.compare(after, at, at + SECTOR_BYTES, at, at + SECTOR_BYTES) !== 0);
 }
 
-const armed = 'ORDER=B A ATTEMPTS=3 A_OK=1 A_TRY=0 B_OK=1 B_TRY=2';
-const committed = 'ORDER=B A ATTEMPTS=3 A_OK=1 A_TRY=0 B_OK=1 B_TRY=0';
-const left = 'ORDER=B ATTEMPTS=3 A_OK=0 A_TRY=0 B_OK=1 B_TRY=0';
+const armed = 'ORDER=B A ATTEMPTS=3 A_OK=1 A_TRY=0 B_OK=1 B_TRY=2 TRIAL=B';
+const committed = 'ORDER=B A ATTEMPTS=3 A_OK=1 A_TRY=0 B_OK=1 B_TRY=0 TRIAL=none';
+const left = 'ORDER=B ATTEMPTS=3 A_OK=0 A_TRY=0 B_OK=1 B_TRY=0 TRIAL=none';
 
 describe.each([
   ['ext4', openExt4],

@@ -21,11 +21,24 @@ describe('the GRUB environment', () => {
     const others = ['ATTEMPTS=3', 'mine=kept'];
     await rig.bootloader.markUnbootable('B', signal);
     await rig.bootloader.commit('A', signal);
-    expect(await rig.list()).toEqual(['ATTEMPTS=3', 'A_OK=1', 'A_TRY=0', 'B_OK=0', 'B_TRY=0', 'ORDER=A', 'mine=kept']);
+    expect(await rig.list()).toEqual([
+      'ATTEMPTS=3',
+      'A_OK=1',
+      'A_TRY=0',
+      'B_OK=0',
+      'B_TRY=0',
+      'ORDER=A',
+      'TRIAL=none',
+      'mine=kept',
+    ]);
     await rig.bootloader.tryOnce('B', evidence, signal);
-    expect(await rig.list()).toEqual([...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=2', 'ORDER=B A'].sort());
+    expect(await rig.list()).toEqual(
+      [...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=2', 'ORDER=B A', 'TRIAL=B'].sort(),
+    );
     await rig.bootloader.commit('B', signal);
-    expect(await rig.list()).toEqual([...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=0', 'ORDER=B A'].sort());
+    expect(await rig.list()).toEqual(
+      [...others, 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=0', 'ORDER=B A', 'TRIAL=none'].sort(),
+    );
   });
 
   test('with one attempt is RAUC’s: TRY is a flag, and a trial that fell back is left all the same', async () => {

@@ -95,6 +95,31 @@ describe('autoboot.txt', () => {
     expect(await rig.read()).toBe(text);
   });
 
+  test('has the last word of a slot as a comment, until that slot is armed again', async () => {
+    await using rig = await TrybootRig.open();
+    const { bootloader } = rig;
+    await bootloader.tryOnce('B', evidence, signal);
+    expect(await rig.boot('0 tryboot')).toBe('B');
+    await bootloader.markUnbootable('B', signal, 'state-unavailable');
+    expect(await rig.boot('0 tryboot')).toBe('A');
+    await bootloader.commit('A', signal);
+    expect((await bootloader.inspect(signal)).slots.B).toMatchObject({
+      bootable: false,
+      lastWord: 'state-unavailable',
+    });
+    await bootloader.tryOnce('B', evidence, signal);
+    expect(await rig.read()).not.toContain('state-unavailable');
+  });
+
+  test('without room for the last word does without it', async () => {
+    await using rig = await TrybootRig.open(`${factoryAutoboot}#${'x'.repeat(440)}\n`);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    expect(await rig.boot('0 tryboot')).toBe('B');
+    await rig.bootloader.markUnbootable('B', signal, 'state-unavailable');
+    expect((await rig.bootloader.inspect(signal)).slots.B).toEqual({ bootable: false, detail: 'not named' });
+    expect(await rig.boot('0 tryboot')).toBe('A');
+  });
+
   test('that has no room for what must be added is an error', async () => {
     await using rig = await TrybootRig.open();
     const full = `[all]\nboot_partition=2\n${'#'.repeat(488)}\n`;

@@ -63,6 +63,7 @@ export class UbootRig implements BootRig {
       fwEnvConfig: this.folder.file('fw_env.config'),
       orderVariable: 'BOOT_ORDER',
       leftVariable: 'BOOT_{slot}_LEFT',
+      trialVariable: 'BOOT_TRIAL',
       attempts: 3,
       names: plainNames,
     };
