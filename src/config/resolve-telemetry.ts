@@ -1,5 +1,5 @@
 import type { ConfigFile } from './schema/schema.ts';
-import { durationMs } from './schema/values.ts';
+import { durationMs, sizeBytes } from './schema/values.ts';
 import type {
   BrokerSettings,
   MeasurementSettings,
@@ -32,6 +32,10 @@ export function resolveTelemetry({ telemetry }: ConfigFile): TelemetrySettings {
     batchPoints: telemetry.batch_points,
     gatherMs: durationMs(telemetry.gather),
     backlogPointsPerSecond: telemetry.backlog_points_per_second,
+    rate: {
+      pointsPerSecond: telemetry.source_points_per_second,
+      bytesPerSecond: sizeBytes(telemetry.source_bytes_per_second),
+    },
     report: { everyMs: durationMs(every), installed, slot, outcome, reason, uptime, figures },
   };
 }

@@ -16,7 +16,14 @@ export interface TelemetrySettings {
   readonly batchPoints: number;
   readonly gatherMs: number;
   readonly backlogPointsPerSecond: number;
+  readonly rate: RateSettings;
   readonly report: SelfReportSettings;
+}
+
+/** What one source that speaks by itself may say. */
+export interface RateSettings {
+  readonly pointsPerSecond: number;
+  readonly bytesPerSecond: number;
 }
 
 export interface ClassBoundSettings {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { nestedWithin } from './json-value.ts';
+import { nestedWithin } from '../system/json-value.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
 /**

@@ -41,7 +41,16 @@ export const telemetryReply = z.object({
   spool,
   delivery,
   clock: z.enum(['unset', 'assumed', 'service', 'set']),
-  sources: z.array(z.object({ name: z.string(), readings: count, failures: count, lastError: absent(z.string()) })),
+  sources: z.array(
+    z.object({
+      name: z.string(),
+      readings: count,
+      failures: count,
+      dropped: count.default(0),
+      lastDrop: absent(z.string()),
+      lastError: absent(z.string()),
+    }),
+  ),
   watches: z.array(z.object({ id: z.string(), lastError: absent(z.string()) })),
   deadLetters: z.array(z.object({ event: z.string(), at: z.string(), value: z.string(), reason: z.string() })),
 });

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { maxValueDepth, nestedWithin } from '../system/json-value.ts';
 import type { Activation, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 
@@ -42,10 +43,15 @@ export function readVersions(reply: unknown, operation: string): readonly Versio
 export function readJson(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) throw malformed(operation, 'the reply has no body');
   try {
-    return JSON.parse(decodeUtf8(body));
+    return shallow(JSON.parse(decodeUtf8(body)), operation);
   } catch (error) {
-    throw malformed(operation, 'the reply is not JSON', error);
+    throw error instanceof ServiceError ? error : malformed(operation, 'the reply is not JSON', error);
   }
+}
+
+function shallow(value: unknown, operation: string): unknown {
+  if (nestedWithin(value)) return value;
+  throw malformed(operation, `the reply is nested deeper than ${maxValueDepth} levels`);
 }
 
 /** For values whose form the interface does not show: JSON if it is JSON, else the text itself; nothing is undefined. */
@@ -53,7 +59,7 @@ export function readJsonOrText(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) return undefined;
   const text = readText(body, operation);
   try {
-    return JSON.parse(text);
+    return shallow(JSON.parse(text), operation);
   } catch (error) {
     if (error instanceof SyntaxError) return text;
     throw error;

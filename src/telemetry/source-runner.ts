@@ -1,3 +1,4 @@
+import type { RateSettings } from '../config/telemetry-config.ts';
 import { abortable } from '../system/abortable.ts';
 import type { Clock } from '../system/clock.ts';
 import { AgentError, describeError } from '../system/errors.ts';
@@ -5,6 +6,7 @@ import type { Log } from '../system/log.ts';
 import { backoffMs } from '../system/retry.ts';
 import type { RetryPolicy } from '../system/retry.ts';
 import { TelemetryError } from './errors.ts';
+import { BoundedIntake } from './intake.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
 export interface SourceRunnerOptions {
@@ -15,10 +17,13 @@ export interface SourceRunnerOptions {
   readonly timeoutMs: number;
   /** A source that speaks by itself and is silent for longer counts as failed; undefined: it may be silent. */
   readonly silenceMs?: number | undefined;
+  /** Of a source that speaks by itself. */
+  readonly rate: RateSettings;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
+  /** What it throws is said of this reading, and harms no other. */
   readonly onReading: (reading: Reading) => void;
 }
 
@@ -26,6 +31,10 @@ export interface SourceFigures {
   readonly name: string;
   readonly readings: number;
   readonly failures: number;
+  /** What came and was not used: too fast, too long, nested too deep. */
+  readonly dropped: number;
+  /** Why, the last time. */
+  readonly lastDrop: string | undefined;
   /** Since the last reading; undefined: it works. */
   readonly lastError: string | undefined;
 }
@@ -37,12 +46,17 @@ const restart: RetryPolicy = {
   maxRetryAfterMs: 0,
 };
 
+const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
+
 /** One source, for as long as the agent runs: asked at its interval, or begun again when it ends. It harms nobody else. */
 export class SourceRunner {
   readonly #options: SourceRunnerOptions;
   #readings = 0;
   #failures = 0;
   #failuresInARow = 0;
+  #dropped = 0;
+  #lastDrop: string | undefined;
+  #dropLoggedMs = Number.NEGATIVE_INFINITY;
   #lastError: string | undefined;
   /** A reading that has not come back yet, though its time was up. */
   #hanging: Promise<void> | undefined;
@@ -56,6 +70,8 @@ export class SourceRunner {
       name: this.#options.name,
       readings: this.#readings,
       failures: this.#failures,
+      dropped: this.#dropped,
+      lastDrop: this.#lastDrop,
       lastError: this.#lastError,
     };
   }
@@ -83,7 +99,6 @@ export class SourceRunner {
       else this.#take(await this.#readInTime(async (inTime) => source.read(inTime), signal));
     } catch (error) {
       signal.throwIfAborted();
-      if (!(error instanceof AgentError)) throw error;
       this.#fail(error);
     }
   }
@@ -93,12 +108,19 @@ export class SourceRunner {
     const silent = new AbortController();
     const why = new TelemetryError('source-timeout', `${name}: nothing came for ${silenceMs} ms`);
     const timer = silenceMs === undefined ? undefined : setTimeout(() => silent.abort(why), silenceMs);
-    const onReading = (reading: Reading): void => {
-      timer?.refresh();
-      this.#take(reading);
+    const ending = AbortSignal.any([signal, silent.signal]);
+    const heard = {
+      onReading: (reading: Reading): void => {
+        timer?.refresh();
+        this.#take(reading);
+      },
+      onDrop: (drop: string): void => {
+        timer?.refresh();
+        this.#drop(drop);
+      },
     };
     try {
-      await source.run(onReading, AbortSignal.any([signal, silent.signal]));
+      await source.run(new BoundedIntake({ ...this.#options, ...heard, signal: ending }), ending);
     } finally {
       clearTimeout(timer);
     }
@@ -129,14 +151,30 @@ export class SourceRunner {
     this.#readings += 1;
     this.#failuresInARow = 0;
     this.#lastError = undefined;
-    onReading(reading);
+    try {
+      onReading(reading);
+    } catch (error) {
+      this.#drop(describeError(error));
+    }
   }
 
-  #fail(error: AgentError): void {
+  /** Logged now and then, however many there are. */
+  #drop(why: string): void {
+    const { log, name, clock } = this.#options;
+    this.#dropped += 1;
+    this.#lastDrop = why;
+    const nowMs = clock.monotonicMs();
+    if (nowMs - this.#dropLoggedMs < DROPS_LOGGED_EVERY_MS) return;
+    this.#dropLoggedMs = nowMs;
+    log.warn({ source: name, dropped: this.#dropped }, `something of this source was dropped: ${why}`);
+  }
+
+  #fail(error: unknown): void {
     const { log, name } = this.#options;
+    const code = error instanceof AgentError ? error.code : 'internal-error';
     this.#failures += 1;
     this.#failuresInARow += 1;
-    if (this.#lastError === undefined) log.warn({ source: name, code: error.code }, describeError(error));
+    if (this.#lastError === undefined) log.warn({ source: name, code }, describeError(error));
     this.#lastError = describeError(error);
   }
 }

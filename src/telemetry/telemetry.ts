@@ -7,7 +7,7 @@ import type {
   WatchSettings,
 } from '../config/telemetry-config.ts';
 import type { Clock } from '../system/clock.ts';
-import { AgentError, describeError } from '../system/errors.ts';
+import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
 import { WallClock } from './clock/clock.ts';
 import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
@@ -165,26 +165,28 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #makeSources(): readonly SourceRunner[] {
-    const { measurements, openLine, stateDirectory } = this.#options;
+    const { measurements, openLine, stateDirectory, settings: telemetry } = this.#options;
+    const { rate } = telemetry;
     const maker = new SourceMaker({ openLine, diskPath: stateDirectory, agentFigures: () => this.#agentFigures() });
     return measurements.map((settings) => {
       const measurement = new Measurement(settings);
-      const onReading = (reading: Reading): void => this.#take(settings.name, measurement, reading);
+      const onReading = (reading: Reading): void => this.#take(measurement, reading);
       const silenceMs = silenceOf(settings.source);
-      return new SourceRunner({ ...this.#options, ...settings, silenceMs, source: maker.make(settings), onReading });
+      return new SourceRunner({
+        ...this.#options,
+        ...settings,
+        rate,
+        silenceMs,
+        source: maker.make(settings),
+        onReading,
+      });
     });
   }
 
-  #take(name: string, measurement: Measurement, reading: Reading): void {
-    const { clock, log } = this.#options;
-    try {
-      for (const { to, value } of measurement.push(reading, clock.monotonicMs())) {
-        if (to.kind === 'property') this.#spool.setProperty(to.id, value);
-        else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
-      }
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      log.warn({ source: name, code: error.code }, describeError(error));
+  #take(measurement: Measurement, reading: Reading): void {
+    for (const { to, value } of measurement.push(reading, this.#options.clock.monotonicMs())) {
+      if (to.kind === 'property') this.#spool.setProperty(to.id, value);
+      else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
     }
   }
 

@@ -1,3 +1,4 @@
+import { maxValueDepth, nestedWithin } from '../system/json-value.ts';
 import { TelemetryError } from './errors.ts';
 
 /** Of one value, as JSON. */
@@ -6,6 +7,9 @@ const MAX_NAME_LENGTH = 256;
 
 /** A value as JSON; throws TelemetryError `value-unusable`. */
 export function toText(value: unknown): string {
+  if (!nestedWithin(value)) {
+    throw new TelemetryError('value-unusable', `this value is nested deeper than ${maxValueDepth} levels`);
+  }
   const text = stringify(value);
   if (text === undefined) throw new TelemetryError('value-unusable', 'this value cannot be written as JSON');
   if (Buffer.byteLength(text) > MAX_VALUE_BYTES) {

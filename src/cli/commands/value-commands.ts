@@ -1,4 +1,4 @@
-import { nestedWithin } from '../../control/json-value.ts';
+import { nestedWithin } from '../../system/json-value.ts';
 import { parseTime } from '../screen/time.ts';
 import type { CommandEntry, CommandInput } from './command-table.ts';
 import type { Command } from './command.ts';

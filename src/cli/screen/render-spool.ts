@@ -60,7 +60,10 @@ export function summarizeSpool(status: TelemetryStatus): Pick<Row, 'paragraphs' 
 }
 
 function failingSources({ sources }: TelemetryStatus): readonly string[] {
-  return sources.flatMap(({ name, lastError }) => (lastError === undefined ? [] : [`${name}: ${lastError}`]));
+  return sources.flatMap(({ name, lastError, dropped, lastDrop }) => [
+    ...(lastError === undefined ? [] : [`${name}: ${lastError}`]),
+    ...(lastDrop === undefined ? [] : [`${name}: ${dropped} readings dropped, the last because of ${lastDrop}`]),
+  ]);
 }
 
 function droppedByReason({ spool }: TelemetryStatus): readonly string[] {

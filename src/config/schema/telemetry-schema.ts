@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { absolutePath, address, command, duration, flag, text, wholeNumber } from './values.ts';
+import { absolutePath, address, byteSize, command, duration, flag, text, wholeNumber } from './values.ts';
 
 const every = () => duration('100ms', '1d');
 const number = () => z.number({ error: 'a number' });
@@ -162,6 +162,12 @@ export const telemetrySchema = z.strictObject({
   batch_points: wholeNumber(1, 10_000).default(500),
   gather: duration('0s', '1h').default('1s').describe('Live points of an event are gathered for so long'),
   backlog_points_per_second: wholeNumber(1, 1_000_000).default(1_000),
+  source_points_per_second: wholeNumber(1, 10_000)
+    .default(200)
+    .describe('Of each source that speaks by itself; what is over it is dropped and counted'),
+  source_bytes_per_second: byteSize('1KiB', '64MiB')
+    .default('256KiB')
+    .describe('Read of each source that speaks by itself'),
   report: z
     .strictObject({
       every: duration('10s', '1d').default('5m'),

@@ -1,4 +1,4 @@
-import type { Payload } from './payload.ts';
+import type { Payload } from '../../mqtt/payload.ts';
 
 /**
  * Where the members of a JSON object (RFC 8259) stand in its text, without parsing their values: a value of many MiB is

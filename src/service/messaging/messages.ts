@@ -1,4 +1,4 @@
-import type { AnnouncedMessage, Content } from './broker/publish-splitter.ts';
+import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
 
 export interface Inbound {
   readonly topic: string;

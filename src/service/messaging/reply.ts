@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
+import type { Payload } from '../../mqtt/payload.ts';
 import { findMembers, parseJson } from './json-members.ts';
 import type { JsonMember } from './json-members.ts';
-import type { Payload } from './payload.ts';
 
 /** Where a value stands in a payload. */
 export interface PayloadRange {

@@ -1,14 +1,14 @@
+import { brokerName } from '../../mqtt/open-socket.ts';
+import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
 import { abortable } from '../../system/abortable.ts';
 import { ServiceError } from '../errors.ts';
 import { malformed } from '../replies.ts';
 import { Deadline } from '../rest/deadline.ts';
 import type { BrokerConnection } from './broker/broker-connection.ts';
 import { lostError, silentError } from './broker/broker-errors.ts';
-import { brokerName } from './broker/broker-socket.ts';
 import { Broker } from './broker/broker.ts';
 import type { BrokerContext } from './broker/broker.ts';
 import { IgnoredMessages } from './broker/ignored.ts';
-import type { AnnouncedMessage, Content } from './broker/publish-splitter.ts';
 import type { Inbound } from './messages.ts';
 import { PendingRequest } from './pending-request.ts';
 import type { RpcCall } from './pending-request.ts';

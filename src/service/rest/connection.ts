@@ -1,10 +1,10 @@
-import { connect as connectTcp, isIP } from 'node:net';
+import { connect as connectTcp } from 'node:net';
 import type { Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
 import type { ConnectionOptions } from 'node:tls';
 
 import type { Clock } from '../../system/clock.ts';
 import { describeError } from '../../system/errors.ts';
+import { hostOf, occurrence, secured } from '../../system/socket.ts';
 import { ServiceError } from '../errors.ts';
 import { Deadline } from './deadline.ts';
 import { chooseProxy } from './proxy.ts';
@@ -103,28 +103,10 @@ export class Connector {
 
 const keepAliveInitialDelay = 60_000;
 
-export async function occurrence(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onAbort = (): void => reject(signal.reason);
-  socket.once(event, resolve);
-  socket.once('error', reject);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await promise;
-  } finally {
-    socket.off(event, resolve);
-    socket.off('error', reject);
-    signal.removeEventListener('abort', onAbort);
-  }
-}
-
 export function startTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
-  const host = hostOf(peer);
   try {
-    return connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' });
+    return secured(socket, peer, options);
   } catch (error) {
-    socket.destroy();
     const why = `the certificates or the key cannot be used: ${describeError(error)}`;
     throw new ServiceError({ code: 'tls-files', why, cause: error });
   }
@@ -137,10 +119,6 @@ function silent(peer: Peer): ServiceError {
 
 function proxyPeer(proxy: URL): Peer {
   return { kind: 'proxy', name: `the proxy ${authorityOf(proxy)}` };
-}
-
-export function hostOf(url: URL): string {
-  return url.hostname.replace(/^\[(.+)\]$/, '$1');
 }
 
 function portOf(url: URL): string {

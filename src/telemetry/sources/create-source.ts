@@ -79,9 +79,9 @@ function isKernelSource(source: SourceSettings): source is KernelSource {
 function brokerSource(settings: BrokerSettings): PushedSource {
   return {
     kind: 'pushed',
-    run: async (onReading, signal) => {
+    run: async (intake, signal) => {
       const { mqttSource } = await import('./mqtt.ts'); // a large package, for few
-      await mqttSource(await withPassword(settings)).run(onReading, signal);
+      await mqttSource(await withPassword(settings)).run(intake, signal);
     },
   };
 }

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 
 import { runProgram } from '../../system/child-process.ts';
-import { describeError } from '../../system/errors.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
-import type { PolledSource, PushedSource, Reading } from './source.ts';
+import type { Intake, PolledSource, PushedSource } from './source.ts';
 
 export type Command = readonly [string, ...string[]];
 
@@ -35,19 +36,19 @@ export function execStreamSource(command: Command): PushedSource {
   const [program, ...args] = command;
   return {
     kind: 'pushed',
-    run: async (onReading, signal) => {
+    run: async (intake, signal) => {
       signal.throwIfAborted();
       const child = spawn(program, args, { detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
+      const closed = once(child, 'close');
+      closed.catch(() => {}); // it is awaited when nothing more is printed
       const kill = (): void => killGroup(child.pid);
       signal.addEventListener('abort', kill, { once: true });
-      const lines = new LineSplitter(MAX_LINE_BYTES);
-      child.stdout.on('data', (chunk: Buffer) => {
-        for (const line of lines.push(chunk)) tell(parseReading(line), onReading);
-      });
       try {
-        await once(child, 'close');
+        await readLines(child.stdout, intake);
+        await closed;
       } catch (error) {
-        throw sourceFailed(program, describeError(error), error);
+        signal.throwIfAborted();
+        throw error instanceof AgentError ? error : sourceFailed(program, describeError(error), error);
       } finally {
         signal.removeEventListener('abort', kill);
         kill();
@@ -58,8 +59,13 @@ export function execStreamSource(command: Command): PushedSource {
   };
 }
 
-function tell(reading: Reading, onReading: (reading: Reading) => void): void {
-  if (reading !== undefined) onReading(reading);
+/** To its end; a program that prints faster than it may waits in its write. */
+async function readLines(output: Readable, intake: Intake): Promise<void> {
+  const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop(why));
+  for await (const chunk of output as AsyncIterable<Buffer>) {
+    for (const line of lines.push(chunk)) intake.take(() => parseReading(line));
+    await intake.rest(chunk.byteLength);
+  }
 }
 
 function killGroup(pid: number | undefined): void {

@@ -1,13 +1,14 @@
-/** Cuts a stream of bytes into lines of text; a line that is too long is left out whole, and counted. */
+/** Cuts a stream of bytes into lines of text; a line that is too long is left out whole, and told. */
 export class LineSplitter {
   readonly #maxBytes: number;
+  readonly #onDrop: (why: string) => void;
   #parts: Uint8Array[] = [];
   #bytes = 0;
   #isTooLong = false;
-  dropped = 0;
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, onDrop: (why: string) => void) {
     this.#maxBytes = maxBytes;
+    this.#onDrop = onDrop;
   }
 
   /** Lines end in LF, CR LF or CR; empty ones are left out. */
@@ -34,7 +35,7 @@ export class LineSplitter {
     }
     this.#isTooLong = true;
     this.#parts = [];
-    this.dropped += 1;
+    this.#onDrop(`a line longer than ${this.#maxBytes} bytes`);
   }
 
   #finish(): string {

@@ -1,17 +1,23 @@
+import { maxValueDepth, nestedWithin } from '../../system/json-value.ts';
+import { TelemetryError } from '../errors.ts';
 import type { Reading } from './source.ts';
 
-/** JSON where it is JSON, else a number where it begins with one, else the text itself. Undefined: there is nothing. */
+/** JSON where it is JSON, else a number where it begins with one, else the text itself. Undefined: there is nothing. Throws `value-unusable`. */
 export function parseReading(text: string): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
   try {
-    const reading: Reading = JSON.parse(trimmed);
-    return reading;
+    return shallow(JSON.parse(trimmed));
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
   const number = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
   return number === null ? trimmed : Number(number[0]);
+}
+
+function shallow(reading: Reading): Reading {
+  if (nestedWithin(reading)) return reading;
+  throw new TelemetryError('value-unusable', `a reading is nested deeper than ${maxValueDepth} levels`);
 }
 
 /** `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: it is not of this form. */

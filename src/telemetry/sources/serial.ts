@@ -21,18 +21,16 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
   const { path, baud, pattern, silenceMs } = settings;
   return {
     kind: 'pushed',
-    run: async (onReading, signal) => {
+    run: async (intake, signal) => {
       await using line = await openLine(path, { baud, parity: 'none' }, signal);
-      const lines = new LineSplitter(MAX_LINE_BYTES);
+      const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop(why));
       let silentMs = 0;
       while (!signal.aborted) {
         const bytes = await line.read(READ_MS, signal);
         silentMs = bytes.byteLength === 0 ? silentMs + READ_MS : 0;
         if (silentMs >= silenceMs) throw sourceFailed(path, `no byte for ${silenceMs} ms`);
-        for (const text of lines.push(bytes)) {
-          const reading = parseLine(text, pattern);
-          if (reading !== undefined) onReading(reading);
-        }
+        for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern));
+        await intake.rest(bytes.byteLength);
       }
     },
   };

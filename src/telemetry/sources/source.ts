@@ -10,10 +10,26 @@ export interface PolledSource {
   read(signal: AbortSignal): Promise<Reading>;
 }
 
-/** Speaks by itself. Throws AgentError when it cannot go on, or returns when it has ended; it is begun again later. */
+/** Where a source that speaks by itself puts what it hears. */
+export interface Intake {
+  /**
+   * One more. `read` makes the reading; it is not called for one that comes too fast, and what it finds unusable is left
+   * out. Throws what else `read` throws.
+   */
+  take(read: () => Reading): void;
+  /** Something came of which there is no reading. */
+  drop(why: string): void;
+  /** So many bytes came. A promise: the next are to be read when it has resolved; it never rejects. */
+  rest(bytes: number): Promise<void> | undefined;
+}
+
+/**
+ * Speaks by itself. Throws AgentError when it cannot go on, or returns when it has ended; it is begun again later. It reads
+ * no further than `rest` permits, so that who speaks too fast waits, and no exception leaves it but by this promise.
+ */
 export interface PushedSource {
   readonly kind: 'pushed';
-  run(onReading: (reading: Reading) => void, signal: AbortSignal): Promise<void>;
+  run(intake: Intake, signal: AbortSignal): Promise<void>;
 }
 
 export type Source = PolledSource | PushedSource;

@@ -211,6 +211,8 @@ const anyTelemetry: fc.Arbitrary<TelemetryStatus> = fc.record({
       name: anyText,
       readings: fc.nat(),
       failures: fc.nat(),
+      dropped: fc.nat(),
+      lastDrop: fc.option(anyText, { nil: undefined }),
       lastError: fc.option(anyText, { nil: undefined }),
     }),
     { maxLength: 3 },

@@ -31,11 +31,21 @@ describe('a status with a spool', () => {
     );
   });
 
+  test('what of a source was dropped is said, with the reason', () => {
+    const flood = { name: 'level', readings: 9, failures: 0, lastError: undefined };
+    const sources = [{ ...flood, dropped: 7_000, lastDrop: 'more than 200 a second' }];
+    expect(spoolOf({ ...calmTelemetry, sources })).toContain(
+      'level: 7000 readings dropped, the last because of more than 200 a second',
+    );
+  });
+
   test('does not list a hundred of them', () => {
     const sources = Array.from({ length: 100 }, (_, n) => ({
       name: `s${n}`,
       readings: 0,
       failures: 1,
+      dropped: 0,
+      lastDrop: undefined,
       lastError: 'x',
     }));
     expect(spoolOf({ ...calmTelemetry, sources })).toMatch(/s4: x and 95 more sources that fail$/);

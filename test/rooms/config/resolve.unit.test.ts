@@ -127,6 +127,7 @@ const defaultTelemetry = {
   batchPoints: 500,
   gatherMs: 1_000,
   backlogPointsPerSecond: 1_000,
+  rate: { pointsPerSecond: 200, bytesPerSecond: 256 * 1024 },
   report: {
     everyMs: 300_000,
     installed: undefined,

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 
 import { ControlRequestError, httpStatus, reportError } from '../../../src/control/control-errors.ts';
 import { findRoute } from '../../../src/control/control-routes.ts';
-import { maxValueDepth, nestedWithin } from '../../../src/control/json-value.ts';
 import { OperationRunner } from '../../../src/control/operation-runner.ts';
 import { AgentError } from '../../../src/system/errors.ts';
+import { maxValueDepth, nestedWithin } from '../../../src/system/json-value.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 
 const forever = new AbortController().signal;

@@ -104,3 +104,9 @@ function kindOf(reading: () => unknown): unknown {
     return error instanceof Error ? error.constructor : error;
   }
 }
+
+test('a reply that is nested too deep for whoever writes it again is refused', () => {
+  const deep = utf8(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+  expect(() => readJson(deep, 'x')).toThrow('the reply is nested deeper than 32 levels');
+  expect(() => readJsonOrText(deep, 'property x')).toThrow('the reply is nested deeper than 32 levels');
+});

@@ -101,6 +101,7 @@ function running(source: Source): {
     source,
     everyMs: 50,
     timeoutMs: 5_000,
+    rate: { pointsPerSecond: 1_000, bytesPerSecond: 1_000_000 },
     clock: { ...systemClock, sleep: async (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) },
     random: () => 0.5,
     log: silentLog,

@@ -4,19 +4,32 @@ import { expect, test } from 'vitest';
 
 import { systemClock } from '../../../src/system/clock.ts';
 import { silentLog } from '../../../src/system/log.ts';
+import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
+import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
-import type { Source } from '../../../src/telemetry/sources/source.ts';
+import type { Intake, Source } from '../../../src/telemetry/sources/source.ts';
 import { ManualClock } from '../service/manual-clock.ts';
 
 const forever = new AbortController().signal;
 
-function runner(source: Source, more: { timeoutMs?: number; silenceMs?: number; clock?: ManualClock } = {}) {
+interface More {
+  readonly timeoutMs?: number;
+  readonly silenceMs?: number;
+  readonly clock?: ManualClock;
+  readonly onReading?: () => void;
+}
+
+function runner(source: Source, more: More = {}) {
   const readings: unknown[] = [];
   const { timeoutMs = 1_000, silenceMs, clock = systemClock } = more;
   const ways = { clock, random: () => 1, log: silentLog };
-  const options = { name: 'probe', source, everyMs: 10_000, timeoutMs, silenceMs, ...ways };
-  const made = new SourceRunner({ ...options, onReading: (reading) => readings.push(reading) });
+  const rate = { pointsPerSecond: 10, bytesPerSecond: 100 };
+  const options = { name: 'probe', rate, source, everyMs: 10_000, timeoutMs, silenceMs, ...ways };
+  const made = new SourceRunner({
+    ...options,
+    onReading: more.onReading ?? ((reading) => void readings.push(reading)),
+  });
   return { made, readings };
 }
 
@@ -30,7 +43,13 @@ test('a source that fails is reported with its last error until it works again',
     },
   });
   await made.once(forever);
-  expect(made.figures).toEqual({ name: 'probe', readings: 0, failures: 1, lastError: 'probe: is unplugged' });
+  expect(made.figures).toEqual({
+    name: 'probe',
+    readings: 0,
+    failures: 1,
+    dropped: 0,
+    lastError: 'probe: is unplugged',
+  });
   fails = false;
   await made.once(forever);
   expect(made.figures).toMatchObject({ readings: 1, lastError: undefined });
@@ -41,8 +60,8 @@ test('a source that speaks by itself and falls silent is ended and reported, whe
   const { made, readings } = runner(
     {
       kind: 'pushed',
-      run: async (onReading, signal) => {
-        onReading(1);
+      run: async (intake, signal) => {
+        intake.take(() => 1);
         const ended = Promise.withResolvers<never>();
         signal.addEventListener('abort', () => ended.reject(signal.reason as Error));
         return ended.promise;
@@ -85,10 +104,10 @@ test('a source is asked at its interval, and one that speaks by itself is begun 
   const { made, readings } = runner(
     {
       kind: 'pushed',
-      run: async (onReading) => {
+      run: async (intake) => {
         lives += 1;
         if (lives === 5) stop.abort(new Error('enough'));
-        if (lives === 4) onReading('spoke');
+        if (lives === 4) intake.take(() => 'spoke');
         throw sourceFailed('probe', 'ended');
       },
     },
@@ -117,4 +136,89 @@ test('readings keep their interval', async () => {
   );
   await expect(made.run(stop.signal)).rejects.toThrow('enough');
   expect(clock.slept).toEqual([1_000, 7_000, 7_000]);
+});
+
+test('readings that come too fast are dropped unread, counted and said; later ones are taken again', async () => {
+  const clock = new ManualClock();
+  let parsed = 0;
+  const say = (intake: Intake, times: number): void => {
+    for (let left = times; left > 0; left -= 1) intake.take(() => (parsed += 1));
+  };
+  const { made, readings } = runner(
+    {
+      kind: 'pushed',
+      run: async (intake) => {
+        say(intake, 1_000);
+        clock.advance(1_000);
+        say(intake, 1_000);
+      },
+    },
+    { clock },
+  );
+  await made.once(forever);
+  expect(parsed).toBe(60); // what comes together in five seconds, and a second later what comes in one
+  expect(readings).toHaveLength(60);
+  expect(made.figures).toMatchObject({ readings: 60, dropped: 1_940, lastDrop: 'more than 10 a second' });
+});
+
+test('a source that reads faster than it may is told to rest for as long as it was too fast', async () => {
+  const clock = new ManualClock();
+  const { made } = runner(
+    {
+      kind: 'pushed',
+      run: async (intake) => {
+        expect(intake.rest(100)).toBeUndefined();
+        await intake.rest(50);
+        await intake.rest(300);
+      },
+    },
+    { clock },
+  );
+  await made.once(forever);
+  expect(clock.slept).toEqual([500, 3_000]);
+});
+
+test.each([
+  ['a bug of whoever takes a reading', new RangeError('Maximum call stack size exceeded')],
+  ['a value that cannot be kept', new TelemetryError('too-many-names', 'no more names')],
+])('%s costs this reading alone', async (_, error) => {
+  const { made } = runner(
+    {
+      kind: 'pushed',
+      run: async (intake) => {
+        intake.take(() => 1);
+        intake.take(() => 2);
+      },
+    },
+    {
+      onReading: () => {
+        throw error;
+      },
+    },
+  );
+  await made.once(forever);
+  expect(made.figures).toMatchObject({ dropped: 2, lastDrop: error.message });
+});
+
+test('a source with a bug counts as failed, and harms nobody', async () => {
+  const { made } = runner({
+    kind: 'polled',
+    read: async () => {
+      throw new RangeError('too deep');
+    },
+  });
+  await made.once(forever);
+  expect(made.figures).toMatchObject({ failures: 1, lastError: 'too deep' });
+});
+
+test('a reading that is nested too deep is dropped, and the next is taken', async () => {
+  const { made, readings } = runner({
+    kind: 'pushed',
+    run: async (intake) => {
+      for (const text of [`${'['.repeat(8_000)}${']'.repeat(8_000)}`, '7']) intake.take(() => parseReading(text));
+    },
+  });
+  await made.once(forever);
+  expect(readings).toEqual([7]);
+  expect(made.figures).toMatchObject({ dropped: 1, lastDrop: 'a reading is nested deeper than 32 levels' });
 });

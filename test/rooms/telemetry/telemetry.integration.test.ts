@@ -54,6 +54,7 @@ class Rig implements AsyncDisposable {
         batchPoints: 500,
         gatherMs: 10,
         backlogPointsPerSecond: 100_000,
+        rate: { pointsPerSecond: 1_000, bytesPerSecond: 1_000_000 },
         report: { everyMs: 60_000, ...ids, uptime: 'uptime', figures: 'figures' },
       },
       measurements: [],

@@ -4,20 +4,21 @@ import type { Socket } from 'node:net';
 import { MqttClient } from 'mqtt';
 import type { IClientOptions, IConnackPacket, IPublishPacket, Packet } from 'mqtt';
 
+import { ClientStream } from '../../../mqtt/client-stream.ts';
+import { brokerName } from '../../../mqtt/open-socket.ts';
+import { Payload } from '../../../mqtt/payload.ts';
+import { PublishSplitter } from '../../../mqtt/publish-splitter.ts';
 import { abortable } from '../../../system/abortable.ts';
 import type { Clock } from '../../../system/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import { Deadline } from '../../rest/deadline.ts';
 import type { ConnectionEvents, Outbound } from '../messages.ts';
-import { Payload } from '../payload.ts';
 import { GOODBYE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { birthMessage, lastWill } from '../status-message.ts';
 import { entryError, lostError, refusedError, silentError, socketError } from './broker-errors.ts';
-import { brokerName, openBrokerSocket, readPassword } from './broker-socket.ts';
+import { openBrokerSocket, readPassword } from './broker-socket.ts';
 import { AT_LEAST_ONCE, clientOptions, requestProperties } from './client-options.ts';
-import { ClientStream } from './client-stream.ts';
-import { PublishSplitter } from './publish-splitter.ts';
 
 const TICKET_BYTES = 16;
 /** MQTT 5.0, section 3.4.2.1. */
@@ -57,7 +58,7 @@ export class BrokerConnection implements AsyncDisposable {
     this.#broker = brokerName(new URL(settings.url));
     const newTicket = (): Buffer => randomBytes(TICKET_BYTES);
     const splitter = new PublishSplitter({ protocolVersion, admits: events.admits, newTicket });
-    this.#stream = new ClientStream(socket, splitter, () => this.#progress());
+    this.#stream = new ClientStream(socket, splitter, { onProgress: () => this.#progress() });
     this.#client = new MqttClient(() => this.#stream, { ...clientOptions(settings), ...options });
     this.#listen();
   }

@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import { connect as connectTcp } from 'node:net';
 import type { Socket } from 'node:net';
 
+import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
 import type { Clock } from '../../../system/clock.ts';
 import { describeError } from '../../../system/errors.ts';
 import { ServiceError } from '../../errors.ts';
-import { hostOf, occurrence, startTls } from '../../rest/connection.ts';
+import { startTls } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';
-import type { TlsMaterial } from '../../rest/tls-files.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { socketError } from './broker-errors.ts';
 
@@ -19,40 +18,12 @@ export async function openBrokerSocket(
 ): Promise<Socket> {
   const url = new URL(settings.url);
   try {
-    return await open(url, await readTlsFiles(settings.tls), signal);
+    const files = await readTlsFiles(settings.tls);
+    return await openSocket(url, (socket) => startTls(socket, url, files), signal);
   } catch (error) {
     signal.throwIfAborted();
     throw socketError(error, brokerName(url), clock);
   }
-}
-
-async function open(url: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
-  const socket = connectTcp({ host: hostOf(url), port: portOf(url), keepAlive: true, noDelay: true });
-  await until(socket, 'connect', signal);
-  return url.protocol === 'mqtts:' ? until(startTls(socket, url, files), 'secureConnect', signal) : socket;
-}
-
-/** Whatever goes wrong, the socket does not stay open. */
-async function until(socket: Socket, event: string, signal: AbortSignal): Promise<Socket> {
-  // an alert may come after the handshake: a destroyed socket still tells it
-  socket.on('error', (error) => socket.destroy(error));
-  try {
-    await occurrence(socket, event, signal);
-    return socket;
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  }
-}
-
-/** For messages. */
-export function brokerName(url: URL): string {
-  return `${url.hostname}:${portOf(url)}`;
-}
-
-function portOf(url: URL): number {
-  if (url.port !== '') return Number(url.port);
-  return url.protocol === 'mqtts:' ? 8883 : 1883;
 }
 
 /** The first line of the file, without its end. */

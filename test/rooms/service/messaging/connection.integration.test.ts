@@ -5,10 +5,10 @@ import { Broker } from '../../../../src/service/messaging/broker/broker.ts';
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
 import { systemClock } from '../../../../src/system/clock.ts';
 import type { Clock } from '../../../../src/system/clock.ts';
+import { packet } from '../../mqtt/packets.ts';
+import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 import { RecordingLog } from '../recording-log.ts';
 import { messagingRig, messagingSettings } from './messaging-rig.ts';
-import { packet } from './packets.ts';
-import { connack, first, PretendBroker, suback } from './pretend-broker.ts';
 
 const { signal } = new AbortController();
 const thing = { thingId: 'thing-1', apiKey: 'key' };

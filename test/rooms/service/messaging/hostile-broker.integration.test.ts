@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { ServiceError } from '../../../../src/service/errors.ts';
+import { correlationProperty, packet, publishPacket } from '../../mqtt/packets.ts';
+import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 import { messagingRig } from './messaging-rig.ts';
-import { correlationProperty, packet, publishPacket } from './packets.ts';
-import { connack, first, PretendBroker, suback } from './pretend-broker.ts';
 
 const { signal } = new AbortController();
 const thing = { thingId: 'thing-1', apiKey: 'key' };

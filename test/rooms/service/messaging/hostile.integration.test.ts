@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
+import { Payload } from '../../../../src/mqtt/payload.ts';
 import type { Activation } from '../../../../src/service/contract.ts';
-import { Payload } from '../../../../src/service/messaging/payload.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../../stand-ins/service/firmware-text.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { findMembers, maxValueBytes } from '../../../../src/service/messaging/json-members.ts';
-import { anyPlaces, payloadOf } from './blocks.ts';
+import { anyPlaces, payloadOf } from '../../mqtt/blocks.ts';
 
 const space = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
 const members = fc.uniqueArray(fc.tuple(fc.string({ maxLength: 8 }), fc.jsonValue({ maxDepth: 4 })), {

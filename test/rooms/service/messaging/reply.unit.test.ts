@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { readReply } from '../../../../src/service/messaging/reply.ts';
 import type { Reply } from '../../../../src/service/messaging/reply.ts';
-import { payloadOf } from './blocks.ts';
+import { payloadOf } from '../../mqtt/blocks.ts';
 
 /** The reply with the text of its result in the result's place. */
 function read(text: string | Buffer): unknown {

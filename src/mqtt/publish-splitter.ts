@@ -1,6 +1,6 @@
-import { Payload } from '../payload.ts';
 import { checkFirstPacket, readPacketHead, withContent } from './packet-head.ts';
 import type { PacketHead } from './packet-head.ts';
+import { Payload } from './payload.ts';
 
 /** A large message, before its content was received. */
 export interface AnnouncedMessage {

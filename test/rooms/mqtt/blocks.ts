@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Payload } from '../../../../src/service/messaging/payload.ts';
+import { Payload } from '../../../src/mqtt/payload.ts';
 
 /** A text cut into blocks, empty ones among them. */
 export function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {

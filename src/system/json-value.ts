@@ -1,4 +1,4 @@
-/** A property value or a datapoint's value is nested no deeper than this; deeper ones exhaust the stack of who writes them. */
+/** A value from outside is nested no deeper than this: JSON.parse takes any depth, JSON.stringify ends at some thousands. */
 export const maxValueDepth = 32;
 
 /** Whether arrays and objects stand at most `maxDepth` deep in each other. Needs no stack of its own. */

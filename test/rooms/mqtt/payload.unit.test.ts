@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { Payload } from '../../../../src/service/messaging/payload.ts';
+import { Payload } from '../../../src/mqtt/payload.ts';
 import { anyPlaces, payloadOf } from './blocks.ts';
 
 const range = fc

@@ -1,8 +1,15 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 
-import { free } from '../payload.ts';
+import { free } from './payload.ts';
 import type { Content, Piece, PublishSplitter } from './publish-splitter.ts';
+
+export interface ClientStreamOptions {
+  /** Bytes of a large message came. */
+  readonly onProgress?: () => void;
+  /** So many bytes came; the next are read when the promise has resolved. It never rejects. */
+  readonly rest?: (bytes: number) => Promise<void> | undefined;
+}
 
 /**
  * What the MQTT client takes for its socket. Large messages are split off on the way in; whoever is told of a message by
@@ -11,20 +18,21 @@ import type { Content, Piece, PublishSplitter } from './publish-splitter.ts';
 export class ClientStream extends Duplex {
   readonly #socket: Socket;
   readonly #splitter: PublishSplitter;
-  readonly #onProgress: () => void;
+  readonly #options: ClientStreamOptions;
   #input: Generator<Piece, void, undefined> | undefined;
   #waiting: { readonly ticket: string; readonly content: Content } | undefined;
   /** The client wants no more for now. */
   #isFull = false;
+  /** More came than may come in a time. */
+  #isResting = false;
   /** Something of what was received last. */
   #hasHandedOn = false;
 
-  /** `onProgress`: bytes of a large message came. */
-  constructor(socket: Socket, splitter: PublishSplitter, onProgress: () => void) {
+  constructor(socket: Socket, splitter: PublishSplitter, options: ClientStreamOptions = {}) {
     super({ allowHalfOpen: false });
     this.#socket = socket;
     this.#splitter = splitter;
-    this.#onProgress = onProgress;
+    this.#options = options;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.once('end', () => this.push(null));
     socket.once('error', (error) => this.destroy(error));
@@ -68,10 +76,19 @@ export class ClientStream extends Duplex {
     const wasBusy = this.#splitter.isBusy;
     this.#hasHandedOn = false;
     this.#input = this.#splitter.push(chunk);
+    const rested = this.#options.rest?.(chunk.byteLength);
+    if (rested !== undefined) void this.#restUntil(rested);
     this.#pump();
     const isBusy = this.#splitter.isBusy;
     if (wasBusy && isBusy && !this.#hasHandedOn) free(chunk); // all of it was copied
-    if (wasBusy || isBusy) this.#onProgress();
+    if (wasBusy || isBusy) this.#options.onProgress?.();
+  }
+
+  async #restUntil(rested: Promise<void>): Promise<void> {
+    this.#isResting = true;
+    await rested;
+    this.#isResting = false;
+    this.#pump();
   }
 
   /** Hands on what was received, as far as the client takes it; the socket waits meanwhile. */
@@ -86,7 +103,7 @@ export class ClientStream extends Duplex {
       this.destroy(error instanceof Error ? error : undefined);
       return;
     }
-    if (this.#input === undefined) this.#socket.resume();
+    if (this.#input === undefined && !this.#isResting) this.#socket.resume();
     else this.#socket.pause();
   }
 

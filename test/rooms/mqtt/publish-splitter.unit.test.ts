@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { BrokenPacket, LARGE_BYTES } from '../../../../src/service/messaging/broker/packet-head.ts';
-import { PublishSplitter } from '../../../../src/service/messaging/broker/publish-splitter.ts';
-import type { AnnouncedMessage, Content } from '../../../../src/service/messaging/broker/publish-splitter.ts';
+import { BrokenPacket, LARGE_BYTES } from '../../../src/mqtt/packet-head.ts';
+import { PublishSplitter } from '../../../src/mqtt/publish-splitter.ts';
+import type { AnnouncedMessage, Content } from '../../../src/mqtt/publish-splitter.ts';
 import { anyPlaces, cut } from './blocks.ts';
 import { correlationProperty, packet, publishPacket } from './packets.ts';
 
