@@ -1,9 +1,9 @@
 import { brokerName } from '../../mqtt/open-socket.ts';
 import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
 import { abortable } from '../../system/abortable.ts';
+import { Deadline } from '../../system/deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { malformed } from '../replies.ts';
-import { Deadline } from '../rest/deadline.ts';
 import type { BrokerConnection } from './broker/broker-connection.ts';
 import { lostError, silentError } from './broker/broker-errors.ts';
 import { Broker } from './broker/broker.ts';

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 
 import type { Clock } from '../../system/clock.ts';
+import { Deadline } from '../../system/deadline.ts';
 import { describeError } from '../../system/errors.ts';
 import { hostOf, occurrence, secured } from '../../system/socket.ts';
 import { ServiceError } from '../errors.ts';
-import { Deadline } from './deadline.ts';
 import { chooseProxy } from './proxy.ts';
 import type { RestSettings } from './settings.ts';
 import { readTlsFiles } from './tls-files.ts';

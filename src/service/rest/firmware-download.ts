@@ -1,4 +1,5 @@
 import type { Clock } from '../../system/clock.ts';
+import { Deadline } from '../../system/deadline.ts';
 import type { Log } from '../../system/log.ts';
 import { backoffMs } from '../../system/retry.ts';
 import type { RetryPolicy } from '../../system/retry.ts';
@@ -7,7 +8,6 @@ import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import { identityOf, judge } from './continuation.ts';
 import type { TextHead, TextIdentity, TextRange } from './continuation.ts';
-import { Deadline } from './deadline.ts';
 import { SeenText } from './seen-text.ts';
 import type { Replay } from './seen-text.ts';
 import { strongValidator } from './validators.ts';

@@ -1,4 +1,5 @@
 import type { Clock } from '../../system/clock.ts';
+import { Deadline } from '../../system/deadline.ts';
 import type { Log } from '../../system/log.ts';
 import type {
   Activation,
@@ -11,7 +12,6 @@ import type {
 } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import { malformed, readActivation, readJson, readJsonOrText, readVersion, readVersions } from '../replies.ts';
-import { Deadline } from './deadline.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';

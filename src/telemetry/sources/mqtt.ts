@@ -8,6 +8,7 @@ import { ClientStream } from '../../mqtt/client-stream.ts';
 import { openSocket } from '../../mqtt/open-socket.ts';
 import { LARGE_BYTES } from '../../mqtt/packet-head.ts';
 import { PublishSplitter } from '../../mqtt/publish-splitter.ts';
+import { Deadline } from '../../system/deadline.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { secured } from '../../system/socket.ts';
 import { parseReading } from './parse-reading.ts';
@@ -48,17 +49,10 @@ export function mqttSource(settings: MqttSettings): PushedSource {
 
 /** Publishes once, for `[[watch]]`. Throws TelemetryError. */
 export async function publish(settings: MqttSettings, payload: string, signal: AbortSignal): Promise<void> {
-  const late = new AbortController();
-  const why = sourceFailed(settings.url, `the broker has not taken a message within ${PUBLISH_MS} ms`);
-  const timer = setTimeout(() => late.abort(why), PUBLISH_MS);
-  try {
-    await using connection = await Connection.open(settings, AbortSignal.any([signal, late.signal]));
-    await connection.whileOpen(async (client) =>
-      client.publishAsync(settings.topic, payload, { qos: 1, retain: true }),
-    );
-  } finally {
-    clearTimeout(timer);
-  }
+  const late = (): Error => sourceFailed(settings.url, `the broker has not taken a message within ${PUBLISH_MS} ms`);
+  using deadline = new Deadline(PUBLISH_MS, late, signal);
+  await using connection = await Connection.open(settings, deadline.signal);
+  await connection.whileOpen(async (client) => client.publishAsync(settings.topic, payload, { qos: 1, retain: true }));
 }
 
 /** A connection to a broker that may say anything: every packet is judged before MQTT.js sees it. */
@@ -85,10 +79,10 @@ class Connection implements AsyncDisposable {
 
   static async open(settings: MqttSettings, signal: AbortSignal, intake?: Intake): Promise<Connection> {
     const { url } = settings;
-    const inTime = AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)]);
+    using deadline = new Deadline(CONNECT_MS, () => new Error(`no answer within ${CONNECT_MS} ms`), signal);
     try {
       const startTls = (socket: Socket): Socket => secured(socket, new URL(url), {});
-      const socket = await openSocket(new URL(url), startTls, inTime);
+      const socket = await openSocket(new URL(url), startTls, deadline.signal);
       return new Connection(settings, signal, guardedStream(socket, intake));
     } catch (error) {
       signal.throwIfAborted();
