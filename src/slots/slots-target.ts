@@ -14,6 +14,7 @@ import { SlotError } from './errors.ts';
 import type { StartHasher } from './hasher.ts';
 import { WorkerHasher } from './hasher.ts';
 import { readInOrder } from './read-in-order.ts';
+import type { VisitBlock } from './read-in-order.ts';
 import { admitSlot, locateSlot } from './slot-admission.ts';
 import { SlotMedium } from './slot-medium.ts';
 
@@ -43,6 +44,7 @@ export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): S
     name: settings.name,
     openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, world }, signal),
     digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, world }, signal),
+    copyInto: async (writer, slot, sizeBytes, signal) => copyInto(writer, { slot, sizeBytes, settings, world }, signal),
   };
 }
 
@@ -77,18 +79,32 @@ async function openSlot(
   return writer;
 }
 
-async function digestOf(request: Request & { readonly sizeBytes: number }, signal: AbortSignal): Promise<string> {
-  const { slot, sizeBytes, settings, world } = request;
+interface Reading extends Request {
+  readonly sizeBytes: number;
+}
+
+async function digestOf(reading: Reading, signal: AbortSignal): Promise<string> {
+  const { slot, settings, world } = reading;
+  signal.throwIfAborted();
+  await using hasher = world.startHasher(`slot ${slot} (${settings.slots[slot]})`);
+  await readSlot(reading, async (bytes) => abortable(hasher.update(bytes), signal), signal);
+  return await abortable(hasher.digest(), signal);
+}
+
+async function copyInto(writer: PayloadWriter, reading: Reading, signal: AbortSignal): Promise<void> {
+  const visit = (bytes: Buffer): Promise<void> | undefined => writer.write(bytes);
+  await readSlot(reading, visit, signal);
+}
+
+async function readSlot(reading: Reading, visit: VisitBlock, signal: AbortSignal): Promise<void> {
+  const { slot, sizeBytes, settings, world } = reading;
   signal.throwIfAborted();
   const place = await locateSlot(slot, settings.slots[slot], world.system);
   if (sizeBytes > place.capacityBytes) {
     throw new SlotError('slot-too-small', place.where, `holds ${place.capacityBytes} bytes, not ${sizeBytes}`);
   }
   await using medium = await SlotMedium.open(place, 'read', world);
-  await using hasher = world.startHasher(place.where);
-  const visit = async (bytes: Buffer): Promise<void> => abortable(hasher.update(bytes), signal);
   await readInOrder({ medium, pool: new BlockPool(world.geometry) }, sizeBytes, visit, signal);
-  return await abortable(hasher.digest(), signal);
 }
 
 function withDefaults(given: SlotsWorld): Required<SlotsWorld> {

@@ -8,6 +8,13 @@ export class UpdateError extends defineErrors('UpdateError', {
     exit: 'refused',
     means: 'Something was to be booted or flashed that is not known to hold what was vouched for.',
   },
+  'slot-not-whole': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means:
+      'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
+    advice: 'install a release that has a payload for each target of kind slots',
+  },
   'target-taken': { remedy: 'give-up', exit: 'refused', means: 'A firmware has two payloads for one target.' },
   'no-payload': { remedy: 'give-up', exit: 'refused', means: 'A firmware has no payload.' },
   'target-unknown': {

@@ -1,6 +1,6 @@
 import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
-import type { StagedFirmware, Verified } from './ports.ts';
+import type { SlotName, StagedFirmware, Verified, WholeSlot } from './ports.ts';
 import type { FirmwareRecord } from './state.ts';
 
 /**
@@ -17,7 +17,7 @@ export function evidenceOf(firmware: StagedFirmware): Verified {
   return mint(firmware.digest);
 }
 
-/** Evidence after a restart: what the slots hold now, read from the medium, is what the journal recorded as verified. */
+/** Evidence after a restart: what the places hold now, read again, is what the journal recorded as verified. */
 export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: ReadonlyMap<string, string>): Verified {
   for (const { target, digest } of record.payloads) {
     const found = digestsByTarget.get(target);
@@ -26,9 +26,38 @@ export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: Rea
   return mint(record.digest);
 }
 
+/** A partition that was verified before, and what is read from it now. */
+export interface ReadPartition {
+  readonly target: string;
+  readonly recorded: string;
+  readonly found: string;
+}
+
+export interface SlotContents {
+  readonly slot: SlotName;
+  /** The targets of kind slots. */
+  readonly configured: readonly string[];
+  /** Targets into which the firmware was written, and found to be what was vouched for. */
+  readonly staged: readonly string[];
+  /** The partitions that the firmware did not bring, or all of them after a restart. */
+  readonly read: readonly ReadPartition[];
+}
+
+/** Evidence that a slot may boot: each partition holds what was vouched for, written now or read again. */
+export function evidenceOfSlot(firmware: Verified, contents: SlotContents): WholeSlot {
+  const { slot, configured, staged, read } = contents;
+  for (const { target, recorded, found } of read) {
+    if (found !== recorded) throw notVerified(`target ${target} holds ${found} in slot ${slot} instead of ${recorded}`);
+  }
+  const covered = new Set([...staged, ...read.map(({ target }) => target)]);
+  const lacking = configured.filter((target) => !covered.has(target));
+  if (lacking.length > 0) throw notWhole(slot, lacking.map((target) => `nothing vouches for ${target}`).join(', '));
+  return mintWhole(firmware.digest, slot);
+}
+
 /** Evidence for going back: this slot was committed before, and nothing was staged into it since. */
-export function evidenceOfHistory(previouslyInstalled: FirmwareRecord): Verified {
-  return mint(previouslyInstalled.digest);
+export function evidenceOfHistory(previouslyInstalled: FirmwareRecord, slot: SlotName): WholeSlot {
+  return mintWhole(previouslyInstalled.digest, slot);
 }
 
 function mint(digest: string): Verified {
@@ -37,9 +66,21 @@ function mint(digest: string): Verified {
   return evidence;
 }
 
+function mintWhole(digest: string, slot: SlotName): WholeSlot {
+  const evidence: unknown = { digest, slot };
+  assertWhole(evidence);
+  return evidence;
+}
+
 /** Mints: every check has been made by the callers above. */
 function assertVerified(_evidence: unknown): asserts _evidence is Verified {}
+function assertWhole(_evidence: unknown): asserts _evidence is WholeSlot {}
 
 function notVerified(message: string): AgentError {
   return new UpdateError('not-verified', message);
+}
+
+/** A slot boots as a whole, and this one would not be. */
+export function notWhole(slot: SlotName, why: string): AgentError {
+  return new UpdateError('slot-not-whole', `slot ${slot} would not be whole: ${why}`);
 }

@@ -30,7 +30,7 @@ export async function goBack(
   const boards = await boardsThatGoBack(installed, previous, options.force, ports);
   const attempt = { id: newAttemptId(), version: previous.version, by: 'rollback', startedAt: isoTime(clock) } as const;
   await journal.append({ type: 'rollback-staged', attempt, slot, boards });
-  return startTrial(evidenceOfHistory(previous), options.reboot, ports, signal);
+  return startTrial(evidenceOfHistory(previous, slot), options.reboot, ports, signal);
 }
 
 type Payload = FirmwareRecord['payloads'][number];

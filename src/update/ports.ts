@@ -169,6 +169,8 @@ export interface SlotsTarget {
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and hex of the slot's first bytes, read from the medium. */
   digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
+  /** Writes the slot's first bytes, read from the medium; leaves it to the caller to finish. */
+  copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
 }
 
 /** A microcontroller. A payload is named by the digest with which it was staged. */
@@ -208,10 +210,18 @@ export interface BoardProgress {
 
 declare const verified: unique symbol;
 
-/** Evidence that a slot or a kept payload holds what a trusted key or the operator vouched for. Made only by update/evidence.ts. */
+/** Evidence that a firmware, or a kept payload, is what a trusted key or the operator vouched for. Made only by update/evidence.ts. */
 export interface Verified {
   readonly digest: string;
   readonly [verified]: true;
+}
+
+declare const wholeSlot: unique symbol;
+
+/** Evidence that every partition of a slot holds what was vouched for. Made only by update/evidence.ts. */
+export interface WholeSlot extends Verified {
+  readonly slot: SlotName;
+  readonly [wholeSlot]: true;
 }
 
 /** Which slot boots. Each method is one atomic change of the boot environment, and harmless to repeat. */
@@ -233,7 +243,7 @@ export interface Bootloader {
    */
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void>;
   /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. */
-  tryOnce(slot: SlotName, evidence: Verified, signal: AbortSignal): Promise<void>;
+  tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void>;
   /** The one write that decides: this slot boots from now on, with fresh boot counters. */
   commit(slot: SlotName, signal: AbortSignal): Promise<void>;
   inspect(signal: AbortSignal): Promise<BootState>;

@@ -1,16 +1,17 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../system/errors.ts';
-import { evidenceFromReading, evidenceOfHistory } from './evidence.ts';
+import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
-import type { SlotName, Verified } from './ports.ts';
+import type { SlotName, WholeSlot } from './ports.ts';
 import { recover } from './recover.ts';
 import type { Recovery } from './recover.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload } from './state.ts';
 import type { PhaseOf } from './state.ts';
 import { abandon, commitTrial, finishRollback, judgeTrial, keepSlot, leaveTrial, startTrial } from './trial.ts';
+import { readPartitions, slotsTargets } from './whole-slot.ts';
 
 export type Settled =
   /** Nothing is under way; updates may begin. */
@@ -146,7 +147,7 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
   const { phase } = ports.journal.state;
   assert(phase.kind === 'staged' || phase.kind === 'trial');
   await ports.bootloader.commit(booted, signal);
-  let evidence: Verified;
+  let evidence: WholeSlot;
   try {
     evidence = await readEvidence(phase, ports, signal);
   } catch (error) {
@@ -162,18 +163,21 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
 
 /** What was verified when it was written is verified again by reading, but for a slot that a person goes back to. */
 async function readEvidence(
-  phase: PhaseOf<'staged'> | PhaseOf<'trial'>,
+  { attempt, firmware, slot }: PhaseOf<'staged'> | PhaseOf<'trial'>,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<Verified> {
-  if (phase.attempt.by === 'rollback') return evidenceOfHistory(phase.firmware);
-  const digests = new Map<string, string>();
-  for (const { target, sizeBytes } of phase.firmware.payloads) {
+): Promise<WholeSlot> {
+  if (attempt.by === 'rollback') return evidenceOfHistory(firmware, slot);
+  const kept = new Map<string, string>();
+  for (const { target, sizeBytes, kind } of firmware.payloads) {
     const found = ports.targets.get(target);
-    if (found?.kind === 'slots') digests.set(target, await found.digestOf(phase.slot, sizeBytes, signal));
-    if (found?.kind === 'mcu') digests.set(target, await found.digestOf(sizeBytes, signal));
+    if (kind === 'mcu' && found?.kind === 'mcu') kept.set(target, await found.digestOf(sizeBytes, signal));
   }
-  return evidenceFromReading(phase.firmware, digests);
+  const payloads = firmware.payloads.filter(({ kind }) => kind === 'mcu');
+  const verified = evidenceFromReading({ ...firmware, payloads }, kept);
+  const targets = slotsTargets(ports.targets.values());
+  const read = await readPartitions(slot, targets, ports, signal);
+  return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
 }
 
 async function rebootIntoTrial(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {

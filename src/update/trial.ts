@@ -4,12 +4,12 @@ import { AgentError } from '../system/errors.ts';
 import { flashBoards, hasBoards, restoreBoards } from './boards.ts';
 import { isoTime } from './order.ts';
 import type { InstallOutcome, UpdatePorts } from './order.ts';
-import type { SlotName, Verified } from './ports.ts';
+import type { SlotName, WholeSlot } from './ports.ts';
 import { hasSlotPayload } from './state.ts';
 
 /** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
 export async function startTrial(
-  evidence: Verified,
+  evidence: WholeSlot,
   reboot: boolean,
   ports: UpdatePorts,
   signal: AbortSignal,

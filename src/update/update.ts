@@ -2,16 +2,27 @@ import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/retry.ts';
 import type { RetryPolicy } from '../system/retry.ts';
 import { UpdateError } from './errors.ts';
-import { evidenceOf } from './evidence.ts';
+import { evidenceOf, evidenceOfSlot } from './evidence.ts';
+import type { SlotContents } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
-import type { PayloadHeader, PayloadOpening, PayloadWriter, SlotName, StagedFirmware, Target } from './ports.ts';
+import type {
+  PayloadHeader,
+  PayloadOpening,
+  PayloadWriter,
+  SlotName,
+  SlotsTarget,
+  StagedFirmware,
+  Target,
+} from './ports.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload, recordsOf } from './state.ts';
-import type { Attempt, FirmwareRecord } from './state.ts';
+import type { Attempt, FirmwareRecord, PartitionRecord } from './state.ts';
 import { resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 import type { TrialEnd } from './trial.ts';
+import { copyPartition, planCompletion, slotsTargets } from './whole-slot.ts';
+import type { Completion, OpenPartition } from './whole-slot.ts';
 
 /** Within one attempt; the transfer itself takes up cut connections before that. */
 const STAGING_RETRIES: RetryPolicy = {
@@ -33,17 +44,18 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   await journal.append({ type: 'staging-started', attempt: attemptFor(order, slot, ports), slot });
   const staging = new Staging(order, slot, ports);
   const firmware = await staging.run(signal);
-  const evidence = evidenceOf(firmware);
+  const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
   const name = order.by === 'file' ? firmware.header.name : undefined;
   const version = { ...order.version, name: name ?? order.version.name };
-  const records = recordsOf(record, { version, at: isoTime(ports.clock) });
+  const at = isoTime(ports.clock);
+  const records = { ...recordsOf(record, { version, at }), ...staging.completed(at) };
   await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name, records });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
-  if (hasSlotPayload(record)) return startTrial(evidence, order.reboot, ports, signal);
-  return outcomeOfJudgement(await judgeTrial(ports, signal));
+  if (!hasSlotPayload(record)) return outcomeOfJudgement(await judgeTrial(ports, signal));
+  return startTrial(evidenceOfSlot(verified, staging.contents), order.reboot, ports, signal);
 }
 
 function outcomeOfJudgement(end: TrialEnd): InstallOutcome {
@@ -71,12 +83,30 @@ class Staging {
   readonly #ports: UpdatePorts;
   #digest: string | undefined;
   #opened = false;
+  #completions: readonly Completion[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
 
   constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts) {
     this.#order = order;
     this.#slot = slot;
     this.#ports = ports;
+  }
+
+  /** What the slot is made of now. */
+  get contents(): SlotContents {
+    const names = (targets: Iterable<Target>): string[] => slotsTargets(targets).map(({ name }) => name);
+    const configured = names(this.#ports.targets.values());
+    const read = this.#completions.map(({ target, record: { digest } }) => ({
+      target: target.name,
+      recorded: digest,
+      found: digest,
+    }));
+    return { slot: this.#slot, configured, staged: names(this.targets.values()), read };
+  }
+
+  /** Of the partitions that the firmware did not bring. */
+  completed(at: string): Record<string, PartitionRecord> {
+    return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
   }
 
   async run(signal: AbortSignal): Promise<StagedFirmware> {
@@ -103,6 +133,7 @@ class Staging {
           this.#digest = header.digest;
           this.#refuseQuarantined(header.digest);
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
+          this.#completions = await planCompletion(this.targets.values(), this.#slot, this.#ports, signal);
         },
         openPayload: (opening) => this.#openPayload(opening, signal),
         resume: phase.kind === 'staging' ? phase.checkpoint : undefined,
@@ -115,14 +146,22 @@ class Staging {
     );
     this.#digest = firmware.digest;
     this.#refuseQuarantined(firmware.digest);
+    const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
+    for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
+      onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });
+      await copyPartition(completion, this.#slot, open, signal);
+    }
     return firmware;
   }
 
-  /** Nothing of the old slot is touched before the new firmware was accepted; from then on it must not boot. */
   async #openPayload(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {
     const target = this.targets.get(opening.payload);
     if (target === undefined) throw new Error(`payload ${opening.payload.fileName} was not accepted`);
-    if (target.kind === 'mcu') return target.openFile(opening, signal);
+    return target.kind === 'mcu' ? target.openFile(opening, signal) : this.#openPartition(target, opening, signal);
+  }
+
+  /** Nothing of the old slot is touched before the new firmware was accepted; from then on it must not boot. */
+  async #openPartition(target: SlotsTarget, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {
     const writer = await target.openSlot(this.#slot, opening, signal);
     try {
       await this.#ports.journal.append({ type: 'slot-opened', target: target.name });

@@ -84,6 +84,27 @@ export function slotsTargetContract(name: string, makeBench: () => Promise<Slots
       expect(() => writer.write(Buffer.alloc(1))).toThrow(expect.objectContaining({ code: 'slot-too-small' }));
     });
 
+    test('a slot is copied into the other one, and written back again nowhere else', async () => {
+      await using bench = await makeBench();
+      const sizeBytes = bench.capacityBytes - tail;
+      const before = noise(bench.capacityBytes);
+      await install(bench, before);
+      {
+        await using writer = await open(bench, { sizeBytes, resumeAt: undefined });
+        await bench.target.copyInto(writer, 'A', sizeBytes, never);
+        expect(await writer.finish(never)).toMatchObject({ sizeBytes, digest: digestOf(Buffer.alloc(sizeBytes)) });
+      }
+      const expected = Buffer.concat([Buffer.alloc(sizeBytes), before.subarray(sizeBytes)]);
+      expect((await bench.content('B', bench.capacityBytes)).equals(expected)).toBe(true);
+    });
+
+    test('more than the slot holds cannot be copied', async () => {
+      await using bench = await makeBench();
+      await using writer = await open(bench, { sizeBytes: undefined, resumeAt: undefined });
+      const copying = bench.target.copyInto(writer, 'A', bench.capacityBytes + 1, never);
+      await expect(copying).rejects.toMatchObject({ code: 'slot-too-small' });
+    });
+
     test('the booted slot is refused', async () => {
       await using bench = await makeBench();
       const opening = { payload, sizeBytes: 1, resumeAt: undefined };

@@ -7,7 +7,7 @@ import type { UpdatePorts } from '../../../src/update/order.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../src/update/ports.ts';
 import { MAX_JUDGEMENTS } from '../../../src/update/recover.ts';
 import { settle } from '../../../src/update/settle.ts';
-import { initialState } from '../../../src/update/state.ts';
+import { initialState, updateState } from '../../../src/update/state.ts';
 import type { FirmwareRecord, Installed, Phase, UpdateState } from '../../../src/update/state.ts';
 import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
@@ -51,7 +51,7 @@ class Bench {
   constructor(state: Partial<UpdateState>, style: FakeStyle = 'counters') {
     this.bootloader = new FakeBootloader(new Power(), () => 0, style);
     this.bootloader.boot();
-    this.journal = new MemoryJournal({ ...initialState, ...state });
+    this.journal = new MemoryJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
   }
 
   /** Slot B runs on trial. */
@@ -97,6 +97,7 @@ class Bench {
       name: 'gateway',
       openSlot: () => Promise.reject(new Error('nothing is staged')),
       digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
+      copyInto: () => Promise.reject(new Error('nothing is copied')),
     };
   }
 }

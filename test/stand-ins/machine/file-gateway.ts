@@ -33,6 +33,8 @@ export interface FileGatewayOptions {
   readonly directory?: string;
   /** Default: three seconds. */
   readonly healthDeadline?: string;
+  /** Whether a healthy gateway reaches its service. Default: yes. */
+  readonly healthService?: boolean;
   /** Default: the sources. */
   readonly program?: string;
   /** Of looks. Default: none. */
@@ -249,7 +251,7 @@ run = "${directory}/run"
 
 [update]
 splay = "${options.splay ?? '0s'}"
-health = { deadline = "${options.healthDeadline ?? '3s'}", commands = [["${directory}/healthy"]], service = true }
+health = { deadline = "${options.healthDeadline ?? '3s'}", commands = [["${directory}/healthy"]], service = ${options.healthService ?? true} }
 ${options.updateToml ?? ''}
 
 [trust]

@@ -23,6 +23,8 @@ export interface GatewayOptions {
   readonly service: MemoryService;
   readonly stageFirmware: StageFirmware;
   readonly slots: { readonly A: string; readonly B: string };
+  /** A second pair, `boot`, as a Raspberry Pi has. */
+  readonly bootSlots?: { readonly A: string; readonly B: string };
   /** Microcontrollers, by target, with what they run at first. */
   readonly boards?: Readonly<Record<string, string>>;
   readonly seed?: number;
@@ -40,6 +42,7 @@ export class Gateway {
   readonly power = new Power();
   readonly fs: ForgetfulFs;
   readonly slots: MemorySlots;
+  readonly bootSlots: MemorySlots | undefined;
   readonly bootloader: MemoryBootloader;
   readonly boards: ReadonlyMap<string, MemoryBoard>;
   readonly #options: GatewayOptions;
@@ -52,6 +55,9 @@ export class Gateway {
     this.#options = options;
     this.fs = new ForgetfulFs(this.power, random);
     this.slots = new MemorySlots('gateway', options.slots, this.power, random);
+    if (options.bootSlots !== undefined) {
+      this.bootSlots = new MemorySlots('boot', options.bootSlots, this.power, random);
+    }
     this.bootloader = new MemoryBootloader(this.power, random);
     const boards = Object.entries(options.boards ?? {});
     this.boards = new Map(boards.map(([name, image]) => [name, new MemoryBoard(name, image, this.power)]));
@@ -70,6 +76,7 @@ export class Gateway {
     this.power.restore();
     this.fs.forget();
     this.slots.forget();
+    this.bootSlots?.forget();
     this.start();
   }
 
@@ -78,8 +85,12 @@ export class Gateway {
     this.#journal = undefined;
     this.#boots += 1;
     if (this.bootloader.boot() === undefined) throw new Error('no slot boots');
-    this.slots.booted = this.bootloader.booted;
+    for (const pair of this.#pairs) pair.booted = this.bootloader.booted;
     if (this.#options.complaint?.(this.running) === 'hang') this.start();
+  }
+
+  get #pairs(): readonly MemorySlots[] {
+    return this.bootSlots === undefined ? [this.slots] : [this.slots, this.bootSlots];
   }
 
   async journal(): Promise<Journal> {
@@ -151,7 +162,9 @@ export class Gateway {
     return {
       journal: await this.journal(),
       bootloader: this.bootloader,
-      targets: new Map<string, Target>([['gateway', this.slots], ...this.boards]),
+      targets: new Map<string, Target>(
+        [...this.#pairs, ...this.boards.values()].map((target) => [target.name, target]),
+      ),
       stageFirmware: this.#options.stageFirmware,
       health: { check: async () => this.#options.complaint?.(this.running) },
       machine: {

@@ -88,6 +88,10 @@ export class MemorySlots implements SlotsTarget {
     return sha256(this.read(slot, sizeBytes));
   }
 
+  async copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number): Promise<void> {
+    await writer.write(this.read(slot, sizeBytes));
+  }
+
   read(slot: SlotName, sizeBytes: number): Buffer {
     this.#power.need(`read slot ${slot}`);
     return Buffer.from(this.#slots[slot].current.subarray(0, sizeBytes));

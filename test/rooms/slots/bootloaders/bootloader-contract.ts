@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import type { Bootloader, SlotName, Verified } from '../../../../src/update/ports.ts';
+import type { Bootloader, SlotName, WholeSlot } from '../../../../src/update/ports.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
 
 /** A gateway as far as booting goes. It has just booted slot A, which is committed; slot B never held anything. */
@@ -14,7 +14,7 @@ export interface BootRig extends AsyncDisposable {
   boot(rebootArgument?: string): Promise<SlotName>;
 }
 
-export const evidence = { digest: 'sha256:00' } as Verified;
+export const evidence = { digest: 'sha256:00', slot: 'B' } as WholeSlot;
 const signal = new AbortController().signal;
 /** More than the counters of both slots together. */
 const MANY_BOOTS = 7;

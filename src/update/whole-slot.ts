@@ -1,0 +1,102 @@
+import type { ReadPartition } from './evidence.ts';
+import { notWhole } from './evidence.ts';
+import type { UpdatePorts } from './order.ts';
+import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target } from './ports.ts';
+import { otherSlot } from './slot.ts';
+import type { PartitionRecord } from './state.ts';
+
+/** A partition that a firmware does not bring, and how it comes to hold what the same partition of the running slot does. */
+export interface Completion {
+  readonly target: SlotsTarget;
+  /** What it must hold. */
+  readonly record: PartitionRecord;
+  /** `holds`: it was read, and does already. */
+  readonly how: 'holds' | 'copy';
+}
+
+export function slotsTargets(targets: Iterable<Target>): readonly SlotsTarget[] {
+  return [...targets].filter((target) => target.kind === 'slots');
+}
+
+type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
+
+/**
+ * What is to be done with the partitions of a slot that a firmware leaves out: it belongs to what runs beside it, so they
+ * must hold the same, and that must be what was verified. Throws `slot-not-whole`; nothing is written here.
+ */
+export async function planCompletion(
+  brought: Iterable<Target>,
+  slot: SlotName,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<readonly Completion[]> {
+  const names = new Set(slotsTargets(brought).map(({ name }) => name));
+  if (names.size === 0) return [];
+  const completions: Completion[] = [];
+  for (const target of slotsTargets(ports.targets.values())) {
+    if (!names.has(target.name)) completions.push(await completionOf(target, slot, ports, signal));
+  }
+  return completions;
+}
+
+async function completionOf(
+  target: SlotsTarget,
+  slot: SlotName,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<Completion> {
+  const running = otherSlot(slot);
+  const { slots } = ports.journal.state;
+  const record = slots[running].records[target.name];
+  const lacks = `the firmware has nothing for ${target.name}, and`;
+  if (record === undefined) throw notWhole(slot, `${lacks} what that holds in slot ${running} was never verified`);
+  const held = slots[slot].records[target.name];
+  if (held !== undefined && held.digest === record.digest && held.sizeBytes === record.sizeBytes) {
+    const [read] = await readPartitions(slot, [target], ports, signal);
+    if (read?.found === read?.recorded) return { target, record, how: 'holds' };
+  }
+  const found = await target.digestOf(running, record.sizeBytes, signal);
+  if (found === record.digest) return { target, record, how: 'copy' };
+  throw notWhole(slot, `${lacks} in slot ${running} that is not ${record.version} any more, as it was verified`);
+}
+
+/** Opens the place of a partition, once the slot cannot boot any more. */
+export type OpenPartition = (target: SlotsTarget, opening: PayloadOpening) => Promise<PayloadWriter>;
+
+/** Copies a partition from the slot that runs; throws where that does not hold any more what it was found to hold. */
+export async function copyPartition(
+  { target, record }: Completion,
+  slot: SlotName,
+  open: OpenPartition,
+  signal: AbortSignal,
+): Promise<void> {
+  const running = otherSlot(slot);
+  const payload = { fileName: `${target.name} of slot ${running}`, target: { name: target.name } };
+  const { sizeBytes } = record;
+  await using writer = await open(target, { payload, sizeBytes, resumeAt: undefined });
+  await target.copyInto(writer, running, sizeBytes, signal);
+  const written = await writer.finish(signal);
+  if (written.digest !== record.digest) {
+    throw notWhole(slot, `${target.name} of slot ${running} changed while it was copied`);
+  }
+}
+
+/** Reads the partitions of a slot of which it is recorded what they hold. A record that proves wrong is forgotten. */
+export async function readPartitions(
+  slot: SlotName,
+  targets: readonly SlotsTarget[],
+  { journal }: Pick<Ports, 'journal'>,
+  signal: AbortSignal,
+): Promise<readonly ReadPartition[]> {
+  const { records } = journal.state.slots[slot];
+  const read: ReadPartition[] = [];
+  for (const target of targets) {
+    const record = records[target.name];
+    if (record === undefined) continue;
+    const found = await target.digestOf(slot, record.sizeBytes, signal);
+    read.push({ target: target.name, recorded: record.digest, found });
+  }
+  const wrong = read.filter(({ recorded, found }) => recorded !== found).map(({ target }) => target);
+  if (wrong.length > 0) await journal.append({ type: 'records-refuted', slot, targets: wrong });
+  return read;
+}
