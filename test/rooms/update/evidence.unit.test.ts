@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { evidenceFromReading, evidenceOf } from '../../../src/update/evidence.ts';
+import { evidenceFromReading, evidenceOf, evidenceOfSlot } from '../../../src/update/evidence.ts';
 import type { PayloadHeader, StagedFirmware, StagedPayload } from '../../../src/update/ports.ts';
 import type { FirmwareRecord } from '../../../src/update/state.ts';
 
@@ -33,6 +33,29 @@ describe('evidence of what was staged', () => {
 
   test('does not exist of nothing', () => {
     expect(() => evidenceOf(staged())).toThrow(/no payload/);
+  });
+});
+
+describe('evidence of a slot', () => {
+  const verified = evidenceFromReading({ digest: 'sha256:all', provides: {}, payloads: [] }, new Map());
+  const configured = ['boot', 'root'];
+
+  test('covers each partition, whether it was written or read', () => {
+    const read = [{ target: 'root', recorded: 'sha256:1', found: 'sha256:1' }];
+    const contents = { slot: 'B', configured, staged: ['boot'], read } as const;
+    expect(evidenceOfSlot(verified, contents)).toMatchObject({ digest: 'sha256:all', slot: 'B' });
+  });
+
+  test('does not exist where nothing vouches for one of its partitions', () => {
+    const contents = { slot: 'B', configured, staged: ['boot'], read: [] } as const;
+    const refusal: unknown = expect.objectContaining({ code: 'slot-not-whole', exit: 'refused' });
+    expect(() => evidenceOfSlot(verified, contents)).toThrow(refusal);
+  });
+
+  test('does not exist where something else is read than was recorded', () => {
+    const read = [{ target: 'root', recorded: 'sha256:1', found: 'sha256:2' }];
+    const contents = { slot: 'B', configured, staged: ['boot'], read } as const;
+    expect(() => evidenceOfSlot(verified, contents)).toThrow(/sha256:2 in slot B instead of sha256:1/);
   });
 });
 

@@ -130,6 +130,14 @@ describe('a firmware for one partition of a slot', () => {
     expect(held(gateway, 'B')).toEqual(whole('1', 'boot 5'));
   });
 
+  test('has the other partition copied where that does not hold any more what is recorded of it', async () => {
+    const gateway = gatewayOfTwoPairs();
+    await bring(gateway, '1', 'boot 3');
+    gateway.slots.rot('B', 9);
+    await bring(gateway, 'boot 5');
+    expect(held(gateway, 'B')).toEqual(whole('1', 'boot 5'));
+  });
+
   test('is refused where the partition that was copied is not what it was when it is to be armed', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1');
