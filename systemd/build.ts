@@ -1,16 +1,25 @@
-import { chmod, copyFile, cp, mkdir, readdir, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { chmod, copyFile, cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { build, type Plugin } from 'esbuild';
+import { build, type Metafile, type Plugin } from 'esbuild';
+
+import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256 } from './runtime.ts';
+import type { Architecture } from './runtime.ts';
+import { billOfMaterials } from './sbom.ts';
 
 /**
- * Makes the installable tree: the launcher, the runtime, the program in few small files, and what systemd needs.
- *
- *     node systemd/build.ts [--out DIR] [--main FILE] [--arch ARCH --node FILE]
- *
- * For a gateway of another architecture name it (`arm64`) and give Node's program for it.
+ * Makes the installable tree: the launcher, the runtime, the program in few small files, what systemd needs, and the bill
+ * of materials. Two builds of one source are equal, byte for byte.
  */
+
+const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE]
+
+  --out DIR     where the tree goes (default: dist); what stands there is replaced when the new one is whole
+  --arch ARCH   of the gateway: x64 (amd64) or arm64 (default: this machine's)
+  --node FILE   this runtime instead of the pinned one
+  --help        show this
+`;
 
 const project = resolve(import.meta.dirname, '..');
 
@@ -20,27 +29,63 @@ export interface BuildOptions {
   readonly main: string;
   /** As in `process.arch`. */
   readonly arch: string;
-  /** Node's program for that architecture. */
-  readonly node: string;
+  /** Node's program for that architecture; undefined: the pinned one. */
+  readonly node?: string | undefined;
 }
 
-export async function buildTree({ out, main, arch, node }: BuildOptions): Promise<void> {
-  await rm(out, { recursive: true, force: true });
-  await bundle(join(out, 'lib'), main, arch);
-  await mkdir(join(out, 'bin'));
-  await copyFile(node, join(out, 'bin', 'node'));
-  await chmod(join(out, 'bin', 'node'), 0o755);
+/** The tree is made beside its place and takes it in one step: a build that fails leaves the old one. */
+export async function buildTree({ out, main, arch: name, node }: BuildOptions): Promise<void> {
+  const arch = architectureNamed(name);
+  const draft = `${out}.new`;
+  await rm(draft, { recursive: true, force: true });
+  try {
+    await fillTree(draft, { main, arch, node });
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true });
+    throw error;
+  }
+  await rm(`${out}.old`, { recursive: true, force: true });
+  await rename(out, `${out}.old`).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  await rename(draft, out);
+  await rm(`${out}.old`, { recursive: true, force: true });
+}
+
+interface Filling {
+  readonly main: string;
+  readonly arch: Architecture;
+  readonly node: string | undefined;
+}
+
+async function fillTree(out: string, { main, arch, node }: Filling): Promise<void> {
+  await mkdir(join(out, 'bin'), { recursive: true });
+  const runtime = join(out, 'bin/node');
+  await (node === undefined ? copyPinnedRuntime(arch, runtime) : copyGivenRuntime(node, arch, runtime));
+  await chmod(runtime, 0o755);
+  const { outputs } = await bundle(join(out, 'lib'), main, arch);
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(import.meta.dirname, join(out, 'systemd'), {
     recursive: true,
-    filter: (source) => !source.endsWith('.ts'),
+    filter: (source) => !/\.ts$|runtimes\.json$/.test(source),
   });
+  await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(outputs, arch, await digestsOf(out)));
+}
+
+async function digestsOf(folder: string): Promise<ReadonlyMap<string, string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const digests = await Promise.all(
+    files.sort().map(async (file) => [relative(folder, file), sha256(await readFile(file))] as const),
+  );
+  return new Map(digests);
 }
 
 /** Split, so that what a command does not need is not read; flat, so that files find each other by `import.meta.url`. */
-async function bundle(outdir: string, main: string, arch: string): Promise<void> {
-  await build({
+async function bundle(outdir: string, main: string, arch: Architecture): Promise<Metafile> {
+  const { metafile } = await build({
+    metafile: true,
     absWorkingDir: project,
     entryPoints: { main, 'hash-worker': 'src/slots/hash-worker.ts' },
     outdir,
@@ -61,6 +106,7 @@ async function bundle(outdir: string, main: string, arch: string): Promise<void>
     plugins: [prebuiltSerialport(arch), slimHttp()],
     logLevel: 'warning',
   });
+  return metafile;
 }
 
 /**
@@ -105,14 +151,25 @@ function prebuiltSerialport(arch: string): Plugin {
   };
 }
 
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      out: { type: 'string', default: join(project, 'dist') },
-      main: { type: 'string', default: join(project, 'src/main.ts') },
-      arch: { type: 'string', default: process.arch },
-      node: { type: 'string', default: process.execPath },
-    },
-  });
-  await buildTree({ ...values, out: resolve(values.out), main: resolve(values.main) });
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        out: { type: 'string', default: join(project, 'dist') },
+        main: { type: 'string', default: join(project, 'src/main.ts') },
+        arch: { type: 'string', default: process.arch },
+        node: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    if (values.help) process.stdout.write(usage);
+    else await buildTree({ ...values, out: resolve(values.out), main: resolve(values.main) });
+    return 0;
+  } catch (error) {
+    process.stderr.write(`build: ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
 }

