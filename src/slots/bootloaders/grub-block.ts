@@ -46,9 +46,10 @@ export function withVariables(block: Buffer, variables: Variables): Buffer | und
   return Buffer.from(content.padEnd(BLOCK_BYTES, '#'), 'latin1');
 }
 
-/** The numbers of the sectors in which two blocks differ. */
-export function changedSectors(before: Buffer, after: Buffer): readonly number[] {
+/** The numbers of the sectors in which two blocks differ; all of them where there was none before. */
+export function changedSectors(before: Buffer | undefined, after: Buffer): readonly number[] {
   const sectors = Array.from({ length: BLOCK_BYTES / SECTOR_BYTES }, (_, sector) => sector);
+  if (before === undefined) return sectors;
   return sectors.filter((sector) => !sectorOf(before, sector).equals(sectorOf(after, sector)));
 }
 

@@ -34,14 +34,14 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
         return ok === 1 ? Math.max(0, attempts - used) : -1;
       };
       const all = { A: left('A'), B: left('B') };
-      const order = reader.order('ORDER', names).filter((slot) => all[slot] >= 0);
+      const order = reader.order(ORDER, names).filter((slot) => all[slot] >= 0);
       if (order.length === 0) reader.fail('no slot in ORDER is marked OK');
       const attemptsLeft = { A: order.includes('A') ? all.A : 0, B: order.includes('B') ? all.B : 0 };
       return { order, attemptsLeft, trial: reader.trial(TRIAL_VARIABLE, names) };
     },
     format: ({ order, attemptsLeft, trial }) => {
       const variables = new Map([
-        ['ORDER', order.map((slot) => names[slot]).join(' ')],
+        [ORDER, order.map((slot) => names[slot]).join(' ')],
         ['ATTEMPTS', String(attempts)],
       ]);
       for (const slot of ['A', 'B'] as const) {
@@ -55,11 +55,28 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
   };
 }
 
+/** What a block without it says of the slots is nothing. */
+const ORDER = 'ORDER';
+/** Beside the environment. */
+const COPY = '.copy';
+
+interface Blocks {
+  /** Undefined: it is spoilt. */
+  readonly own: Buffer | undefined;
+  /** Undefined: there is none. */
+  readonly copy: Buffer | undefined;
+  /** Of both the one that GRUB takes. */
+  readonly inUse: Buffer;
+  readonly variables: Variables;
+}
+
 /**
  * The environment block in its file. GRUB reads file systems without their journals: what a rename changed is not there for
  * GRUB until the journal was written back, half a minute later, and meanwhile the old file's block may hold anything. So the
  * file stays where it is, and the one sector that changes is overwritten in place (O_DSYNC), which a power cut leaves old or
  * new. Not by `grub-editenv`, which empties the file first.
+ *
+ * Where there is a copy of the block, it is written before: a block that a medium or a person spoilt is made whole by it.
  */
 export class GrubEnvironmentFile implements VariableStore {
   readonly #fs: DurableFs;
@@ -72,43 +89,67 @@ export class GrubEnvironmentFile implements VariableStore {
 
   async read(signal: AbortSignal): Promise<Variables> {
     signal.throwIfAborted();
-    const variables = parseBlock(await this.#block());
-    return (
-      variables ?? this.#refuse('boot-environment-unreadable', 'holds an invalid environment block', ADVICE_CREATE)
-    );
+    return (await this.#blocks()).variables;
   }
 
   async set(variables: Variables, signal: AbortSignal): Promise<void> {
-    const before = await this.#block();
+    const { inUse, own, copy } = await this.#blocks();
     const after =
-      withVariables(before, variables) ?? this.#refuse('boot-environment-unwritable', 'is full', ADVICE_ROOM);
-    const [sector, another] = changedSectors(before, after);
-    if (sector === undefined) return;
-    if (another !== undefined)
+      withVariables(inUse, variables) ?? this.#refuse('boot-environment-unwritable', 'is full', ADVICE_ROOM);
+    if (own !== undefined && changedSectors(own, after).length > 1) {
       this.#refuse('boot-environment-unwritable', 'needs more than its first sector', ADVICE_ROOM);
+    }
     signal.throwIfAborted();
+    if (copy !== undefined) await this.#write(`${this.#path}${COPY}`, copy, after);
+    await this.#write(this.#path, own, after);
+  }
+
+  async #write(path: string, before: Buffer | undefined, after: Buffer): Promise<void> {
     try {
-      await overwriteDurably(this.#path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#fs);
+      for (const sector of changedSectors(before, after)) {
+        await overwriteDurably(path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#fs);
+      }
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
-      const why = `${GRUB_TITLE}: cannot write ${this.#path}: ${describeError(error)}`;
+      const why = `${GRUB_TITLE}: cannot write ${path}: ${describeError(error)}`;
       const advice = 'check that its file system is mounted read-write';
       throw new BootloaderError('boot-environment-unwritable', why, { advice, cause: error });
     }
   }
 
+  async #blocks(): Promise<Blocks> {
+    const own = await this.#block();
+    const copy = await this.#copy();
+    const variables = parseBlock(own);
+    if (variables?.has(ORDER) === true) return { own, copy, inUse: own, variables };
+    const kept = copy === undefined ? undefined : parseBlock(copy);
+    if (copy !== undefined && kept?.has(ORDER) === true) return { own: undefined, copy, inUse: copy, variables: kept };
+    if (variables !== undefined) return { own, copy, inUse: own, variables };
+    const hasSize = own.byteLength === BLOCK_BYTES;
+    const why = hasSize
+      ? 'holds an invalid environment block'
+      : `has ${own.byteLength} bytes instead of ${BLOCK_BYTES}`;
+    return this.#refuse('boot-environment-unreadable', why, ADVICE_CREATE);
+  }
+
   async #block(): Promise<Buffer> {
-    let block: Buffer;
     try {
-      block = await this.#fs.readFile(this.#path);
+      return await this.#fs.readFile(this.#path);
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
       const why = `${GRUB_TITLE}: cannot read ${this.#path}: ${describeError(error)}`;
       throw new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE, cause: error });
     }
-    if (block.byteLength === BLOCK_BYTES) return block;
-    const why = `has ${block.byteLength} bytes instead of ${BLOCK_BYTES}`;
-    return this.#refuse('boot-environment-unreadable', why, ADVICE_CREATE);
+  }
+
+  async #copy(): Promise<Buffer | undefined> {
+    try {
+      const block = await this.#fs.readFile(`${this.#path}${COPY}`);
+      return block.byteLength === BLOCK_BYTES ? block : undefined;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return undefined;
+    }
   }
 
   #refuse(code: BootloaderErrorCode, why: string, advice: string): never {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import * as realFs from 'node:fs/promises';
-import { lstat, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, lstat, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
@@ -60,6 +60,31 @@ describe('the GRUB environment', () => {
     await rig.bootloader.canary(signal);
     await rig.bootloader.tryOnce('B', evidence, signal);
     expect((await readFile(rig.file, 'latin1')).slice(512)).toMatch(/^#{512}$/);
+  });
+
+  test.each([
+    ['lost its heading', Buffer.alloc(1024)],
+    ['was emptied', Buffer.alloc(0)],
+    ['was made anew', Buffer.from('# GRUB Environment Block\n'.padEnd(1024, '#'))],
+  ])('that %s is read from its copy, and made whole by the next change', async (_, spoilt) => {
+    await using rig = await GrubRig.open(3);
+    await copyFile(rig.file, `${rig.file}.copy`);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    await writeFile(rig.file, spoilt);
+    expect(await rig.bootloader.inspect(signal)).toMatchObject({ primary: 'B' });
+    expect(await rig.boot()).toBe('B');
+    await rig.bootloader.commit('B', signal);
+    expect((await readFile(rig.file)).equals(await readFile(`${rig.file}.copy`))).toBe(true);
+    expect(await rig.boot()).toBe('B');
+  });
+
+  test('has a copy only where the integrator made one', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    await expect(lstat(`${rig.file}.copy`)).rejects.toMatchObject({ code: 'ENOENT' });
+    await writeFile(`${rig.file}.copy`, Buffer.alloc(1024));
+    await rig.bootloader.commit('B', signal);
+    expect((await readFile(rig.file)).equals(await readFile(`${rig.file}.copy`))).toBe(true);
   });
 
   test('is read by a script that GRUB accepts', async () => {
@@ -136,6 +161,7 @@ describe('the GRUB environment', () => {
 
   test('that is full is an error, and stays as it was', async () => {
     await using rig = await GrubRig.open(3);
+    await rig.set('ORDER=A');
     let room = 1000;
     while ((await Promise.allSettled([rig.set(`ballast=${'x'.repeat(room)}`)]))[0].status === 'rejected') room -= 1;
     expect(await refusal(rig)).toMatchObject({
@@ -147,7 +173,7 @@ describe('the GRUB environment', () => {
   test('that fills more than a sector is never changed in two of them, which a power cut could tear', async () => {
     await using rig = await GrubRig.open(3);
     await rig.bootloader.commit('A', signal);
-    await rig.set(`others=${'x'.repeat(400)}`);
+    await rig.set('ORDER=A', `others=${'x'.repeat(400)}`);
     expect(await refusal(rig)).toMatchObject({
       code: 'boot-environment-unwritable',
       message: `GRUB environment: ${rig.file} needs more than its first sector`,
@@ -166,6 +192,58 @@ describe('the GRUB environment', () => {
     const expected = { code: 'boot-write-not-confirmed' };
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
     await expect(bootloader.canary(signal)).rejects.toMatchObject(expected);
+  });
+});
+
+describe('GRUB’s script', () => {
+  test('boots on a new gateway what is there, and makes nothing else bootable', async () => {
+    await using rig = await GrubRig.open(3);
+    expect(await rig.list()).toEqual(expect.arrayContaining(['A_OK=1', 'B_OK=0', 'ORDER=A B']));
+  });
+
+  test('passes over a slot without a kernel', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    await rig.fill('B', false);
+    expect(await rig.boot()).toBe('A');
+    await rig.fill('A', false);
+    expect(await rig.choose()).toEqual({ slot: 'none', told: '' });
+  });
+
+  test('does not boot a trial that it cannot count', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.tryOnce('B', evidence, signal);
+    await rig.set('TRIAL=B');
+    expect(await rig.choose({ readOnly: true })).toEqual({ slot: 'A', told: 'thing.trial=0' });
+    expect(await rig.choose()).toEqual({ slot: 'B', told: 'thing.trial=1' });
+    expect(await rig.choose({ readOnly: true })).toEqual({ slot: 'A', told: 'thing.trial=0' });
+  });
+
+  test('boots a committed slot all the same when it cannot count', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.set('TRIAL=none');
+    expect(await rig.choose({ readOnly: true })).toEqual({ slot: 'A', told: 'thing.trial=0' });
+  });
+
+  test('knows from the copy which slot was given up', async () => {
+    await using rig = await GrubRig.open(3);
+    await rig.bootloader.commit('A', signal);
+    await rig.bootloader.markUnbootable('B', signal);
+    await rename(rig.file, `${rig.file}.copy`);
+    const slots = [];
+    for (let minute = 0; minute < 7; minute += 1) slots.push((await rig.choose({ minute })).slot);
+    expect(slots).toEqual(Array.from({ length: 7 }, () => 'A'));
+  });
+
+  test('tries both slots in turn where nothing can be read, and counts nothing', async () => {
+    await using rig = await GrubRig.open(3);
+    await writeFile(rig.file, Buffer.alloc(1024));
+    await writeFile(`${rig.file}.copy`, 'torn');
+    const slots = [];
+    for (const minute of [0, 8, 59, 31]) slots.push((await rig.choose({ minute })).slot);
+    expect(slots).toEqual(['A', 'A', 'B', 'B']);
+    await rig.fill('A', false);
+    expect(await rig.choose({ minute: 0 })).toEqual({ slot: 'B', told: '' });
   });
 });
 
