@@ -19,14 +19,21 @@ const commands = String.raw`
 setenv() { local name=$1; shift; if [ $# -eq 0 ]; then unset "$name"; else printf -v "$name" %s "$*"; fi; }
 setexpr() { printf -v "$1" %x $(($2 $3 $4)); }
 test() { if [ "$2" = -gt ]; then (($1 > $3)); else builtin test "$@"; fi; }
+run() { case " $THERE " in *" $1 "*) true ;; *) false ;; esac; }
 saveenv() {
+  [ -z "$READ_ONLY" ] || return 1
   printf '%s\n' "BOOT_ORDER=$BOOT_ORDER" "BOOT_A_LEFT=$BOOT_A_LEFT" "BOOT_B_LEFT=$BOOT_B_LEFT" |
     fw_setenv -c "$CONFIG" -f "$EMPTY" -s -
 }
-reset() { exec bash -c "$BOOT_SCRIPT"; }
 while IFS='=' read -r name value; do setenv "$name" "$value"; done < <(fw_printenv -c "$CONFIG" -f "$EMPTY")
 `;
-const bootScript = `${commands}\n${readmeScript('u-boot')}\necho "slot=$slot"`;
+const bootScript = `${commands}\n${readmeScript('u-boot')}\necho "slot=$slot args=$slot_args"`;
+
+export interface UbootTrouble {
+  /** The environment cannot be saved. */
+  readonly readOnly?: boolean;
+  readonly there?: readonly SlotName[];
+}
 
 /** An environment file of the real tools, and the boot script of README.md run by bash. */
 export class UbootRig implements BootRig {
@@ -75,17 +82,27 @@ export class UbootRig implements BootRig {
 
   async boot(): Promise<SlotName> {
     this.power.restore();
+    const { slot } = await this.choose();
+    if (slot !== 'A' && slot !== 'B') throw new Error(`no slot boots: ${slot}`);
+    await this.folder.started(slot);
+    return slot;
+  }
+
+  /** What U-Boot chooses, and what it tells Linux of the boot. `there`: the slots that hold something. */
+  async choose({ readOnly = false, there = [] }: UbootTrouble = {}): Promise<{
+    readonly slot: string;
+    readonly args: string;
+  }> {
     const env = {
       ...process.env,
       CONFIG: this.folder.file('fw_env.config'),
       EMPTY: this.folder.file('empty'),
-      BOOT_SCRIPT: bootScript,
+      READ_ONLY: readOnly ? '1' : '',
+      THERE: there.map((slot) => `has_slot_${slot.toLowerCase()}`).join(' '),
     };
     const { stdout } = await run('bash', ['-c', bootScript], { env });
-    const slot = /^slot=([AB])$/m.exec(stdout)?.[1];
-    if (slot !== 'A' && slot !== 'B') throw new Error(`no slot boots: ${stdout}`);
-    await this.folder.started(slot);
-    return slot;
+    const [, slot = '', args = ''] = /^slot=(.*) args=(.*)$/m.exec(stdout) ?? [];
+    return { slot, args };
   }
 
   async set(...assignments: readonly string[]): Promise<void> {
