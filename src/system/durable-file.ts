@@ -46,6 +46,19 @@ export async function readDurableTextFile(path: string, fs: DurableFs = realFs):
   }
 }
 
+/** What is to replace a file, beside it and durable. Returns its path. */
+export async function writeDraft(path: string, text: string, fs: DurableFs = realFs, mode = 0o600): Promise<string> {
+  const draft = `${path}.new`;
+  try {
+    await using file = await fs.open(draft, 'w', mode);
+    await file.writeFile(text);
+    await file.sync();
+    return draft;
+  } catch (error) {
+    throw new StorageError('write', path, error);
+  }
+}
+
 /**
  * Replaces a small file so that a power cut leaves the old text or the new one: written beside, fsynced, renamed, the
  * directory fsynced.
@@ -56,13 +69,8 @@ export async function replaceFileDurably(
   fs: DurableFs = realFs,
   mode = 0o600,
 ): Promise<void> {
-  const draft = `${path}.new`;
+  const draft = await writeDraft(path, text, fs, mode);
   try {
-    {
-      await using file = await fs.open(draft, 'w', mode);
-      await file.writeFile(text);
-      await file.sync();
-    }
     await fs.rename(draft, path);
     await syncDirectory(dirname(path), fs);
   } catch (error) {

@@ -32,7 +32,8 @@ export async function flashBoards(ports: UpdatePorts, signal: AbortSignal): Prom
   const { journal } = ports;
   const { phase } = journal.state;
   assert(phase.kind === 'trial');
-  const tasks = boardTasks(phase.firmware, ports).filter(({ target }) => phase.boards[target.name] !== 'flashed');
+  const payloads = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== 'flashed');
+  const tasks = payloads.map((payload) => boardTask(payload, ports));
   if (tasks.length === 0) return;
   ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
   const forward = tasks.filter(({ back }) => back !== true);
@@ -56,18 +57,18 @@ export async function restoreBoards(ports: UpdatePorts, signal: AbortSignal): Pr
   const { journal, log } = ports;
   const { phase } = journal.state;
   assert(phase.kind === 'rolling-back');
-  const tasks = boardTasks(phase.firmware, ports).filter(({ target }) => phase.boards[target.name] !== undefined);
-  if (tasks.length === 0) return undefined;
+  const touched = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== undefined);
+  if (touched.length === 0) return undefined;
   const { phase: counted } = await journal.append({ type: 'restoring' });
   const isLastTry = counted.kind === 'rolling-back' && counted.restores >= MAX_RESTORES;
   let failure: AgentError | undefined;
-  for (const task of tasks.toReversed()) {
+  for (const payload of touched.toReversed()) {
     try {
-      await undo(task, phase.firmware, ports, signal);
-      await journal.append({ type: 'board-restored', target: task.target.name });
+      await undo(boardTask(payload, ports), phase.firmware, ports, signal);
+      await journal.append({ type: 'board-restored', target: payload.target });
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      log.error({ board: task.target.name, code: error.code }, `the board is not as it was: ${error.message}`);
+      log.error({ board: payload.target, code: error.code }, `the board is not as it was: ${error.message}`);
       failure = error;
     }
   }
@@ -81,17 +82,21 @@ async function undo(task: BoardTask, firmware: FirmwareRecord, ports: UpdatePort
   return task.target.flash(payloadOf(task, ports), evidence, signal);
 }
 
-function boardTasks({ payloads }: FirmwareRecord, { targets }: UpdatePorts): readonly BoardTask[] {
-  return payloads.flatMap(({ target: name, kind, digest, sizeBytes, order, back }) => {
-    const target = targets.get(name);
-    if (kind !== 'mcu') return [];
-    if (target?.kind === 'mcu') return [{ target, digest, sizeBytes, order, back }];
-    throw new UpdateError(
-      'target-unknown',
-      `the configuration has no board ${name} any more, which this update flashes`,
-      { exit: 'configuration', advice: `put [targets.${name}] back` },
-    );
-  });
+type Payload = FirmwareRecord['payloads'][number];
+
+function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
+  return payloads.filter(({ kind }) => kind === 'mcu');
+}
+
+/** A board may have left the configuration meanwhile: then nothing can be done for it. */
+function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
+  const target = targets.get(name);
+  if (target?.kind === 'mcu') return { target, digest, sizeBytes, order, back };
+  throw new UpdateError(
+    'target-unknown',
+    `the configuration has no board ${name} any more, which this update flashes`,
+    { exit: 'configuration', advice: `put [targets.${name}] back` },
+  );
 }
 
 function payloadOf({ digest }: BoardTask, { onProgress }: UpdatePorts): BoardPayload {

@@ -50,7 +50,7 @@ interface EventData {
   /** Partitions of the slot were read, and hold something else than was recorded. */
   readonly 'records-refuted': { readonly slot: SlotName; readonly targets: readonly string[] };
   readonly 'factory-version': { readonly installed: Installed };
-  readonly recovered: object;
+  readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
   readonly reported: { readonly attemptId: string };

@@ -1,52 +1,110 @@
 import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { readDurableTextFile, replaceFileDurably, StorageError } from '../system/durable-file.ts';
+import { readDurableTextFile, replaceFileDurably, StorageError, writeDraft } from '../system/durable-file.ts';
 import type { DurableFs } from '../system/durable-file.ts';
-import { describeError } from '../system/errors.ts';
+import type { AgentError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
 import type { UpdateEvent } from './events.ts';
-import { initialState, updateState } from './state.ts';
+import { readState } from './read-state.ts';
+import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
 
 /** The durable record of where the running update stands. */
 export interface Journal {
   readonly state: UpdateState;
+  /**
+   * Why nothing is known of an update: there is no journal, or it cannot be read. Undefined: there is one, or there is one
+   * since something was appended.
+   */
+  readonly missing: AgentError | undefined;
+  /** Tries again to read what could not be read. */
+  refresh(): Promise<void>;
+  /** Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. */
+  probe(): Promise<void>;
   /** Returns when the event is durable; the state changes only then. */
   append(event: UpdateEvent): Promise<UpdateState>;
 }
 
 const FILE_NAME = 'journal.json';
 
+interface FileJournalParts {
+  readonly fs: DurableFs;
+  readonly log: Log;
+  readonly admit: () => Promise<void>;
+}
+
 /** Keeps the journal in one small file of the state directory, replaced as a whole by each event. */
 export class FileJournal implements Journal {
   readonly #path: string;
   readonly #fs: DurableFs;
   readonly #log: Log;
-  #state: UpdateState;
+  readonly #admit: () => Promise<void>;
+  #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
+  #missing: AgentError | undefined;
+  #isUnreadable = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(path: string, state: UpdateState, { fs, log }: { readonly fs: DurableFs; readonly log: Log }) {
-    this.#path = path;
+  private constructor(directory: string, { log, fs, admit }: FileJournalParts) {
+    this.#path = join(directory, FILE_NAME);
     this.#log = log;
-    this.#state = state;
     this.#fs = fs;
+    this.#admit = admit;
   }
 
   /**
-   * Of an unreadable journal a copy is set aside, and what runs is kept only if it is healthy (recover.ts, `lost`). It
-   * stays in its place until something is appended: a journal that is missing would mean that nothing is under way.
+   * Of a journal that cannot be understood a copy is set aside, and it is read part by part (read-state.ts). It stays in
+   * its place until something is appended: a journal that is missing would mean that nothing is under way. One that cannot
+   * be read at all leaves an agent that installs nothing. `admit` throws where the directory is no place for it.
    */
-  static async open(directory: string, log: Log, fs: DurableFs = realFs): Promise<FileJournal> {
-    const path = join(directory, FILE_NAME);
-    const text = await readDurableTextFile(path, fs);
-    if (text === undefined) return new FileJournal(path, initialState, { fs, log });
-    const parsed = parseState(text);
-    if (parsed.state !== undefined) return new FileJournal(path, parsed.state, { fs, log });
-    log.error({ path, why: parsed.why }, 'the journal is damaged and is set aside');
-    await setAside(path, text, log, fs);
-    return new FileJournal(path, { ...initialState, phase: { kind: 'lost' } }, { fs, log });
+  static async open(
+    directory: string,
+    log: Log,
+    fs: DurableFs = realFs,
+    admit = async (): Promise<void> => {},
+  ): Promise<FileJournal> {
+    const journal = new FileJournal(directory, { fs, log, admit });
+    await journal.#load();
+    return journal;
+  }
+
+  async #load(): Promise<void> {
+    let text: string | undefined;
+    try {
+      text = await readDurableTextFile(this.#path, this.#fs);
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      this.#isUnreadable = true;
+      this.#missing = error;
+      return;
+    }
+    this.#isUnreadable = false;
+    this.#missing = text === undefined ? new StorageError('read', this.#path, 'there is none') : undefined;
+    const { state, damage } = text === undefined ? { state: initialState, damage: [] } : readState(text);
+    this.#state = state;
+    if (text === undefined || damage.length === 0) return;
+    const why = damage.join('; ');
+    this.#log.error({ path: this.#path, why }, 'the journal is damaged, or of a newer agent: a copy is set aside');
+    await setAside(this.#path, text, this.#log, this.#fs);
+  }
+
+  get missing(): AgentError | undefined {
+    return this.#missing;
+  }
+
+  async refresh(): Promise<void> {
+    if (this.#isUnreadable) await this.#load();
+  }
+
+  /** Everything of a write but the rename. */
+  async probe(): Promise<void> {
+    await this.refresh();
+    if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
+    await this.#admit();
+    const turn = this.#last.then(async () => writeDraft(this.#path, JSON.stringify(this.#state), this.#fs));
+    this.#last = turn.catch(() => undefined);
+    await turn;
   }
 
   get state(): UpdateState {
@@ -61,6 +119,7 @@ export class FileJournal implements Journal {
   }
 
   async #append(event: UpdateEvent): Promise<UpdateState> {
+    if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
     const next = advance(this.#state, event);
     try {
       await this.#write(next);
@@ -69,6 +128,7 @@ export class FileJournal implements Journal {
       throw error;
     }
     this.#state = next;
+    this.#missing = undefined;
     return next;
   }
 
@@ -97,19 +157,6 @@ async function setAside(path: string, text: string, log: Log, fs: DurableFs): Pr
   }
 }
 
-type Parsed =
-  | { readonly state: UpdateState; readonly why?: undefined }
-  | { readonly state?: undefined; readonly why: string };
-
-function parseState(text: string): Parsed {
-  try {
-    const result = updateState.safeParse(JSON.parse(text));
-    return result.success ? { state: result.data } : { why: result.error.issues[0]?.message ?? 'not a journal' };
-  } catch (error) {
-    return { why: describeError(error) };
-  }
-}
-
 /** For tests, and for commands that must not touch the disk. */
 export class MemoryJournal implements Journal {
   #state: UpdateState;
@@ -121,6 +168,14 @@ export class MemoryJournal implements Journal {
   get state(): UpdateState {
     return this.#state;
   }
+
+  get missing(): AgentError | undefined {
+    return undefined;
+  }
+
+  async refresh(): Promise<void> {}
+
+  async probe(): Promise<void> {}
 
   async append(event: UpdateEvent): Promise<UpdateState> {
     this.#state = advance(this.#state, event);

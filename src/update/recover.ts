@@ -1,13 +1,16 @@
 import type { SlotName } from './ports.ts';
 import { hasSlotPayload } from './state.ts';
-import type { Phase, PhaseOf } from './state.ts';
+import type { Phase, PhaseOf, UpdateState } from './state.ts';
 
 /** What to do about the journal that is found at start-up. */
 export type Recovery =
   /** Keep what runs: renew its boot counters. */
   | { readonly kind: 'keep' }
-  /** Nothing is known of what runs: keep it only if it is healthy. */
-  | { readonly kind: 'keep-if-healthy' }
+  /**
+   * It is on trial, and the journal does not say why. Known by its slot, it is kept if it is healthy; else it is left: the
+   * state directory is not that of the slot that armed it.
+   */
+  | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
   /** An interrupted staging from a local file cannot go on by itself. */
   | { readonly kind: 'give-up-staging' }
   /** An interrupted staging goes on with the next look at the service. */
@@ -25,42 +28,82 @@ export type Recovery =
   /** The trial slot runs and must not: end it and reboot. */
   | { readonly kind: 'leave-trial' }
   /** The old slot runs again. */
-  | { readonly kind: 'rolled-back'; readonly code: string; readonly reason: string };
+  | {
+      readonly kind: 'rolled-back';
+      readonly code: string;
+      readonly reason: string;
+      /** The firmware is to blame. */
+      readonly quarantine: boolean;
+    };
+
+/** What is found at a start, beside the journal. */
+export interface Found {
+  readonly booted: SlotName;
+  readonly bootId: string;
+  /** The bootloader's word: this boot falls back by itself unless it is committed. */
+  readonly onTrial: boolean;
+  /** What the agent in the other slot said when it left it and could not write its journal: the code of an error. */
+  readonly lastWord: string | undefined;
+}
 
 /** A trial that is judged this often without an end is taken as a failure. */
 export const MAX_JUDGEMENTS = 3;
 
 /**
- * Decides from the journal and the slot that really runs. The boot environment and the journal cannot change in one
- * step, so `staged` may already be armed, and a trial whose boot never happened (power cut) looks like one that fell
- * back: it is tried again as long as trials are left.
+ * Decides from the journal, the slot that really runs, and whether that is on trial. The boot environment and the journal
+ * cannot change in one step, so `staged` may already be armed, and a trial whose boot never happened (power cut) looks
+ * like one that fell back: it is tried again as long as trials are left. Nothing is kept unjudged against the
+ * bootloader's word, and nothing that was committed is given up.
  */
-export function recover(phase: Phase, bootedSlot: SlotName, bootId: string): Recovery {
+export function recover(state: UpdateState, found: Found, hasJournal = true): Recovery {
+  const { phase } = state;
+  if (found.onTrial && !isTrialOf(phase, found.booted)) {
+    const isKnown = hasJournal && (phase.kind === 'lost' || isKnownToRun(state, found.booted));
+    return { kind: 'unknown-trial', isKnown };
+  }
   switch (phase.kind) {
     case 'idle':
-      return { kind: 'keep' };
     case 'lost':
-      return { kind: 'keep-if-healthy' };
+      return { kind: 'keep' };
     case 'staging':
       return phase.attempt.by === 'service' ? { kind: 'resume-staging' } : { kind: 'give-up-staging' };
     case 'staged':
-      return runsHere(phase, bootedSlot) ? { kind: 'judge' } : { kind: 'arm' };
+      if (runsHere(phase, found.booted)) return { kind: 'judge' };
+      return found.lastWord === undefined ? { kind: 'arm' } : leftItself(found.lastWord);
     case 'trial':
-      return recoverTrial(phase, bootedSlot, bootId);
+      return recoverTrial(phase, found);
     case 'rolling-back':
-      if (bootedSlot === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
-      return { kind: 'rolled-back', code: phase.code, reason: phase.reason };
+      if (found.booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
+      return { ...phase, kind: 'rolled-back' };
   }
 }
 
-function recoverTrial(phase: PhaseOf<'trial'>, bootedSlot: SlotName, bootId: string): Recovery {
-  if (runsHere(phase, bootedSlot)) {
+/** The journal knows of the trial that runs. */
+function isTrialOf(phase: Phase, booted: SlotName): boolean {
+  return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
+}
+
+/** A person may have booted it past the agent. */
+function isKnownToRun({ slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+  return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
+}
+
+function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) {
     if (phase.approved) return { kind: 'commit' };
     return { kind: phase.judgements < MAX_JUDGEMENTS ? 'judge' : 'leave-trial' };
   }
   if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot' };
+  if (lastWord !== undefined) return leftItself(lastWord);
   if (phase.trialsLeft > 0) return { kind: 'arm' };
-  return { kind: 'rolled-back', code: 'trial-fell-back', reason: fellBack(phase.judgements) };
+  const reason = fellBack(phase.judgements);
+  return { kind: 'rolled-back', code: 'trial-fell-back', reason, quarantine: true };
+}
+
+/** Room may be made on a disk; a state directory that is not there, or not the right one, is the image's own doing. */
+function leftItself(lastWord: string): Recovery {
+  const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
+  return { kind: 'rolled-back', code: lastWord, reason, quarantine: lastWord !== 'disk-full' };
 }
 
 /** Without a payload for a slot, the trial is wherever the agent runs. */
@@ -70,6 +113,6 @@ function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotN
 
 function fellBack(judgements: number): string {
   return judgements === 0
-    ? 'the bootloader fell back: the new slot did not start the agent'
+    ? 'the bootloader fell back: in the new slot the agent did not start, or could not use its state directory'
     : 'the bootloader fell back before the new slot was committed';
 }

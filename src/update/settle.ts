@@ -6,38 +6,30 @@ import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import type { SlotName, WholeSlot } from './ports.ts';
 import { recover } from './recover.ts';
-import type { Recovery } from './recover.ts';
+import type { Found, Recovery } from './recover.ts';
+import type { Settled } from './settled.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload } from './state.ts';
 import type { PhaseOf } from './state.ts';
+import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
+import type { WhyLeft } from './stateless-trial.ts';
 import { abandon, commitTrial, finishRollback, judgeTrial, keepSlot, leaveTrial, startTrial } from './trial.ts';
 import { readPartitions, slotsTargets } from './whole-slot.ts';
 
-export type Settled =
-  /** Nothing is under way; updates may begin. */
-  | { readonly kind: 'settled' }
-  | { readonly kind: 'committed'; readonly version: string }
-  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
-  /** The machine is about to reboot into the slot, or must; nothing else may begin. */
-  | {
-      readonly kind: 'rebooting';
-      readonly version: string;
-      readonly slot: SlotName;
-      readonly reason: string;
-      /** The version is left, for that reason. */
-      readonly goesBack?: boolean;
-    }
-  /** A person asked to reboot by hand; nothing else may begin. */
-  | { readonly kind: 'awaiting-reboot'; readonly version: string; readonly slot: SlotName };
-
 /** At start-up: finishes or undoes what the journal says was left half done. Harmless to repeat. */
 export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
-  const { journal, bootloader, machine, log } = ports;
+  const { journal, bootloader, log } = ports;
+  await journal.refresh();
   const booted = await bootloader.bootedSlot(signal);
   const { phase } = journal.state;
-  const recovery = recover(phase, booted, await machine.bootId());
+  const recovery = recover(journal.state, await lookAround(booted, ports, signal), journal.missing === undefined);
   if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
   return apply(recovery, booted, ports, signal);
+}
+
+async function lookAround(booted: SlotName, { bootloader, machine }: UpdatePorts, signal: AbortSignal): Promise<Found> {
+  const { lastWord } = (await bootloader.inspect(signal)).slots[otherSlot(booted)];
+  return { booted, bootId: await machine.bootId(), onTrial: await bootloader.onTrial(signal), lastWord };
 }
 
 async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
@@ -45,8 +37,8 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'keep':
     case 'resume-staging':
       return keep(booted, ports, signal);
-    case 'keep-if-healthy':
-      return keepIfHealthy(booted, ports, signal);
+    case 'unknown-trial':
+      return judgeUnknown(recovery.isKnown, booted, ports, signal);
     case 'give-up-staging':
       return giveUpStaging(booted, ports, signal);
     case 'arm':
@@ -58,9 +50,9 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'commit':
       return endTrial(await commitTrial(ports, signal));
     case 'judge':
-      return endTrial(await judgeTrial(ports, signal));
+      return judge(booted, ports, signal);
     case 'leave-trial':
-      return leaveOrStay(booted, ports, signal);
+      return leave(booted, ports, signal);
     case 'rolled-back':
       return rolledBack(recovery, booted, ports, signal);
   }
@@ -76,62 +68,77 @@ function endTrial(end: Awaited<ReturnType<typeof judgeTrial>>): Settled {
 
 /** Where nothing else boots, what runs stays, whatever was found of it, and the next version has to mend it. */
 async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
-  const { journal, bootloader, clock, log } = ports;
+  const { journal, clock, log } = ports;
   try {
     return endTrial(await leaveTrial(NEVER_JUDGED, ports, signal));
   } catch (error) {
     const { phase } = journal.state;
-    if (!isWithoutFallback(error) || phase.kind !== 'rolling-back') throw error;
+    if (!(error instanceof AgentError) || !isWithoutFallback(error) || phase.kind !== 'rolling-back') throw error;
     const reason = `${phase.reason}; it stays all the same: ${error.message}`;
     log.error({ booted, code: error.code }, reason);
-    await bootloader.commit(booted, signal);
+    await keepSlot(booted, ports, signal);
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
   }
 }
 
-function isWithoutFallback(error: unknown): error is AgentError {
-  return error instanceof AgentError && error.code === 'no-fallback-slot';
-}
-
-/** Boot counters run down with every boot; what runs is kept by renewing them. */
-async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
-  await keepSlot(booted, ports, signal);
-  return { kind: 'settled' };
-}
-
 /**
- * Nothing is known of what runs. Where it is not healthy, it may be a trial that nobody committed: it is left if the other
- * slot boots, and kept if that is not known.
+ * Boot counters run down with every boot; what runs is kept by renewing them. Where the phase could not be understood,
+ * what was under way has ended: what runs was committed, says the bootloader.
  */
-async function keepIfHealthy(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
-  const { journal, bootloader, machine, health, log } = ports;
-  const complaint = await health.check(signal);
-  if (complaint !== undefined) {
-    log.error({ booted, complaint }, 'the journal is lost, and what runs is not healthy');
-    if (await giveUpSlot(booted, ports, signal)) {
-      await machine.reboot(undefined, signal);
-      return { kind: 'rebooting', version: 'what runs', slot: otherSlot(booted), reason: complaint };
-    }
-  }
-  await bootloader.commit(booted, signal);
-  await journal.append({ type: 'recovered' });
+async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+  const { journal, clock } = ports;
+  await keepSlot(booted, ports, signal);
+  const isReadable = journal.missing === undefined;
+  if (isReadable && journal.state.phase.kind === 'lost')
+    await journal.append({ type: 'recovered', at: isoTime(clock) });
   return { kind: 'settled' };
 }
 
-/** False: no other slot is known to boot. */
-async function giveUpSlot(booted: SlotName, { bootloader }: UpdatePorts, signal: AbortSignal): Promise<boolean> {
-  try {
-    await bootloader.markUnbootable(booted, signal);
-    return true;
-  } catch (error) {
-    if (isWithoutFallback(error)) return false;
-    throw error;
-  }
+/** Nobody here armed it. Where it is not healthy, it is left: the bootloader falls back. */
+async function judgeUnknown(
+  isKnown: boolean,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Settled> {
+  const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
+  const complaint = stateTrouble ?? (await complaintOf(ports, signal));
+  if (complaint !== undefined) return leaveWithoutJournal(complaint, booted, ports, signal);
+  return keep(booted, ports, signal);
+}
+
+async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
+  const reason = await health.check(signal);
+  return reason === undefined ? undefined : { code: 'unhealthy', reason };
+}
+
+function unknownTrial({ journal }: UpdatePorts): WhyLeft {
+  const { missing } = journal;
+  const reason = missing?.message ?? 'the journal knows nothing of what is on trial: it is not that of the old slot';
+  return { code: missing?.code ?? 'state-unavailable', reason };
+}
+
+/** Without a place to write, a trial cannot be judged as one: it is left, and the old slot reports why. */
+async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+  const trouble = await troubleOnTrial(ports, signal);
+  if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
+  return endTrial(await judgeTrial(ports, signal));
+}
+
+async function leave(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+  const isRecorded = ports.journal.state.phase.kind === 'rolling-back';
+  const trouble = isRecorded ? undefined : await troubleOnTrial(ports, signal);
+  if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
+  return leaveOrStay(booted, ports, signal);
+}
+
+async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
+  return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
 }
 
 async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
-  await ports.bootloader.commit(booted, signal);
+  await keepSlot(booted, ports, signal);
   const failure = {
     outcome: 'failed',
     code: 'interrupted',
@@ -142,11 +149,15 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
   return { kind: 'settled' };
 }
 
-/** Each fall back used up one boot of what runs, which is what the next one falls back to: it is renewed first. */
+/**
+ * Each fall back used up one boot of what runs, which is what the next one falls back to: it is renewed first. Nothing
+ * more is written to the boot environment where the journal cannot follow: both would be changed back and forth.
+ */
 async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'staged' || phase.kind === 'trial');
   await ports.bootloader.commit(booted, signal);
+  await ports.journal.probe();
   let evidence: WholeSlot;
   try {
     evidence = await readEvidence(phase, ports, signal);
@@ -202,9 +213,10 @@ async function rolledBack(
   signal: AbortSignal,
 ): Promise<Settled> {
   const { journal, bootloader } = ports;
-  const { code, reason } = recovery;
-  if (journal.state.phase.kind === 'trial')
-    await journal.append({ type: 'rollback-started', code, reason, quarantine: true });
+  const { code, reason, quarantine } = recovery;
+  if (journal.state.phase.kind !== 'rolling-back') {
+    await journal.append({ type: 'rollback-started', code, reason, quarantine });
+  }
   const { phase } = journal.state;
   assert(phase.kind === 'rolling-back');
   if (hasSlotPayload(phase.firmware)) await bootloader.markUnbootable(phase.slot, signal);

@@ -14,7 +14,7 @@ const versionRef = z.object({
   name: z.string(),
 });
 
-const attempt = z.object({
+export const attempt = z.object({
   /** Unique; names the attempt in reports. */
   id: z.string(),
   version: versionRef,
@@ -52,8 +52,8 @@ const checkpoint = z.object({
 
 const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
-  /** The journal was unreadable and was set aside. */
-  z.object({ kind: z.literal('lost') }),
+  /** The phase could not be understood: it is damaged, or of a newer agent. `was`: as it was found, for that one. */
+  z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
   /** Nothing that boots has changed; the slot is unbootable from its first byte on. */
   z.object({ kind: z.literal('staging'), attempt, slot: slotName, checkpoint: checkpoint.optional() }),
   /** The slot is written, read back and verified; it may already be armed. */
@@ -88,7 +88,7 @@ const phase = z.discriminatedUnion('kind', [
   }),
 ]);
 
-const installed = firmware.extend({
+const knownInstalled = firmware.extend({
   version: versionRef,
   slot: slotName.optional(),
   at: z.string(),
@@ -96,7 +96,10 @@ const installed = firmware.extend({
   overrides: z.string().optional(),
 });
 
-const outcome = z.object({
+/** A newer agent may add to these records: what it added is kept, though nothing is known of it. */
+const installed: z.ZodType<z.infer<typeof knownInstalled>> = knownInstalled.loose();
+
+const knownOutcome = z.object({
   attempt: z.string(),
   version: z.string(),
   outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
@@ -105,7 +108,9 @@ const outcome = z.object({
   at: z.string(),
 });
 
-const quarantined = z.object({
+const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();
+
+const knownQuarantined = z.object({
   /** Undefined: it was refused before its digest was known. */
   digest: z.string().optional(),
   version: versionRef,
@@ -114,13 +119,20 @@ const quarantined = z.object({
   at: z.string(),
 });
 
+const quarantined: z.ZodType<z.infer<typeof knownQuarantined>> = knownQuarantined.loose();
+
+const knownTries = z.object({ versionId: z.string(), begun: z.number(), failed: z.number(), gaveUp: z.number() });
+const tries: z.ZodType<z.infer<typeof knownTries>> = knownTries.loose();
+
 /** What a partition of a slot was last verified to hold. Gone, durably, before the first byte is written to it. */
-const partitionRecord = digestedPart.extend({
+const knownPartitionRecord = digestedPart.extend({
   /** The version's name. */
   version: z.string(),
   signedBy: z.string().optional(),
   at: z.string(),
 });
+
+const partitionRecord: z.ZodType<z.infer<typeof knownPartitionRecord>> = knownPartitionRecord.loose();
 
 const slotKnowledge = z.object({
   /** By target. */
@@ -129,7 +141,7 @@ const slotKnowledge = z.object({
   seen: z.object({ at: z.string() }).optional(),
 });
 
-const storedState = z.object({
+export const storedState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
@@ -137,7 +149,7 @@ const storedState = z.object({
   previous: installed.optional(),
   quarantine: z.array(quarantined),
   /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
-  tries: z.object({ versionId: z.string(), begun: z.number(), failed: z.number(), gaveUp: z.number() }).optional(),
+  tries: tries.optional(),
   /** Version id that the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */

@@ -29,7 +29,9 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
   committed: commit,
   'rollback-started': (state, { code, reason, quarantine: bad }) => {
-    const { attempt, slot, firmware, boards } = inPhase(state, 'trial');
+    // A slot that was armed may have run, and been left, before the journal could say that it was armed.
+    const { attempt, slot, firmware, boards } =
+      state.phase.kind === 'staged' ? arm(state.phase, '', false) : inPhase(state, 'trial');
     return {
       ...state,
       phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, quarantine: bad, boards, restores: 0 },
@@ -53,7 +55,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
   'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
   'factory-version': (state, { installed }) => ({ ...state, installed }),
-  recovered: (state) => ({ ...state, phase: { kind: 'idle' } }),
+  recovered: recover,
   switched: (state, { versionId }) =>
     state.pendingSwitch === versionId ? { ...state, pendingSwitch: undefined } : state,
   reconciled: reconcile,
@@ -208,6 +210,17 @@ function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>
 function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
   return { ...state, installed, previous: state.installed, pendingSwitch: installed?.version.id };
+}
+
+/** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
+function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
+  const { interrupted } = inPhase(state, 'lost');
+  const next: UpdateState = { ...state, phase: { kind: 'idle' } };
+  if (interrupted === undefined) return next;
+  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
+  const { id: attempt, version } = interrupted;
+  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
+  return withOutcomes({ ...next, tries: countFailure(state, true) }, [outcome]);
 }
 
 function countFailure(state: UpdateState, gaveUp: boolean): UpdateState['tries'] {

@@ -39,6 +39,13 @@ const STAGING_RETRIES: RetryPolicy = {
 export async function update(order: InstallOrder, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
   const slot = otherSlot(await bootloader.bootedSlot(signal));
+  if (await bootloader.onTrial(signal)) {
+    throw new UpdateError(
+      'update-under-way',
+      'what runs is on trial: nothing is staged before it is committed or left',
+    );
+  }
+  await journal.probe();
   await bootloader.canary(signal);
 
   await journal.append({ type: 'staging-started', attempt: attemptFor(order, slot, ports), slot });

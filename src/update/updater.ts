@@ -11,7 +11,7 @@ import { planUpdate } from './plan.ts';
 import type { Plan, Policy } from './plan.ts';
 import type { FirmwareSource, ProvisioningService, Version } from './ports.ts';
 import { settle } from './settle.ts';
-import type { Settled } from './settle.ts';
+import type { Settled } from './settled.ts';
 import { otherSlot } from './slot.ts';
 import type { UpdateState } from './state.ts';
 import { keepTrial, leaveTrial } from './trial.ts';

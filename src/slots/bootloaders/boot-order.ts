@@ -63,12 +63,13 @@ export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot:
 }
 
 /**
- * Without a mark, the slot that runs is on trial if it has used up its only attempt and the other has some: that is how
+ * A slot that is out of the order does not boot again, marked or not. Without a mark, the slot that runs is on trial if it has used up its only attempt and the other has some: that is how
  * every agent armed a trial. Where a committed slot has one attempt only, too, counters tell nothing.
  */
 export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: SlotName, attempts: number): boolean {
   const other = otherSlot(booted);
   if (!order.includes(other)) return false;
+  if (!order.includes(booted)) return true;
   if (trial !== undefined) return trial.kind === 'on-trial' && trial.slot === booted;
   return attempts > 1 && order[0] === booted && attemptsLeft[booted] === 0 && attemptsLeft[other] > 0;
 }

@@ -107,6 +107,11 @@ export class Chronicle {
       get state() {
         return inner.state;
       },
+      get missing() {
+        return inner.missing;
+      },
+      refresh: async () => inner.refresh(),
+      probe: async () => inner.probe(),
       append: async (event) => {
         const turn = last.then(async () => append(event));
         last = turn.catch(() => undefined);

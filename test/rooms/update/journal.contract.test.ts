@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import * as realFs from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -65,14 +66,62 @@ describe.each(adapters)('a journal %s', (_name, prepare) => {
   });
 });
 
-test.each(['', '{', '{"format":1}', 'null', '{"format":2,"phase":{"kind":"idle"},"quarantine":[],"reports":[]}'])(
-  'a damaged journal (%j) is set aside, and what runs is kept only if it is healthy',
+test.each(['', '{', 'null', '[]', '7', '{"format":1}', '['.repeat(20_000)])(
+  'a damaged journal (%j) is set aside, and nothing is known of an update',
   async (text) => {
     await writeFile(join(directory, 'journal.json'), text);
     const journal = await FileJournal.open(directory, silentLog);
     expect(journal.state.phase).toEqual({ kind: 'lost' });
+    expect(journal.missing).toBeUndefined();
     expect(await readFile(join(directory, 'journal.json.damaged'), 'utf8')).toBe(text);
-    await journal.append({ type: 'recovered' });
+    await journal.append({ type: 'recovered', at: '' });
     expect(await readdir(directory)).toContain('journal.json');
   },
 );
+
+describe('a journal', () => {
+  test('that is not there is missing until something is appended', async () => {
+    const journal = await FileJournal.open(directory, silentLog);
+    expect(journal.missing).toMatchObject({
+      code: 'state-unavailable',
+      message: expect.stringMatching(/there is none$/) as unknown,
+    });
+    await journal.append({ type: 'staging-started', attempt, slot: 'B' });
+    expect(journal.missing).toBeUndefined();
+  });
+
+  test('that cannot be read takes no event, and is read again when it can be', async () => {
+    await (await FileJournal.open(directory, silentLog)).append({ type: 'staging-started', attempt, slot: 'B' });
+    let isBroken = true;
+    const fs: DurableFs = {
+      ...realFs,
+      readFile: (async (...given: Parameters<typeof realFs.readFile>) => {
+        if (isBroken) throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
+        return realFs.readFile(...given);
+      }) as typeof realFs.readFile,
+    };
+    const journal = await FileJournal.open(directory, silentLog, fs);
+    expect(journal.state.phase.kind).toBe('lost');
+    const refused = { code: 'state-unavailable', message: expect.stringContaining('EIO') as unknown };
+    expect(journal.missing).toMatchObject(refused);
+    await expect(journal.append({ type: 'recovered', at: '' })).rejects.toMatchObject(refused);
+    await expect(journal.probe()).rejects.toMatchObject(refused);
+    isBroken = false;
+    await journal.probe();
+    expect(journal.missing).toBeUndefined();
+    expect(journal.state.phase.kind).toBe('staging');
+  });
+
+  test('is probed without a change to it, and tells where it has no place', async () => {
+    const journal = await FileJournal.open(directory, silentLog);
+    await journal.probe();
+    expect((await FileJournal.open(directory, silentLog)).missing).toBeDefined();
+    await rm(directory, { recursive: true });
+    await expect(journal.probe()).rejects.toMatchObject({ code: 'state-unavailable' });
+    await mkdir(directory);
+    const misplaced = await FileJournal.open(directory, silentLog, realFs, () =>
+      Promise.reject(new Error('on a slot')),
+    );
+    await expect(misplaced.probe()).rejects.toThrow('on a slot');
+  });
+});

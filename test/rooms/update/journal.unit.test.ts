@@ -42,7 +42,7 @@ test('a damaged journal is damaged until something is appended, so that a cut do
   disk.forget();
   const again = await open();
   expect(again.state.phase.kind).toBe('lost');
-  await again.append({ type: 'recovered' });
+  await again.append({ type: 'recovered', at: '' });
   disk.forget();
   expect((await open()).state.phase.kind).toBe('idle');
   expect(disk.read('/state/journal.json.damaged')).toBe('{"format":1,"ph');

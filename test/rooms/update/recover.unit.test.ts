@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { MAX_JUDGEMENTS, recover } from '../../../src/update/recover.ts';
-import type { Attempt, FirmwareRecord, Phase, PhaseOf } from '../../../src/update/state.ts';
+import type { Found, Recovery } from '../../../src/update/recover.ts';
+import { initialState } from '../../../src/update/state.ts';
+import type { Attempt, FirmwareRecord, Phase, PhaseOf, UpdateState } from '../../../src/update/state.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;
@@ -31,10 +33,21 @@ const rollingBack: Phase = {
   restores: 0,
 };
 
+const quiet: Found = { booted: 'A', bootId: 'now', onTrial: false, lastWord: undefined };
+
+function recoverAt(
+  phase: Phase,
+  found: Partial<Found> = {},
+  more: Partial<UpdateState> = {},
+  hasJournal = true,
+): Recovery {
+  return recover({ ...initialState, ...more, phase }, { ...quiet, ...found }, hasJournal);
+}
+
 describe('after a start, with slot B staged or on trial', () => {
   test.each<[string, Phase, 'A' | 'B', string, string]>([
     ['idle keeps whatever runs', { kind: 'idle' }, 'A', 'now', 'keep'],
-    ['a lost journal keeps what is healthy', { kind: 'lost' }, 'B', 'now', 'keep-if-healthy'],
+    ['a lost phase keeps what was committed', { kind: 'lost' }, 'B', 'now', 'keep'],
     ['a staging from the service goes on', { kind: 'staging', attempt, slot: 'B' }, 'A', 'now', 'resume-staging'],
     [
       'a staging from a file cannot go on',
@@ -60,10 +73,66 @@ describe('after a start, with slot B staged or on trial', () => {
     ['a rollback that has not rebooted yet goes on', rollingBack, 'B', 'now', 'leave-trial'],
     ['a rollback that has rebooted is complete', rollingBack, 'A', 'now', 'rolled-back'],
   ])('%s', (...[, phase, booted, bootId, expected]) => {
-    expect(recover(phase, booted, bootId).kind).toBe(expected);
+    expect(recoverAt(phase, { booted, bootId }).kind).toBe(expected);
   });
 
   test('a completed rollback keeps the reason why it was begun', () => {
-    expect(recover(rollingBack, 'A', 'now')).toMatchObject({ code: 'unhealthy', reason: 'no answer' });
+    expect(recoverAt(rollingBack)).toMatchObject({ kind: 'rolled-back', code: 'unhealthy', reason: 'no answer' });
+  });
+});
+
+describe('where the bootloader says that this boot is a trial', () => {
+  const onTrial = { booted: 'B', onTrial: true } as const;
+  const left = { kind: 'unknown-trial', isKnown: false };
+  const seen = { slots: { A: { records: {} }, B: { records: {}, seen: { at: '' } } } };
+  const known = { ...firmware, version: { name: 'one' }, at: '', slot: 'B' } as const;
+
+  test.each<[string, Phase, string]>([
+    ['staged and armed', staged, 'judge'],
+    ['on trial', trial, 'judge'],
+    ['on trial, and approved', { ...trial, approved: true }, 'commit'],
+    ['being left', rollingBack, 'leave-trial'],
+  ])('a slot that the journal knows to be %s goes its way', (_name, phase, expected) => {
+    expect(recoverAt(phase, onTrial).kind).toBe(expected);
+  });
+
+  test.each<[string, Phase]>([
+    ['idle', { kind: 'idle' }],
+    ['busy with the other slot', { ...trial, slot: 'A' }],
+    ['staging', { kind: 'staging', attempt, slot: 'A' }],
+  ])('it is left if the journal knows nothing of it (%s)', (_name, phase) => {
+    expect(recoverAt(phase, onTrial)).toEqual(left);
+  });
+
+  test('it is left if there is no journal, whatever else is known', () => {
+    expect(recoverAt({ kind: 'idle' }, onTrial, seen, false)).toEqual(left);
+    expect(recoverAt({ kind: 'lost' }, onTrial, {}, false)).toEqual(left);
+  });
+
+  test.each<[string, Phase, Partial<UpdateState>]>([
+    ['the phase is lost', { kind: 'lost' }, {}],
+    ['the slot was seen to run', { kind: 'idle' }, seen],
+    ['the slot was installed', { kind: 'idle' }, { installed: known }],
+    ['the slot was installed before', { kind: 'idle' }, { previous: known }],
+  ])('it is kept only if it is healthy, where %s', (_name, phase, more) => {
+    expect(recoverAt(phase, onTrial, more)).toEqual({ kind: 'unknown-trial', isKnown: true });
+  });
+});
+
+describe('where the new slot left a last word', () => {
+  test.each<[string, Phase]>([
+    ['staged', staged],
+    ['on trial, with trials left', trial],
+  ])('the old one reports it and does not try again (%s)', (_name, phase) => {
+    const recovery = recoverAt(phase, { lastWord: 'state-unavailable' });
+    expect(recovery).toMatchObject({ kind: 'rolled-back', code: 'state-unavailable', quarantine: true });
+  });
+
+  test('a full disk is not the fault of the firmware', () => {
+    expect(recoverAt(trial, { lastWord: 'disk-full' })).toMatchObject({ code: 'disk-full', quarantine: false });
+  });
+
+  test('it is not yet heard in the boot in which the slot was armed', () => {
+    expect(recoverAt({ ...trial, bootId: 'now' }, { lastWord: 'state-unavailable' }).kind).toBe('reboot');
   });
 });

@@ -1,106 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../src/slots/bootloaders/errors.ts';
-import { silentLog } from '../../../src/system/log.ts';
-import { MemoryJournal } from '../../../src/update/journal.ts';
-import type { UpdatePorts } from '../../../src/update/order.ts';
-import type { SlotName, SlotsTarget, Target } from '../../../src/update/ports.ts';
 import { MAX_JUDGEMENTS } from '../../../src/update/recover.ts';
-import { settle } from '../../../src/update/settle.ts';
-import { initialState, updateState } from '../../../src/update/state.ts';
-import type { FirmwareRecord, Installed, Phase, UpdateState } from '../../../src/update/state.ts';
-import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
-import { Power } from '../../stand-ins/machine/power.ts';
-import { evidence } from '../slots/bootloaders/bootloader-contract.ts';
-import { FakeBootloader } from '../slots/bootloaders/fake-bootloader.ts';
+import type { FirmwareRecord, Phase } from '../../../src/update/state.ts';
 import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
+import { attempt, Bench, firmware, installed, rootfs, trial } from './settle-bench.ts';
 
 const signal = new AbortController().signal;
-const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' } as const;
-const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;
-const firmware: FirmwareRecord = { digest: 'sha256:2', provides: {}, payloads: [rootfs] };
-const trial = {
-  kind: 'trial',
-  attempt,
-  slot: 'B',
-  firmware,
-  trialsLeft: 1,
-  bootId: 'before',
-  rebootByHand: false,
-  judgements: 1,
-  approved: false,
-  boards: {},
-} as const;
-
-function installed(id: string, slot: SlotName): Installed {
-  return { ...firmware, version: { id, name: `version ${id}` }, slot, at: '' };
-}
-
-/** A gateway that has just started, as far as settle() sees it. */
-class Bench {
-  readonly bootloader: FakeBootloader;
-  readonly journal: MemoryJournal;
-  readonly board = new MemoryBoard('meter', 'old meter', new Power());
-  /** What is read from slot B. */
-  staged: string = rootfs.digest;
-  complaint: string | undefined;
-  /** The power fails while the health is checked. */
-  cut = false;
-  reboots = 0;
-
-  constructor(state: Partial<UpdateState>, style: FakeStyle = 'counters') {
-    this.bootloader = new FakeBootloader(new Power(), () => 0, style);
-    this.bootloader.boot();
-    this.journal = new MemoryJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
-  }
-
-  /** Slot B runs on trial. */
-  async startTrial(): Promise<void> {
-    await this.bootloader.tryOnce('B', evidence, signal);
-    this.bootloader.boot(this.bootloader.trialRebootArgument);
-  }
-
-  async settle(): ReturnType<typeof settle> {
-    const ports: UpdatePorts = {
-      journal: this.journal,
-      bootloader: this.bootloader,
-      targets: new Map<string, Target>([
-        ['gateway', this.#slots],
-        ['meter', this.board],
-      ]),
-      stageFirmware: () => Promise.reject(new Error('nothing is staged')),
-      health: {
-        check: async () => {
-          if (this.cut) throw new Error('cut');
-          return this.complaint;
-        },
-      },
-      machine: {
-        bootId: async () => 'now',
-        reboot: async () => {
-          this.reboots += 1;
-        },
-      },
-      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
-      random: () => 0.5,
-      log: silentLog,
-      newAttemptId: () => 'none',
-      onProgress: () => {},
-      settings: { defaultTarget: 'gateway', bootingTarget: 'gateway', trials: 2 },
-    };
-    return settle(ports, signal);
-  }
-
-  get #slots(): SlotsTarget {
-    return {
-      kind: 'slots',
-      name: 'gateway',
-      openSlot: () => Promise.reject(new Error('nothing is staged')),
-      digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
-      copyInto: () => Promise.reject(new Error('nothing is copied')),
-    };
-  }
-}
 
 describe('a slot that was staged before a restart', () => {
   const phase: Phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 2 };
@@ -175,38 +81,6 @@ test('a slot that is to be left stays where nothing else boots, and its attempt 
   expect(await bench.settle()).toEqual({ kind: 'settled' });
 });
 
-describe('without its journal, a gateway', () => {
-  const lost: Phase = { kind: 'lost' };
-
-  test('keeps what is healthy', async () => {
-    const bench = new Bench({ phase: lost });
-    await bench.startTrial();
-    expect(await bench.settle()).toEqual({ kind: 'settled' });
-    expect(bench.journal.state.phase.kind).toBe('idle');
-    expect(bench.bootloader.boot()).toBe('B');
-  });
-
-  // Seen in the sweep: it was left as it is, and kept at the next look, when the journal was idle.
-  test.each<FakeStyle>(['counters', 'one-shot'])('leaves a trial that is not healthy (%s)', async (style) => {
-    const bench = new Bench({ phase: lost }, style);
-    await bench.startTrial();
-    bench.complaint = 'not well';
-    expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
-    expect(bench.reboots).toBe(1);
-    expect(bench.journal.state.phase.kind).toBe('lost');
-    expect(bench.bootloader.boot()).toBe('A');
-    expect(await bench.settle()).toEqual({ kind: 'settled' });
-  });
-
-  test('stays where nothing else boots, healthy or not', async () => {
-    const bench = new Bench({ phase: lost });
-    bench.complaint = 'not well';
-    expect(await bench.settle()).toEqual({ kind: 'settled' });
-    expect(bench.reboots).toBe(0);
-    expect(bench.bootloader.boot()).toBe('A');
-  });
-});
-
 describe('where another slot runs than the one that was installed last', () => {
   test('what was installed before is installed again, and the service is told so', async () => {
     const bench = new Bench({ installed: installed('2', 'B'), previous: installed('1', 'A'), pendingSwitch: '2' });
@@ -279,5 +153,43 @@ describe('a trial of boards alone', () => {
       expect(bench.bootloader.boot()).toBe('B');
       expect(bench.bootloader.boot()).toBe('B');
     }
+  });
+});
+
+describe('a rollback whose board has left the configuration', () => {
+  const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
+  const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 } as const;
+  const both: FirmwareRecord = { ...firmware, payloads: [rootfs, payload] };
+
+  test('ends at once where the board was never touched', async () => {
+    const bench = new Bench({ phase: { ...trial, ...end, firmware: both, boards: {} } });
+    bench.hasBoard = false;
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'not well' });
+  });
+
+  test('ends after as many tries as a board gets that does not answer, and says so', async () => {
+    const bench = new Bench({ phase: { ...trial, ...end, firmware: both, boards: { meter: 'flashed' } } });
+    bench.hasBoard = false;
+    const refused = { code: 'target-unknown' };
+    for (let rounds = 1; rounds < 10; rounds += 1) await expect(bench.settle()).rejects.toMatchObject(refused);
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
+    expect(bench.journal.state.lastOutcome).toMatchObject({ code: 'board-not-restored' });
+  });
+});
+
+describe('what runs while the journal calls another slot installed', () => {
+  test('is what is installed, where a trial is to be left and nothing else boots', async () => {
+    const why = { code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 };
+    const phase = { ...trial, ...why, kind: 'rolling-back', slot: 'A' } as const;
+    const bench = new Bench({ phase, installed: installed('1', 'B') });
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
+    expect(bench.journal.state.installed).toBeUndefined();
+  });
+
+  test('is what is installed, where a staging from a file was interrupted', async () => {
+    const phase: Phase = { kind: 'staging', attempt: { ...attempt, by: 'file' }, slot: 'B' };
+    const bench = new Bench({ phase, installed: installed('2', 'B'), previous: installed('1', 'A') });
+    await bench.settle();
+    expect(bench.journal.state.installed).toMatchObject({ slot: 'A', version: { id: '1' } });
   });
 });

@@ -9,7 +9,7 @@ import { planUpdate } from '../../../src/update/plan.ts';
 import type { Plan } from '../../../src/update/plan.ts';
 import type { FirmwareSource, StageFirmware, Target } from '../../../src/update/ports.ts';
 import { settle } from '../../../src/update/settle.ts';
-import type { Settled } from '../../../src/update/settle.ts';
+import type { Settled } from '../../../src/update/settled.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
 import { update } from '../../../src/update/update.ts';
 import { ForgetfulFs } from './forgetful-fs.ts';

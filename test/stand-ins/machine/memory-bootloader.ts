@@ -58,7 +58,8 @@ export class MemoryBootloader implements Bootloader {
   }
 
   async onTrial(): Promise<boolean> {
-    return this.#environment.trial === this.booted;
+    const { order, trial } = this.#environment;
+    return trial === this.booted || !order.includes(this.booted);
   }
 
   async canary(): Promise<void> {
@@ -124,6 +125,7 @@ export class MemoryBootloader implements Bootloader {
         exit: 'disk',
       });
     }
+    this.#power.need(`boot environment: ${name}`);
     const before = this.#environment;
     this.#environment = next;
     try {

@@ -157,6 +157,7 @@ describe('which slot is on trial', () => {
       false,
     ],
     ['one whose mark survives the commit of the other', change(booted(armed, 'B'), 'commit', 'A'), 'B', true],
+    ['one that was given up and still runs', change(booted(armed, 'B'), 'mark-unbootable', 'B'), 'B', true],
     ['one that has nothing to fall back to', { ...booted(armed, 'B'), order: ['B'] }, 'B', false],
   ])('%s', (_name, order, slot, expected) => {
     expect(isOnTrial(order, slot, ATTEMPTS)).toBe(expected);

@@ -90,7 +90,9 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       await armed(rig);
       expect(await bootTrial(rig)).toBe('B');
       await rig.bootloader.markUnbootable('B', signal);
+      expect(await rig.bootloader.onTrial(signal)).toBe(true);
       expect(await bootsWithoutAgent(rig)).toEqual(['A']);
+      expect(await rig.bootloader.onTrial(signal)).toBe(false);
     });
 
     test('goes back to the previous slot on trial, without a change to it', async () => {

@@ -82,7 +82,7 @@ export class FakeBootloader implements Bootloader {
     this.#look(signal);
     const { order, trial } = this.#environment;
     if (this.#isOneShot) return order.at(-1) !== this.booted;
-    return trial === this.booted && order.includes(other(this.booted));
+    return order.includes(other(this.booted)) && (trial === this.booted || !order.includes(this.booted));
   }
 
   async canary(signal: AbortSignal): Promise<void> {
@@ -155,6 +155,7 @@ export class FakeBootloader implements Bootloader {
 
   #write(what: string, next: Environment): void {
     if (this.broken) throw new BootloaderError('boot-environment-unwritable', `fake: ${what} failed`);
+    this.#power.need(`boot environment: ${what}`);
     const before = this.#environment;
     this.#environment = next;
     try {

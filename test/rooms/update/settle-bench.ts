@@ -1,0 +1,134 @@
+import { StorageError } from '../../../src/system/durable-file.ts';
+import type { AgentError } from '../../../src/system/errors.ts';
+import { silentLog } from '../../../src/system/log.ts';
+import type { UpdateEvent } from '../../../src/update/events.ts';
+import { MemoryJournal } from '../../../src/update/journal.ts';
+import type { UpdatePorts } from '../../../src/update/order.ts';
+import type { SlotName, SlotsTarget, Target } from '../../../src/update/ports.ts';
+import { settle } from '../../../src/update/settle.ts';
+import { initialState, updateState } from '../../../src/update/state.ts';
+import type { FirmwareRecord, Installed, UpdateState } from '../../../src/update/state.ts';
+import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
+import { Power } from '../../stand-ins/machine/power.ts';
+import { evidence } from '../slots/bootloaders/bootloader-contract.ts';
+import { FakeBootloader } from '../slots/bootloaders/fake-bootloader.ts';
+import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
+
+const signal = new AbortController().signal;
+export const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' } as const;
+export const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;
+export const firmware: FirmwareRecord = { digest: 'sha256:2', provides: {}, payloads: [rootfs] };
+export const trial = {
+  kind: 'trial',
+  attempt,
+  slot: 'B',
+  firmware,
+  trialsLeft: 1,
+  bootId: 'before',
+  rebootByHand: false,
+  judgements: 1,
+  approved: false,
+  boards: {},
+} as const;
+
+export function installed(id: string, slot: SlotName): Installed {
+  return { ...firmware, version: { id, name: `version ${id}` }, slot, at: '' };
+}
+
+/** A journal whose disk can be made to fail. */
+class TroubledJournal extends MemoryJournal {
+  /** Of a disk that takes nothing. */
+  trouble: AgentError | undefined;
+  /** Why there is no journal. */
+  absence: AgentError | undefined;
+  probes = 0;
+
+  override get missing(): AgentError | undefined {
+    return this.absence;
+  }
+
+  override async probe(): Promise<void> {
+    this.probes += 1;
+    if (this.trouble !== undefined) throw this.trouble;
+  }
+
+  override async append(event: UpdateEvent): Promise<UpdateState> {
+    if (this.trouble !== undefined) throw this.trouble;
+    return super.append(event);
+  }
+}
+
+export function stateTrouble(code: 'disk-full' | 'state-unavailable'): AgentError {
+  const errno = code === 'disk-full' ? 'ENOSPC' : 'EROFS';
+  return new StorageError('write', '/state/journal.json', Object.assign(new Error(errno), { code: errno }));
+}
+
+/** A gateway that has just started, as far as settle() sees it. */
+export class Bench {
+  readonly bootloader: FakeBootloader;
+  readonly journal: TroubledJournal;
+  checks = 0;
+  readonly board = new MemoryBoard('meter', 'old meter', new Power());
+  /** What is read from slot B. */
+  staged: string = rootfs.digest;
+  complaint: string | undefined;
+  /** The power fails while the health is checked. */
+  cut = false;
+  reboots = 0;
+  /** The configuration names the board. */
+  hasBoard = true;
+
+  constructor(state: Partial<UpdateState>, style: FakeStyle = 'counters') {
+    this.bootloader = new FakeBootloader(new Power(), () => 0, style);
+    this.bootloader.boot();
+    this.journal = new TroubledJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
+  }
+
+  /** Slot B runs on trial. */
+  async startTrial(): Promise<void> {
+    await this.bootloader.tryOnce('B', evidence, signal);
+    this.bootloader.boot(this.bootloader.trialRebootArgument);
+  }
+
+  async settle(): ReturnType<typeof settle> {
+    const ports: UpdatePorts = {
+      journal: this.journal,
+      bootloader: this.bootloader,
+      targets: new Map<string, Target>([
+        ['gateway', this.#slots],
+        ...(this.hasBoard ? [['meter', this.board] as const] : []),
+      ]),
+      stageFirmware: () => Promise.reject(new Error('nothing is staged')),
+      health: {
+        check: async () => {
+          this.checks += 1;
+          if (this.cut) throw new Error('cut');
+          return this.complaint;
+        },
+      },
+      machine: {
+        bootId: async () => 'now',
+        reboot: async () => {
+          this.reboots += 1;
+        },
+      },
+      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
+      random: () => 0.5,
+      log: silentLog,
+      newAttemptId: () => 'none',
+      onProgress: () => {},
+      settings: { defaultTarget: 'gateway', bootingTarget: 'gateway', trials: 2 },
+    };
+    return settle(ports, signal);
+  }
+
+  get #slots(): SlotsTarget {
+    return {
+      kind: 'slots',
+      name: 'gateway',
+      openSlot: () => Promise.reject(new Error('nothing is staged')),
+      digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
+      copyInto: () => Promise.reject(new Error('nothing is copied')),
+    };
+  }
+}
