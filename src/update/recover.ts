@@ -58,24 +58,32 @@ export const MAX_JUDGEMENTS = 3;
 export function recover(state: UpdateState, found: Found, hasJournal = true): Recovery {
   const { phase } = state;
   if (found.onTrial && !isTrialOf(phase, found.booted)) {
-    const isKnown = hasJournal && (phase.kind === 'lost' || isKnownToRun(state, found.booted));
-    return { kind: 'unknown-trial', isKnown };
+    return { kind: 'unknown-trial', isKnown: hasJournal && isKnownToRun(state, found.booted) };
   }
   switch (phase.kind) {
     case 'idle':
     case 'lost':
       return { kind: 'keep' };
     case 'staging':
-      return phase.attempt.by === 'service' ? { kind: 'resume-staging' } : { kind: 'give-up-staging' };
+      return { kind: phase.attempt.by === 'service' ? 'resume-staging' : 'give-up-staging' };
     case 'staged':
-      if (runsHere(phase, found.booted)) return { kind: 'judge' };
-      return found.lastWord === undefined ? { kind: 'arm' } : leftItself(found.lastWord);
+      return recoverStaged(phase, found);
     case 'trial':
       return recoverTrial(phase, found);
     case 'rolling-back':
-      if (found.booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
-      return { ...phase, kind: 'rolled-back' };
+      return recoverRollback(phase, found);
   }
+}
+
+function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) return { kind: 'judge' };
+  return lastWord === undefined ? { kind: 'arm' } : leftItself(lastWord);
+}
+
+function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
+  if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
+  const { code, reason, quarantine } = phase;
+  return { kind: 'rolled-back', code, reason, quarantine };
 }
 
 /** The journal knows of the trial that runs. */
@@ -83,8 +91,9 @@ function isTrialOf(phase: Phase, booted: SlotName): boolean {
   return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
 }
 
-/** A person may have booted it past the agent. */
-function isKnownToRun({ slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+/** A person may have booted it past the agent, or the journal may have lost what it knew. */
+function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+  if (phase.kind === 'lost') return true;
   return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
 }
 

@@ -199,7 +199,10 @@ export class Life {
   /** What the program found is what it goes by: no cut may take that away again. */
   async #startProgram(): Promise<Program> {
     const program = await Program.start(this.#parts);
-    reduceTo(this.gateway.chronicle.journals, this.gateway.hardware.disk.read(JOURNAL));
+    const { hardware, chronicle } = this.gateway;
+    const found = hardware.disk.read(JOURNAL);
+    const isRead = program.journal.missing === undefined || found === undefined;
+    if (isRead && !hardware.power.isOut) reduceTo(chronicle.journals, found);
     return program;
   }
 
