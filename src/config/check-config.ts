@@ -63,6 +63,7 @@ function references({ service, device, trust, targets }: SoundTables): readonly 
       need: 'readable file',
     },
     { path: ['device', 'serial_number_file'], file: device?.serial_number_file, need: 'readable file' },
+    { path: ['device', 'factory_version_file'], file: device?.factory_version_file, need: 'readable file' },
     ...(trust?.keys ?? []).map((key, index) => ({
       path: ['trust', 'keys', index],
       file: key,

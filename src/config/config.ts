@@ -82,6 +82,10 @@ export interface MessagingSettings {
 export interface DeviceSettings {
   readonly serialNumber: string | undefined;
   readonly serialNumberFile: string | undefined;
+  /** What the image calls itself, before an update tells. */
+  readonly factoryVersion: string | undefined;
+  /** Undefined: os-release. */
+  readonly factoryVersionFile: string | undefined;
   readonly deviceType: string;
 }
 
@@ -165,6 +169,8 @@ export interface SlotsTargetSettings {
   readonly name: string;
   /** Block devices or files. */
   readonly slots: { readonly A: string; readonly B: string };
+  /** Nothing writes to its images; undefined: their format says so, or nobody does. */
+  readonly readOnly?: boolean | undefined;
   /** Undefined: this pair follows the one that has it. */
   readonly bootloader: BootloaderSettings | undefined;
 }

@@ -20,6 +20,8 @@ export function resolveConfig(file: ConfigFile): Config {
     device: {
       serialNumber: file.device.serial_number,
       serialNumberFile: file.device.serial_number_file,
+      factoryVersion: file.device.factory_version,
+      factoryVersionFile: file.device.factory_version_file,
       deviceType: file.device.device_type,
     },
     paths: file.paths,
@@ -131,7 +133,8 @@ function mainTarget(targets: ConfigFile['targets']): string | undefined {
 function resolveTarget(name: string, target: ConfigFile['targets'][string]): TargetSettings {
   if (target.kind === 'slots') {
     const bootloader = target.bootloader === undefined ? undefined : resolveBootloader(target.bootloader);
-    return { ...target, name, bootloader };
+    const { kind, slots, read_only: readOnly } = target;
+    return { kind, name, slots, readOnly, bootloader };
   }
   const { kind, port, protocol, baud, reset, address, smp, xmodem } = target;
   return {

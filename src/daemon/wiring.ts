@@ -21,6 +21,7 @@ import { runProgram } from '../system/child-process.ts';
 import type { Clock } from '../system/clock.ts';
 import { StorageError } from '../system/durable-file.ts';
 import type { Environment } from '../system/environment.ts';
+import { findImageVersion } from '../system/image-version.ts';
 import type { Log } from '../system/log.ts';
 import { LinuxMachine } from '../system/machine.ts';
 import { findSerialNumber } from '../system/serial-number.ts';
@@ -172,6 +173,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     clock,
     random,
     log,
+    imageVersion: async () => findImageVersion(config.device, log),
     newAttemptId: randomUUID,
     settings: {
       defaultTarget: update.defaultTarget,

@@ -15,6 +15,7 @@ import type { StartHasher } from './hasher.ts';
 import { WorkerHasher } from './hasher.ts';
 import { readInOrder } from './read-in-order.ts';
 import type { VisitBlock } from './read-in-order.ts';
+import { HEAD_BYTES, isReadOnlyFormat } from './read-only-image.ts';
 import { admitSlot, locateSlot } from './slot-admission.ts';
 import { SlotMedium } from './slot-medium.ts';
 
@@ -23,6 +24,8 @@ export interface SlotsSettings {
   readonly name: string;
   /** Paths of block devices, or of files that stand for them and whose size is their capacity. */
   readonly slots: Readonly<Record<SlotName, string>>;
+  /** Nothing writes to its images, also where their format would allow it. */
+  readonly readOnly?: boolean | undefined;
 }
 
 /** What the slots need of the rest: which slot runs, and the machine. Everything but the first two has a default. */
@@ -44,6 +47,7 @@ export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): S
     name: settings.name,
     openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, world }, signal),
     digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, world }, signal),
+    isReadOnly: async (slot, signal) => isReadOnly({ slot, settings, world }, signal),
     copyInto: async (writer, slot, sizeBytes, signal) => copyInto(writer, { slot, sizeBytes, settings, world }, signal),
   };
 }
@@ -94,6 +98,17 @@ async function digestOf(reading: Reading, signal: AbortSignal): Promise<string> 
 async function copyInto(writer: PayloadWriter, reading: Reading, signal: AbortSignal): Promise<void> {
   const visit = (bytes: Buffer): Promise<void> | undefined => writer.write(bytes);
   await readSlot(reading, visit, signal);
+}
+
+async function isReadOnly({ slot, settings, world }: Request, signal: AbortSignal): Promise<boolean> {
+  if (settings.readOnly === true) return true;
+  const { capacityBytes } = await locateSlot(slot, settings.slots[slot], world.system);
+  let found = false;
+  const visit = (head: Buffer): void => {
+    found = isReadOnlyFormat(head);
+  };
+  await readSlot({ slot, settings, world, sizeBytes: Math.min(HEAD_BYTES, capacityBytes) }, visit, signal);
+  return found;
 }
 
 async function readSlot(reading: Reading, visit: VisitBlock, signal: AbortSignal): Promise<void> {

@@ -22,8 +22,8 @@ interface EventData {
   readonly 'rollback-staged': {
     readonly attempt: Attempt;
     readonly slot: SlotName;
-    /** What is to be done with microcontrollers, too. */
-    readonly boards: FirmwareRecord['payloads'];
+    /** What the slot holds, as far as that is known, and what is to be done with boards. */
+    readonly firmware: FirmwareRecord;
   };
   readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
   readonly judging: object;

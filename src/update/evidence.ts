@@ -1,7 +1,7 @@
 import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import type { SlotName, StagedFirmware, Verified, WholeSlot } from './ports.ts';
-import type { FirmwareRecord } from './state.ts';
+import type { FirmwareRecord, SlotKnowledge } from './state.ts';
 
 /**
  * The only place where evidence is made. What was written and read back must be what a signed manifest promises, or
@@ -46,18 +46,32 @@ export interface SlotContents {
 /** Evidence that a slot may boot: each partition holds what was vouched for, written now or read again. */
 export function evidenceOfSlot(firmware: Verified, contents: SlotContents): WholeSlot {
   const { slot, configured, staged, read } = contents;
-  for (const { target, recorded, found } of read) {
-    if (found !== recorded) throw notVerified(`target ${target} holds ${found} in slot ${slot} instead of ${recorded}`);
-  }
+  refuseDifferent(slot, read);
   const covered = new Set([...staged, ...read.map(({ target }) => target)]);
   const lacking = configured.filter((target) => !covered.has(target));
   if (lacking.length > 0) throw notWhole(slot, lacking.map((target) => `nothing vouches for ${target}`).join(', '));
   return mintWhole(firmware.digest, slot);
 }
 
-/** Evidence for going back: this slot was committed before, and nothing was staged into it since. */
-export function evidenceOfHistory(previouslyInstalled: FirmwareRecord, slot: SlotName): WholeSlot {
-  return mintWhole(previouslyInstalled.digest, slot);
+/**
+ * Evidence for going back: this slot, with what it holds now, was seen to run, and what was read of it is what was verified.
+ * Images that are written to while they run cannot be read again: that they were not is in the attempt's report.
+ */
+export function evidenceOfHistory(
+  firmware: Pick<FirmwareRecord, 'digest'>,
+  slot: SlotName,
+  { seen }: SlotKnowledge,
+  read: readonly ReadPartition[],
+): WholeSlot {
+  if (seen === undefined) throw notVerified(`slot ${slot} was never seen to run with what it holds now`);
+  refuseDifferent(slot, read);
+  return mintWhole(firmware.digest, slot);
+}
+
+function refuseDifferent(slot: SlotName, read: readonly ReadPartition[]): void {
+  for (const { target, recorded, found } of read) {
+    if (found !== recorded) throw notVerified(`target ${target} holds ${found} in slot ${slot} instead of ${recorded}`);
+  }
 }
 
 function mint(digest: string): Verified {

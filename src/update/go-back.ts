@@ -6,6 +6,8 @@ import type { InstallOutcome, UpdatePorts } from './order.ts';
 import type { McuTarget, SlotName } from './ports.ts';
 import type { FirmwareRecord, Installed } from './state.ts';
 import { startTrial } from './trial.ts';
+import { unverifiedFirmware } from './what-runs.ts';
+import { findBefore } from './whole-slot.ts';
 
 export interface GoBackOptions {
   /** false: stop before the reboot. */
@@ -15,8 +17,8 @@ export interface GoBackOptions {
 }
 
 /**
- * Boots what was installed before in the other slot, on trial like any other; the boards follow when that is healthy.
- * Throws `nothing-to-go-back-to` before anything is changed.
+ * Boots the other slot, if that is known to boot, on trial like any other; the boards follow when that is healthy. What
+ * nothing writes to is read first, and must be what was verified. Throws before anything is changed.
  */
 export async function goBack(
   slot: SlotName,
@@ -24,13 +26,30 @@ export async function goBack(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
-  const { journal, newAttemptId, clock } = ports;
-  const { installed, previous } = journal.state;
-  if (previous?.slot !== slot) throw nothing(`slot ${slot} holds nothing that was installed`);
-  const boards = await boardsThatGoBack(installed, previous, options.force, ports);
-  const attempt = { id: newAttemptId(), version: previous.version, by: 'rollback', startedAt: isoTime(clock) } as const;
-  await journal.append({ type: 'rollback-staged', attempt, slot, boards });
-  return startTrial(evidenceOfHistory(previous, slot), options.reboot, ports, signal);
+  const { journal, newAttemptId, clock, log } = ports;
+  const { installed, previous, slots } = journal.state;
+  if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
+  const before = previous?.slot === slot ? previous : undefined;
+  const { read, unverified } = await findBefore(slot, ports, signal);
+  const boards = await boardsThatGoBack(installed, before, options.force, ports);
+  const firmware = firmwareBefore(before, boards, ports);
+  const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
+  if (unverified.length > 0)
+    log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
+  const version = before?.version ?? { name: `the image of slot ${slot}` };
+  const marks = unverified.length === 0 ? {} : { unverified: [...unverified] };
+  const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
+  await journal.append({ type: 'rollback-staged', attempt, slot, firmware });
+  return startTrial(evidence, options.reboot, ports, signal);
+}
+
+/** What stands in the slot, as far as it is known, and what is to be done with boards. */
+function firmwareBefore(before: Installed | undefined, boards: readonly Payload[], ports: UpdatePorts): FirmwareRecord {
+  const unknown = unverifiedFirmware(ports);
+  const { digest, signedBy, provides, payloads } = before ?? unknown;
+  const partitions = payloads.filter(({ kind }) => kind === 'slots');
+  const known = partitions.length > 0 ? partitions : unknown.payloads;
+  return { digest, signedBy, provides, payloads: [...known, ...boards] };
 }
 
 type Payload = FirmwareRecord['payloads'][number];
@@ -41,7 +60,7 @@ type Payload = FirmwareRecord['payloads'][number];
  */
 async function boardsThatGoBack(
   installed: Installed | undefined,
-  previous: Installed,
+  previous: Installed | undefined,
   force: boolean,
   { targets, log }: UpdatePorts,
 ): Promise<Payload[]> {

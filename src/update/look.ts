@@ -1,7 +1,7 @@
 import { chooseVersion } from './choose.ts';
 import type { Choice } from './choose.ts';
 import type { ProvisioningService, Version } from './ports.ts';
-import type { UpdateState } from './state.ts';
+import type { Installed, UpdateState } from './state.ts';
 
 export type Follow =
   | { readonly kind: 'target' }
@@ -25,6 +25,11 @@ export async function lookForVersion(
   }
 }
 
+/** The service has not confirmed yet which of its versions the factory installed. */
+function isUnnamed({ version, factory }: Installed): boolean {
+  return factory === true && version.id === undefined;
+}
+
 /** Before anything is installed, the service's current version; afterwards what it can be switched to. */
 async function lookAmongUpdates(
   choice: Choice,
@@ -33,7 +38,7 @@ async function lookAmongUpdates(
   signal: AbortSignal,
 ): Promise<Version | undefined> {
   const { installed } = state;
-  if (installed === undefined) return service.currentVersion(signal);
+  if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
   const from = installed.version.id ?? (await service.currentVersion(signal)).id;
   const versions = await service.updates(from, signal);
   return chooseVersion(

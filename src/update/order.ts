@@ -33,6 +33,8 @@ export interface UpdatePorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
+  /** What the image that runs calls itself; undefined: it does not say. */
+  readonly imageVersion: () => Promise<string | undefined>;
   readonly newAttemptId: () => string;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;

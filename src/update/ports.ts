@@ -169,6 +169,8 @@ export interface SlotsTarget {
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and hex of the slot's first bytes, read from the medium. */
   digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
+  /** Whether its image is one to which nothing writes while it runs. */
+  isReadOnly(slot: SlotName, signal: AbortSignal): Promise<boolean>;
   /** Writes the slot's first bytes, read from the medium; leaves it to the caller to finish. */
   copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
 }

@@ -14,7 +14,7 @@ import type { PhaseOf } from './state.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import { abandon, commitTrial, finishRollback, judgeTrial, keepSlot, leaveTrial, startTrial } from './trial.ts';
-import { readPartitions, slotsTargets } from './whole-slot.ts';
+import { findBefore, readPartitions, slotsTargets } from './whole-slot.ts';
 
 /** At start-up: finishes or undoes what the journal says was left half done. Harmless to repeat. */
 export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
@@ -172,13 +172,16 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
   return { kind: 'rebooting', version, slot, reason: `trial of slot ${slot}` };
 }
 
-/** What was verified when it was written is verified again by reading, but for a slot that a person goes back to. */
+/** What was verified when it was written is verified again by reading; of a slot that a person goes back to, what can be. */
 async function readEvidence(
   { attempt, firmware, slot }: PhaseOf<'staged'> | PhaseOf<'trial'>,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<WholeSlot> {
-  if (attempt.by === 'rollback') return evidenceOfHistory(firmware, slot);
+  if (attempt.by === 'rollback') {
+    const { read: before } = await findBefore(slot, ports, signal);
+    return evidenceOfHistory(firmware, slot, ports.journal.state.slots[slot], before);
+  }
   const kept = new Map<string, string>();
   for (const { target, sizeBytes, kind } of firmware.payloads) {
     const found = ports.targets.get(target);

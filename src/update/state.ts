@@ -20,6 +20,8 @@ export const attempt = z.object({
   version: versionRef,
   by: z.enum(['service', 'file', 'rollback']),
   startedAt: z.string(),
+  /** Of a rollback: partitions that could not be verified before they were booted again, and why. */
+  unverified: z.array(z.string()).optional(),
 });
 
 const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
@@ -92,6 +94,8 @@ const knownInstalled = firmware.extend({
   version: versionRef,
   slot: slotName.optional(),
   at: z.string(),
+  /** Nothing was installed by an agent: the version is the image's own word, and nothing of it was verified. */
+  factory: z.boolean().optional(),
   /** Installed by hand while the service named this version: it stays until the service names another. */
   overrides: z.string().optional(),
 });
@@ -129,6 +133,8 @@ const knownPartitionRecord = digestedPart.extend({
   /** The version's name. */
   version: z.string(),
   signedBy: z.string().optional(),
+  /** Nothing writes to it while it runs: it reads the same as long as nobody tampers with it. */
+  readOnly: z.boolean().optional(),
   at: z.string(),
 });
 
@@ -212,7 +218,7 @@ export function recordsOf(
   { payloads, signedBy }: FirmwareRecord,
   { version, at }: Pick<Installed, 'version' | 'at'>,
 ): Record<string, PartitionRecord> {
-  const partitions = payloads.filter(({ kind }) => kind === 'slots');
+  const partitions = payloads.filter(({ kind, sizeBytes }) => kind === 'slots' && sizeBytes > 0);
   return Object.fromEntries(
     partitions.map(({ target, digest, sizeBytes }) => [
       target,

@@ -108,13 +108,9 @@ function supersededBy(attempt: Attempt, next: Attempt): Outcome {
   };
 }
 
-function stageRollback(state: UpdateState, { attempt, slot, boards }: EventOf<'rollback-staged'>): UpdateState {
+function stageRollback(state: UpdateState, { attempt, slot, firmware }: EventOf<'rollback-staged'>): UpdateState {
   inPhase(state, 'idle');
-  const { previous } = state;
-  assert(previous?.slot === slot, 'the other slot holds nothing that was installed');
-  const { digest, signedBy, provides } = previous;
-  const payloads = [...previous.payloads.filter(({ kind }) => kind === 'slots'), ...boards];
-  const firmware = { digest, signedBy, provides, payloads };
+  assert(state.slots[slot].seen !== undefined, 'the other slot is not known to boot');
   return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: 1 } };
 }
 
@@ -148,8 +144,9 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
   const { attempt, firmware } = inPhase(state, 'trial');
   const isRollback = attempt.by === 'rollback';
   const overrides = attempt.by === 'service' ? undefined : (state.installed?.overrides ?? state.installed?.version.id);
-  const payloads = (isRollback ? state.previous?.payloads : undefined) ?? firmware.payloads;
-  const installed: Installed = { ...firmware, payloads, version: attempt.version, slot, at, overrides };
+  const before = isRollback && state.previous?.slot === slot ? state.previous : undefined;
+  const payloads = before?.payloads ?? firmware.payloads.filter(({ back }) => back !== true);
+  const installed: Installed = { ...before, ...firmware, payloads, version: attempt.version, slot, at, overrides };
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
@@ -160,10 +157,15 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     tries: undefined,
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
-  const reason = isRollback ? 'went back to what was installed before' : 'installed';
+  const reason = isRollback ? wentBack(attempt) : 'installed';
   return withOutcomes(next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
   ]);
+}
+
+function wentBack({ unverified }: Attempt): string {
+  const reason = 'went back to what was installed before';
+  return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }
 
 /** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */

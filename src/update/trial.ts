@@ -6,6 +6,7 @@ import { isoTime } from './order.ts';
 import type { InstallOutcome, UpdatePorts } from './order.ts';
 import type { SlotName, WholeSlot } from './ports.ts';
 import { hasSlotPayload } from './state.ts';
+import { noteWhatRuns } from './what-runs.ts';
 
 /** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
 export async function startTrial(
@@ -104,6 +105,7 @@ export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: Abo
     await journal.append({ type: 'slots-swapped', booted });
   }
   await bootloader.commit(booted, signal);
+  await noteWhatRuns(booted, ports);
 }
 
 /** Why a trial ends. */

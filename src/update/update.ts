@@ -21,7 +21,7 @@ import type { Attempt, FirmwareRecord, PartitionRecord } from './state.ts';
 import { resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 import type { TrialEnd } from './trial.ts';
-import { copyPartition, planCompletion, slotsTargets } from './whole-slot.ts';
+import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
 import type { Completion, OpenPartition } from './whole-slot.ts';
 
 /** Within one attempt; the transfer itself takes up cut connections before that. */
@@ -58,7 +58,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const name = order.by === 'file' ? firmware.header.name : undefined;
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
-  const records = { ...recordsOf(record, { version, at }), ...staging.completed(at) };
+  const written = await withFormats(recordsOf(record, { version, at }), slot, ports, signal);
+  const records = { ...written, ...staging.completed(at) };
   await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name, records });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return outcomeOfJudgement(await judgeTrial(ports, signal));

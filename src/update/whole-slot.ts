@@ -100,3 +100,42 @@ export async function readPartitions(
   if (wrong.length > 0) await journal.append({ type: 'records-refuted', slot, targets: wrong });
   return read;
 }
+
+/** What a slot is found to hold before a person goes back to it. */
+export interface FoundBefore {
+  readonly read: readonly ReadPartition[];
+  /** Partitions that cannot be verified, and why. */
+  readonly unverified: readonly string[];
+}
+
+/** Reads a slot again that ran before. Throws `not-verified` where something changed that nothing writes to. */
+export async function findBefore(slot: SlotName, ports: Ports, signal: AbortSignal): Promise<FoundBefore> {
+  const { records } = ports.journal.state.slots[slot];
+  const unverified: string[] = [];
+  const read: ReadPartition[] = [];
+  for (const target of slotsTargets(ports.targets.values())) {
+    const record = records[target.name];
+    if (record === undefined) unverified.push(`${target.name} (nobody has verified it)`);
+    else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports, signal)));
+    else if ((await target.digestOf(slot, record.sizeBytes, signal)) !== record.digest) {
+      unverified.push(`${target.name} (it was written to while it ran)`);
+    }
+  }
+  return { read, unverified };
+}
+
+/** The records of partitions, with what their images say of themselves. */
+export async function withFormats(
+  records: Readonly<Record<string, PartitionRecord>>,
+  slot: SlotName,
+  { targets }: Pick<Ports, 'targets'>,
+  signal: AbortSignal,
+): Promise<Record<string, PartitionRecord>> {
+  const known: Record<string, PartitionRecord> = {};
+  for (const [name, record] of Object.entries(records)) {
+    const target = targets.get(name);
+    const readOnly = target?.kind === 'slots' && (await target.isReadOnly(slot, signal));
+    known[name] = { ...record, ...(readOnly && { readOnly }) };
+  }
+  return known;
+}

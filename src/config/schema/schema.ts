@@ -14,6 +14,13 @@ export const configSchema = z.strictObject({
   device: z.strictObject({
     serial_number: text('a text that is not empty', 128).regex(/\S/, 'a text that is not blank').optional(),
     serial_number_file: absolutePath().optional(),
+    factory_version: text('a text that is not empty', 200)
+      .regex(/\S/, 'a text that is not blank')
+      .optional()
+      .describe('What the service calls this image, so that a new gateway does not download what it runs'),
+    factory_version_file: absolutePath()
+      .optional()
+      .describe('The same, in a file of the image; IMAGE_VERSION of /etc/os-release if left out'),
     device_type: text().describe('Compared with the artifact’s'),
   }),
   paths: z

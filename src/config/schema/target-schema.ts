@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { mcuTargetSchema } from './mcu-schema.ts';
-import { absolutePath, text, wholeNumber } from './values.ts';
+import { absolutePath, flag, text, wholeNumber } from './values.ts';
 
 const variableText = 'the name of a boot variable';
 const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, variableText);
@@ -54,6 +54,11 @@ export const bootloaderSchema = z.discriminatedUnion('kind', [
 const slotsTargetSchema = z.strictObject({
   kind: z.literal('slots'),
   slots: z.strictObject({ A: absolutePath(), B: absolutePath() }),
+  read_only: flag()
+    .optional()
+    .describe(
+      'Nothing writes to its images: before a rollback they must read as they were verified. Known of squashfs and erofs',
+    ),
   bootloader: bootloaderSchema
     .optional()
     .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),

@@ -80,6 +80,7 @@ export class Program {
       clock,
       random,
       log: silentLog,
+      imageVersion: async () => undefined,
       newAttemptId: (): string => {
         hardware.attempts += 1;
         return `attempt-${hardware.attempts}`;

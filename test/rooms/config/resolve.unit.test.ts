@@ -170,7 +170,13 @@ const wholeResolved: Config = {
       firmwareTransport: 'messaging',
     },
   },
-  device: { serialNumber: 'GW-0001', serialNumberFile: undefined, deviceType: 'raspberrypi4-64' },
+  device: {
+    serialNumber: 'GW-0001',
+    serialNumberFile: undefined,
+    factoryVersion: undefined,
+    factoryVersionFile: undefined,
+    deviceType: 'raspberrypi4-64',
+  },
   paths: { state: '/var/lib/thing-agent', run: '/run/thing-agent' },
   update: {
     follow: 'updates',

@@ -115,6 +115,7 @@ export class Bench {
       clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
       random: () => 0.5,
       log: silentLog,
+      imageVersion: async () => undefined,
       newAttemptId: () => 'none',
       onProgress: () => {},
       settings: { defaultTarget: 'gateway', bootingTarget: 'gateway', trials: 2 },
@@ -128,6 +129,7 @@ export class Bench {
       name: 'gateway',
       openSlot: () => Promise.reject(new Error('nothing is staged')),
       digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
+      isReadOnly: async () => true,
       copyInto: () => Promise.reject(new Error('nothing is copied')),
     };
   }

@@ -27,6 +27,8 @@ export interface GatewayOptions {
   readonly bootSlots?: { readonly A: string; readonly B: string };
   /** Microcontrollers, by target, with what they run at first. */
   readonly boards?: Readonly<Record<string, string>>;
+  /** Content of a slot → what it calls itself. */
+  readonly imageVersion?: (content: string) => string | undefined;
   readonly seed?: number;
   /** Content of a slot → what the health gate complains about; `hang`: the agent never gets to run there. */
   readonly complaint?: (content: string) => string | undefined;
@@ -176,6 +178,7 @@ export class Gateway {
       clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
       random: () => 0.5,
       log: silentLog,
+      imageVersion: async () => this.#options.imageVersion?.(this.running),
       newAttemptId: () => {
         this.#attempts += 1;
         return `attempt-${this.#attempts}`;

@@ -88,6 +88,11 @@ export class MemorySlots implements SlotsTarget {
     return sha256(this.read(slot, sizeBytes));
   }
 
+  /** An image says it in its first word. */
+  async isReadOnly(slot: SlotName): Promise<boolean> {
+    return this.content(slot).startsWith('read-only');
+  }
+
   async copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number): Promise<void> {
     await writer.write(this.read(slot, sizeBytes));
   }

@@ -13,7 +13,7 @@ import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
-const evidence = evidenceOfHistory({ digest: 'sha256:0', provides: {}, payloads: [] }, 'B');
+const evidence = evidenceOfHistory({ digest: 'sha256:0' }, 'B', { records: {}, seen: { at: '' } }, []);
 
 const call = fc.constantFrom('bootedSlot', 'onTrial', 'inspect', 'canary', 'markUnbootable', 'tryOnce', 'commit');
 const calls = fc.array(fc.record({ call, slot: fc.constantFrom<SlotName>('A', 'B') }), { minLength: 1, maxLength: 4 });

@@ -1,0 +1,39 @@
+import { AgentError } from '../system/errors.ts';
+import { isoTime } from './order.ts';
+import type { UpdatePorts } from './order.ts';
+import type { SlotName } from './ports.ts';
+import type { FirmwareRecord } from './state.ts';
+import { slotsTargets } from './whole-slot.ts';
+
+/** Stands for a digest where nobody could verify anything: no firmware has it. */
+export const UNKNOWN_DIGEST = 'unknown';
+
+/**
+ * What runs was committed, so its slot is known to boot: that makes it possible to go back there. Where nothing was
+ * installed by an agent yet, the image's own word is taken for its version. Without a place to write, the next start does it.
+ */
+export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<void> {
+  const { journal, targets, imageVersion, clock, log } = ports;
+  if (slotsTargets(targets.values()).length === 0) return;
+  const at = isoTime(clock);
+  try {
+    if (journal.state.slots[slot].seen === undefined) await journal.append({ type: 'slot-seen', slot, at });
+    if (journal.state.installed !== undefined) return;
+    const name = await imageVersion();
+    if (name === undefined) return;
+    const installed = { ...unverifiedFirmware(ports), version: { name }, slot, at, factory: true };
+    await journal.append({ type: 'factory-version', installed });
+    log.info({ version: name, slot }, 'the image that runs names its version');
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, `what runs is not remembered: ${error.message}`);
+  }
+}
+
+/** An image that the factory, or somebody, put into each partition of a slot. */
+export function unverifiedFirmware({ targets }: Pick<UpdatePorts, 'targets'>): FirmwareRecord {
+  const payloads = slotsTargets(targets.values()).map(({ name }) => {
+    return { target: name, kind: 'slots', digest: UNKNOWN_DIGEST, sizeBytes: 0 } as const;
+  });
+  return { digest: UNKNOWN_DIGEST, provides: {}, payloads };
+}
