@@ -5,6 +5,7 @@ import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../.
 import { hasSlotPayload, initialState } from '../../../src/update/state.ts';
 import type { UpdateState } from '../../../src/update/state.ts';
 import { advance } from '../../../src/update/transitions.ts';
+import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import { GARBAGE } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
@@ -20,6 +21,7 @@ export interface ChronicleState {
   readonly trying: SlotName | undefined;
   readonly kept: SlotName;
   readonly keeping: SlotName | undefined;
+  readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
 }
 
 export const newChronicle: ChronicleState = {
@@ -29,6 +31,7 @@ export const newChronicle: ChronicleState = {
   trying: undefined,
   kept: 'A',
   keeping: undefined,
+  ran: {},
 };
 
 /**
@@ -50,6 +53,8 @@ export class Chronicle {
   kept: SlotName;
   /** About to be committed. */
   keeping: SlotName | undefined;
+  /** The version in a slot when it was committed last. */
+  ran: Partial<Record<SlotName, string | undefined>>;
   /** A person said that it be kept, healthy or not. */
   keptByHand = false;
   /** The first one; it was thrown into the program, too, which might swallow it. */
@@ -64,12 +69,14 @@ export class Chronicle {
     this.trying = state.trying;
     this.kept = state.kept;
     this.keeping = state.keeping;
+    this.ran = { ...state.ran };
   }
 
   get state(): ChronicleState {
     const { trying, kept, keeping } = this;
+    const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
-    return { journals, identities, begun, trying, kept, keeping };
+    return { journals, identities, begun, trying, kept, keeping, ran };
   }
 
   journalWasLost = false;
@@ -80,6 +87,11 @@ export class Chronicle {
     reduceTo(this.journals, GARBAGE);
     this.journals.add(JSON.stringify({ ...initialState, phase: { kind: 'lost' } }));
     this.begun.clear();
+  }
+
+  /** Else the journal has made up a name for what nobody named. */
+  knows(id: string): boolean {
+    return this.#catalog.list.some((entry) => entry.id === id);
   }
 
   /** What the service and the journal call by this id. */
@@ -148,6 +160,7 @@ export class Chronicle {
       commit: async (slot, signal): Promise<void> => {
         this.#judgeCommit(slot);
         this.keeping = slot;
+        this.ran[slot] = this.imageIn(slot)?.id;
         await inner.commit(slot, signal);
         this.kept = slot;
         this.keeping = undefined;
@@ -183,6 +196,8 @@ export class Chronicle {
   #judgeEvidence(slot: SlotName, evidence: Verified): void {
     const entry = this.imageIn(slot);
     if (entry?.digest === evidence.digest) return;
+    // Nobody has verified it, but it ran, and is what it was.
+    if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;
     throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
   }
 

@@ -1,6 +1,7 @@
 import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/state.ts';
+import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { CatalogEntry } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
 import { IDENTITY, JOURNAL } from './hardware.ts';
@@ -109,8 +110,10 @@ export function isIdentityStored({ hardware, transport }: Gateway): boolean {
 function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: UpdateState['installed']): void {
   if (installed === undefined) return;
   const { name } = installed.version;
+  if (installed.digest === UNKNOWN_DIGEST && !chronicle.knows(name)) return;
   const { image, digest, meter } = chronicle.entry(name);
-  demand(installed.digest === digest, `${name} is installed, but with the digest ${installed.digest}`);
+  const isRight = installed.digest === digest || installed.digest === UNKNOWN_DIGEST;
+  demand(isRight, `${name} is installed, but with the digest ${installed.digest}`);
   const slot = chronicle.imageIn(hardware.boot.booted);
   demand(image === '' || image === slot?.image, `${name} is installed, but "${slot?.image}" runs`);
   const isGivenUp = transport.reports.some(({ code }) => code === 'board-not-restored');
