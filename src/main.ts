@@ -105,6 +105,9 @@ async function checkConfig(path: string): ReturnType<CliContext['config']['check
   const { ConfigError } = await import('./config/errors.ts');
   const { problems, warnings } = await check(path, process.env);
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  const { loadConfig } = await import('./config/load-config.ts');
+  const { refuseMisplacedState } = await import('./daemon/state-directory.ts');
+  await refuseMisplacedState((await loadConfig(path, process.env)).config);
   return { path, warnings: warnings.map(({ message }) => message) };
 }
 

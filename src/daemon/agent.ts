@@ -14,6 +14,7 @@ import type {
   StatusReport,
 } from '../control/operations.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import type { Identity } from '../service/identity.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/secrets.ts';
 import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
@@ -23,6 +24,7 @@ import type { Updater } from '../update/updater.ts';
 import { flashBoard, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor.ts';
 import { noTargets } from './obstacles.ts';
+import { describeStateTrouble } from './state-directory.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints } from './values.ts';
 import type { Wiring } from './wiring.ts';
@@ -53,9 +55,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(signal: AbortSignal): Promise<StatusReport> {
-    const { session, identities, serialNumber, updater, journal, world, config, messaging } = this.#wiring;
+    const { session, serialNumber, updater, journal, world, config, messaging } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
-    const identity = await identities.load();
+    const identity = await this.#loadIdentity();
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,
       daemon: this.#options.daemon,
@@ -65,7 +67,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       booted: boot.booted,
       boot: boot.state,
       lastLook: updater?.lastLook,
-      obstacle: boot.obstacle,
+      obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
       nextLookAtMs: this.#options.nextLookAtMs(),
       warnings: this.#options.warnings(),
       telemetry: this.#telemetry?.status(),
@@ -179,6 +181,16 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { updater } = this.#wiring;
     if (updater === undefined) throw noTargets();
     return updater;
+  }
+
+  /** `status` answers whatever the state directory does. */
+  async #loadIdentity(): Promise<Identity | undefined> {
+    try {
+      return await this.#wiring.identities.load();
+    } catch (error) {
+      if (error instanceof AgentError) return undefined;
+      throw error;
+    }
   }
 
   /** `status` answers whatever the bootloader does. */

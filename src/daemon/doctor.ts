@@ -17,6 +17,7 @@ import { otherSlot } from '../update/slot.ts';
 import { listBoards } from './boards.ts';
 import { DaemonError } from './errors.ts';
 import { noSlots } from './obstacles.ts';
+import { refuseMisplacedState } from './state-directory.ts';
 import type { Wiring } from './wiring.ts';
 
 /**
@@ -69,6 +70,7 @@ async function lookAtClock({ world }: Wiring): Promise<string> {
 }
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
+  await refuseMisplacedState(config);
   const path = join(config.paths.state, '.doctor');
   await replaceFileDurably(path, 'written by agent doctor\n');
   await rm(path, { force: true });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { BootingSlotsSettings, Config, SlotsTargetSettings } from '../config/config.ts';
@@ -19,7 +19,6 @@ import { findMountedSlot } from '../slots/mounts.ts';
 import { createSlotsTarget } from '../slots/slots-target.ts';
 import { runProgram } from '../system/child-process.ts';
 import type { Clock } from '../system/clock.ts';
-import { StorageError } from '../system/durable-file.ts';
 import type { Environment } from '../system/environment.ts';
 import { findImageVersion } from '../system/image-version.ts';
 import type { Log } from '../system/log.ts';
@@ -33,6 +32,7 @@ import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../update/p
 import { Updater } from '../update/updater.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
+import { admitStateDirectory, prepareStateDirectory } from './state-directory.ts';
 import { wireService } from './wire-service.ts';
 
 export interface World {
@@ -84,7 +84,7 @@ export async function wire(
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
-  await makeStateDirectory(config.paths.state);
+  await prepareStateDirectory(config.paths.state, log);
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const { provisioning, values, messaging } = opened.use(await wireService(config, world, serialNumber));
@@ -102,13 +102,17 @@ export async function wire(
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
   const machine = new LinuxMachine(config.system);
-  const journal = before?.journal ?? (await FileJournal.open(config.paths.state, log));
+  const journal = before?.journal ?? (await openJournal(config, log));
   const parts = { journal, config, world, session, targets, machine };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
   const rooms = { journal, identities, session, messaging, targets, boards, machine, bootloader, updater };
   return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
+}
+
+async function openJournal(config: Config, log: Log): Promise<Journal> {
+  return FileJournal.open(config.paths.state, log, realFs, async () => admitStateDirectory(config));
 }
 
 function wireSlots(
@@ -203,12 +207,4 @@ function minuteOfDay(clock: Clock): number | undefined {
   if (!isPlausible(nowMs)) return undefined;
   const now = new Date(nowMs);
   return now.getHours() * 60 + now.getMinutes();
-}
-
-async function makeStateDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new StorageError('make', path, error);
-  }
 }

@@ -91,11 +91,22 @@ export class ActivatedIdentity {
 
   /** What the store holds, if we have not seen it yet. */
   async #adoptStored(): Promise<Identity | undefined> {
-    const stored = await this.#context.store.load();
+    const stored = await this.#load();
     if (stored === undefined || stored.apiKey === this.#storedKey) return undefined;
     this.#storedKey = stored.apiKey;
     this.#identity = stored;
     return stored;
+  }
+
+  /** One that cannot be read is as none: the gateway activates again, and keeps what it gets in memory. */
+  async #load(): Promise<Identity | undefined> {
+    try {
+      return await this.#context.store.load();
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      this.#context.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be read');
+      return undefined;
+    }
   }
 
   /** A full disk does not keep the gateway from working: the identity is stored when there is room again. */

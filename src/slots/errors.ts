@@ -4,6 +4,12 @@ import { describeError, systemErrorCode } from '../system/errors.ts';
 
 /** A slot cannot be used, written, or does not hold what was written. */
 const SlotErrors = defineErrors('SlotError', {
+  'state-on-slot': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'The state directory lies on a slot, so that an update would overwrite it, or not find it.',
+    advice: 'mount a third partition at paths.state, in the image of both slots',
+  },
   'slot-missing': {
     remedy: 'give-up',
     exit: 'disk',

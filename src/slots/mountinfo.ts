@@ -55,6 +55,11 @@ export function coveringMount(path: string, mounts: readonly Mount[]): Mount | u
   return best;
 }
 
+/** The layer of an overlay that takes the writes. */
+export function upperLayer({ options }: Mount): string | undefined {
+  return options.find((option) => option.startsWith('upperdir='))?.slice('upperdir='.length);
+}
+
 /** The read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), which is where an image lies; else none. */
 export function lowerLayers(mount: Mount): readonly string[] {
   if (mount.fileSystem !== 'overlay') return [];

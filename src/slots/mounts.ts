@@ -1,11 +1,13 @@
-import { join } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 
+import { systemErrorCode } from '../system/errors.ts';
 import type { SlotName } from '../update/ports.ts';
 import type { DeviceIdentity, SystemView } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
 import { SlotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';
-import { coveringMount, lowerLayers, parseMountinfo, parseSwaps } from './mountinfo.ts';
+import { coveringMount, lowerLayers, parseMountinfo, parseSwaps, upperLayer } from './mountinfo.ts';
 
 /** An overlay may lie on an overlay. */
 const maxOverlayDepth = 8;
@@ -34,6 +36,49 @@ export async function findMountedSlot(
   const isB = b !== undefined && beneath.has(b);
   if (isA === isB) return undefined;
   return isA ? 'A' : 'B';
+}
+
+/** Throws `state-on-slot` where what is written to a directory goes to one of these slots. */
+export async function refuseStateOnSlot(
+  directory: string,
+  slots: readonly string[],
+  system: SystemView = realSystem,
+): Promise<void> {
+  const mounts = await readMounts(system);
+  const mount = coveringMount(await nearestExisting(directory), mounts);
+  if (mount === undefined) return;
+  const written = await devicesWrittenTo(mount, mounts, system);
+  for (const slot of slots) {
+    const identity = await identityAt(slot);
+    if (identity === undefined || !written.has(identity)) continue;
+    throw new SlotError('state-on-slot', directory, `lies on the slot ${slot}`);
+  }
+}
+
+/** A directory that is still to be made will be on the file system of the one above. */
+async function nearestExisting(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    const above = dirname(path);
+    return above === path ? path : nearestExisting(above);
+  }
+}
+
+/** Of an overlay, the layer that takes the writes; its image lies below, and is not written. */
+async function devicesWrittenTo(
+  mount: Mount,
+  mounts: readonly Mount[],
+  system: SystemView,
+  depth = 0,
+): Promise<ReadonlySet<DeviceIdentity>> {
+  if (mount.fileSystem !== 'overlay') return ownDevices(mount, system);
+  const upper = upperLayer(mount);
+  const others = mounts.filter((other) => other !== mount);
+  const below = upper === undefined ? undefined : coveringMount(upper, others);
+  if (below === undefined || depth >= maxOverlayDepth) return new Set();
+  return devicesWrittenTo(below, others, system, depth + 1);
 }
 
 /** Is it mounted anywhere that this process can see, or swapped to, or held by another device (dm, md, bcache)? */

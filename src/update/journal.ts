@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { readDurableTextFile, replaceFileDurably, StorageError, writeDraft } from '../system/durable-file.ts';
 import type { DurableFs } from '../system/durable-file.ts';
-import type { AgentError } from '../system/errors.ts';
+import { AgentError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
 import type { UpdateEvent } from './events.ts';
 import { readState } from './read-state.ts';
@@ -19,6 +19,8 @@ export interface Journal {
    * since something was appended.
    */
   readonly missing: AgentError | undefined;
+  /** What was wrong when it was last read, probed or written; undefined: nothing. */
+  readonly trouble: AgentError | undefined;
   /** Tries again to read what could not be read. */
   refresh(): Promise<void>;
   /** Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. */
@@ -44,6 +46,7 @@ export class FileJournal implements Journal {
   #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
   #missing: AgentError | undefined;
   #isUnreadable = false;
+  #trouble: AgentError | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
   private constructor(directory: string, { log, fs, admit }: FileJournalParts) {
@@ -77,6 +80,7 @@ export class FileJournal implements Journal {
       if (!(error instanceof StorageError)) throw error;
       this.#isUnreadable = true;
       this.#missing = error;
+      this.#trouble = error;
       return;
     }
     this.#isUnreadable = false;
@@ -93,6 +97,10 @@ export class FileJournal implements Journal {
     return this.#missing;
   }
 
+  get trouble(): AgentError | undefined {
+    return this.#trouble;
+  }
+
   async refresh(): Promise<void> {
     if (this.#isUnreadable) await this.#load();
   }
@@ -100,11 +108,10 @@ export class FileJournal implements Journal {
   /** Everything of a write but the rename. */
   async probe(): Promise<void> {
     await this.refresh();
-    if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
-    await this.#admit();
-    const turn = this.#last.then(async () => writeDraft(this.#path, JSON.stringify(this.#state), this.#fs));
-    this.#last = turn.catch(() => undefined);
-    await turn;
+    return this.#inTurn(async () => {
+      await this.#admit();
+      await writeDraft(this.#path, JSON.stringify(this.#state), this.#fs);
+    });
   }
 
   get state(): UpdateState {
@@ -113,13 +120,28 @@ export class FileJournal implements Journal {
 
   /** One at a time, in the order of the calls: boards are flashed in parallel. */
   async append(event: UpdateEvent): Promise<UpdateState> {
-    const turn = this.#last.then(async () => this.#append(event));
+    return this.#inTurn(async () => this.#append(event));
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(async () => this.#noteTrouble(work));
     this.#last = turn.catch(() => undefined);
     return turn;
   }
 
+  async #noteTrouble<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
+      const result = await work();
+      this.#trouble = undefined;
+      return result;
+    } catch (error) {
+      if (error instanceof AgentError) this.#trouble = error;
+      throw error;
+    }
+  }
+
   async #append(event: UpdateEvent): Promise<UpdateState> {
-    if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
     const next = advance(this.#state, event);
     try {
       await this.#write(next);
@@ -170,6 +192,10 @@ export class MemoryJournal implements Journal {
   }
 
   get missing(): AgentError | undefined {
+    return undefined;
+  }
+
+  get trouble(): AgentError | undefined {
     return undefined;
   }
 

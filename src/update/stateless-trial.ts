@@ -15,9 +15,9 @@ export interface WhyLeft {
 /** A hiccup of the disk is no verdict on a firmware. */
 const STATE_PATIENCE: RetryPolicy = {
   attempts: 4,
-  firstDelayMs: 5_000,
-  maxDelayMs: 20_000,
-  maxRetryAfterMs: 20_000,
+  firstDelayMs: 2_000,
+  maxDelayMs: 8_000,
+  maxRetryAfterMs: 8_000,
 };
 
 /** What is wrong with the state directory, if it stays so. */

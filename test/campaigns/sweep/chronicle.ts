@@ -122,6 +122,9 @@ export class Chronicle {
       get missing() {
         return inner.missing;
       },
+      get trouble() {
+        return inner.trouble;
+      },
       refresh: async () => inner.refresh(),
       probe: async () => inner.probe(),
       append: async (event) => {

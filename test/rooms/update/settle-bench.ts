@@ -38,7 +38,7 @@ export function installed(id: string, slot: SlotName): Installed {
 /** A journal whose disk can be made to fail. */
 class TroubledJournal extends MemoryJournal {
   /** Of a disk that takes nothing. */
-  trouble: AgentError | undefined;
+  broken: AgentError | undefined;
   /** Why there is no journal. */
   absence: AgentError | undefined;
   probes = 0;
@@ -49,11 +49,11 @@ class TroubledJournal extends MemoryJournal {
 
   override async probe(): Promise<void> {
     this.probes += 1;
-    if (this.trouble !== undefined) throw this.trouble;
+    if (this.broken !== undefined) throw this.broken;
   }
 
   override async append(event: UpdateEvent): Promise<UpdateState> {
-    if (this.trouble !== undefined) throw this.trouble;
+    if (this.broken !== undefined) throw this.broken;
     return super.append(event);
   }
 }

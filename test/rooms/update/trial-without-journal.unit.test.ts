@@ -35,7 +35,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
 
   test.each(['disk-full', 'state-unavailable'] as const)('is left where nothing can be written (%s)', async (code) => {
     const bench = new Bench({ phase: trial }, style);
-    bench.journal.trouble = stateTrouble(code);
+    bench.journal.broken = stateTrouble(code);
     await bench.startTrial();
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
     expect(bench.checks).toBe(0);
@@ -46,14 +46,14 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
 
   test('is left that was judged too often, also where nothing can be written', async () => {
     const bench = new Bench({ phase: { ...trial, judgements: 9 } }, style);
-    bench.journal.trouble = stateTrouble('disk-full');
+    bench.journal.broken = stateTrouble('disk-full');
     await bench.startTrial();
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
   });
 
   test('ends by its reboot alone, where the boot environment cannot be written either', async () => {
     const bench = new Bench({ phase: staged }, style);
-    bench.journal.trouble = stateTrouble('state-unavailable');
+    bench.journal.broken = stateTrouble('state-unavailable');
     await bench.startTrial();
     bench.bootloader.broken = true;
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
@@ -139,7 +139,7 @@ describe('a committed slot', () => {
   test('is kept without a state directory, and nothing is written there', async () => {
     const bench = new Bench({ phase: lost });
     bench.journal.absence = stateTrouble('state-unavailable');
-    bench.journal.trouble = bench.journal.absence;
+    bench.journal.broken = bench.journal.absence;
     expect(await bench.settle()).toEqual({ kind: 'settled' });
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
@@ -150,7 +150,7 @@ test('where the journal cannot follow, the boot environment is written once, not
   const bench = new Bench({ phase: { ...trial, bootId: 'before' } });
   await bench.startTrial();
   bench.bootloader.boot();
-  bench.journal.trouble = stateTrouble('disk-full');
+  bench.journal.broken = stateTrouble('disk-full');
   let writes = 0;
   const { bootloader } = bench;
   for (const change of ['tryOnce', 'markUnbootable'] as const) {

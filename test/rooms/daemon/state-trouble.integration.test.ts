@@ -1,0 +1,221 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+
+const run = promisify(execFile);
+
+function image(text: string): Buffer {
+  return Buffer.alloc(200_000, `${text}\n`, 'latin1');
+}
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const firmware = { v1: image('healthy 1'), v2: image('healthy 2'), bad: image('unhealthy') };
+  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
+  gateway = stack.use(
+    await FileGateway.create({
+      serviceUrl: service.url,
+      image: image('healthy 0'),
+      slotBytes: 400_000,
+      updateToml: 'trial_attempts = 1',
+    }),
+  );
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+/** Typed, as vitest's own is not. */
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+function inGateway(name: string): string {
+  return join(gateway.directory, name);
+}
+
+function bootEnvironment(): Promise<string> {
+  return readFile(inGateway('boot/environment'), 'utf8');
+}
+
+function lastOutcome(): unknown {
+  return service.world.things[0]?.properties.get('update_outcome');
+}
+
+async function mount(...args: readonly string[]): Promise<void> {
+  await run('mount', args);
+}
+
+/** What is mounted at the state directory goes with the machine. */
+async function unmountState(): Promise<void> {
+  await run('umount', ['-q', inGateway('state')]).catch((error: unknown) => {
+    if (!(error instanceof Error)) throw error;
+  });
+}
+
+/** How a new slot may find its state directory, made from the good one. */
+const habits: Readonly<Record<string, { readonly make: () => Promise<void>; readonly undo: () => Promise<void> }>> = {
+  'empty, as systemd makes one where nothing is mounted': {
+    make: async () => {
+      await rename(inGateway('state'), inGateway('state-of-a'));
+      await mkdir(inGateway('state'));
+    },
+    undo: async () => {
+      await rm(inGateway('state'), { recursive: true });
+      await rename(inGateway('state-of-a'), inGateway('state'));
+    },
+  },
+  'no directory at all': {
+    make: async () => {
+      await rename(inGateway('state'), inGateway('state-of-a'));
+      await writeFile(inGateway('state'), '');
+    },
+    undo: async () => {
+      await rm(inGateway('state'));
+      await rename(inGateway('state-of-a'), inGateway('state'));
+    },
+  },
+  'read-only': {
+    make: async () => {
+      await mount('--bind', inGateway('state'), inGateway('state'));
+      await mount('-o', 'remount,ro,bind', inGateway('state'));
+    },
+    undo: unmountState,
+  },
+  full: {
+    make: async () => {
+      const journal = await readFile(inGateway('state/journal.json'));
+      await mount('-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', inGateway('state'));
+      await writeFile(inGateway('state/journal.json'), journal);
+      await run('dd', ['if=/dev/zero', `of=${inGateway('state/ballast')}`]).catch((error: unknown) => {
+        if (!(error instanceof Error)) throw error;
+      });
+    },
+    undo: unmountState,
+  },
+};
+
+describe('a trial whose state directory is', () => {
+  test.each(Object.entries(habits))('%s: is left, and the old slot reports it', async (_name, { make, undo }) => {
+    await gateway.run('--update-now');
+    let trials = 0;
+    for (let boots = 0; gateway.rebootRequested && boots < 8; boots += 1) {
+      const slot = gateway.boot();
+      const isTrial = slot === 'B';
+      if (isTrial) await make();
+      await gateway.run('--update-now');
+      if (isTrial) await undo();
+      expect(isTrial && !gateway.rebootRequested).toBe(false);
+      trials += Number(isTrial);
+    }
+    expect(trials).toBeGreaterThan(0);
+    expect(gateway.boot()).toBe('A');
+    expect(await bootEnvironment()).toMatch(/^ORDER="A"/);
+    expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
+  });
+
+  // Seen: committed in less than a second, with a health command that fails and the service down.
+  test('empty: is not committed, whatever its health and the service', async () => {
+    service.world.targetVersionId = 'bad';
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    const before = await bootEnvironment();
+    await habits['empty, as systemd makes one where nothing is mounted']?.make();
+    await service[Symbol.asyncDispose]();
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(true);
+    expect(before).toContain('B_LEFT=0');
+    expect(await bootEnvironment()).toContain('B_LEFT=0');
+  });
+});
+
+describe('a committed slot', () => {
+  async function installed(): Promise<void> {
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    await gateway.run('--update-now');
+    expect(lastOutcome()).toMatchObject({ outcome: 'installed' });
+  }
+
+  // Seen: marked unbootable after five minutes without the service.
+  test('is kept with a damaged journal and a service that is away', async () => {
+    await installed();
+    await service[Symbol.asyncDispose]();
+    await writeFile(inGateway('state/journal.json'), '{"format":1,"pha');
+    const before = await bootEnvironment();
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(false);
+    expect(await bootEnvironment()).toBe(before);
+  });
+
+  test('is kept with the journal of a newer agent, whose quarantine holds', async () => {
+    await installed();
+    const journal = JSON.parse(await readFile(inGateway('state/journal.json'), 'utf8')) as Record<string, unknown>;
+    const quarantine = [{ version: { id: 'v2', name: 'v2' }, code: 'unhealthy', reason: 'it leaks', at: '', until: 7 }];
+    const ofNext = { ...journal, phase: { kind: 'dreaming' }, quarantine, dreams: ['of electric sheep'] };
+    await writeFile(inGateway('state/journal.json'), JSON.stringify(ofNext));
+    service.world.targetVersionId = 'v2';
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 77, stdout: matching(/it leaks/) });
+    expect(JSON.parse(await readFile(inGateway('state/journal.json'), 'utf8'))).toMatchObject({
+      phase: { kind: 'idle' },
+      quarantine,
+      dreams: ['of electric sheep'],
+      installed: journal['installed'],
+    });
+  });
+});
+
+describe('a daemon without a state directory', () => {
+  test('runs, says so, installs nothing, and goes on when there is one', async () => {
+    await writeFile(inGateway('state'), 'no directory');
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    const refused = await gateway.run('--update-now');
+    expect(refused).toMatchObject({ exitCode: 74, stderr: matching(/state/) });
+    expect(service.world.things).toHaveLength(1);
+    expect(await gateway.run('status')).toMatchObject({ stdout: matching(/the state directory cannot be used/) });
+    expect(lines.join('\n')).toMatch(/the state directory cannot be used, so nothing is installed/);
+    expect(await gateway.run('doctor')).toMatchObject({ stdout: matching(/state directory/) });
+    await rm(inGateway('state'));
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(true);
+    expect(await readFile(inGateway('state/identity.json'), 'utf8')).toContain('apiKey');
+    expect(await stop(daemon)).toBe(0);
+  });
+});
+
+/** A slot that is mounted, as the running one is, with the state directory in it. */
+describe('a state directory that lies on a slot', () => {
+  test('is refused by config check, doctor and staging', async () => {
+    const slot = gateway.slots.A;
+    const copy = inGateway('slot-on-loop.img');
+    await copyFile(slot, copy);
+    await run('truncate', ['-s', '8M', copy]);
+    await run('mkfs.ext4', ['-q', '-F', copy]);
+    const { stdout } = await run('losetup', ['--find', '--show', copy]);
+    const device = stdout.trim();
+    stack.defer(async () => void (await run('losetup', ['-d', device])));
+    await mkdir(inGateway('state'));
+    await mount(device, inGateway('state'));
+    stack.defer(unmountState);
+    const config = await readFile(gateway.configFile, 'utf8');
+    await writeFile(gateway.configFile, config.replace(slot, device));
+    const told = matching(/lies on the slot/);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: told });
+    expect(await gateway.run('doctor')).toMatchObject({ stdout: told });
+    const answer = await gateway.run('--update-now');
+    expect(answer).toMatchObject({ exitCode: 78, stderr: told });
+    expect(await readFile(gateway.slots.B)).toEqual(Buffer.alloc(400_000));
+  });
+});
