@@ -99,7 +99,7 @@ function describePhase(phase: Phase, awaitsReboot: boolean): string | undefined 
     case 'idle':
       return undefined;
     case 'lost':
-      return 'the journal was damaged; what runs is kept if it is healthy';
+      return 'what the journal says cannot be understood; a committed slot stays, and a trial is judged';
     case 'staging':
       return `version ${phase.attempt.version.name} is being staged into slot ${phase.slot}`;
     case 'staged':
