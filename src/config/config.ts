@@ -124,6 +124,8 @@ export interface UpdateSettings {
   readonly attempts: number;
   /** How often a staged slot may be booted for its trial before it counts as broken. */
   readonly trialAttempts: number;
+  /** After so long what ended badly may be tried again. */
+  readonly quarantineMs: number;
 }
 
 /** Of several versions to switch to, which one. Several matches of a pattern: the newest of them. */

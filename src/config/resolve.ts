@@ -113,6 +113,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     },
     attempts: update.attempts,
     trialAttempts: update.trial_attempts,
+    quarantineMs: durationMs(update.quarantine),
   };
 }
 

@@ -87,6 +87,11 @@ export class ControlClient implements AgentOperations {
     await this.#answer({ method: 'POST', path: 'reboot' }, protocol.emptyReply, signal);
   }
 
+  async forget(version: string, signal: AbortSignal): Promise<readonly string[]> {
+    const asked = { method: 'POST', path: 'forget', body: { version } } as const;
+    return (await this.#answer(asked, protocol.forgetReply, signal)).versions;
+  }
+
   async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
     const path = `properties/${encodeURIComponent(propertyId)}`;
     return (await this.#answer({ method: 'GET', path }, protocol.valueReply, signal)).value;

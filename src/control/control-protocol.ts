@@ -32,6 +32,7 @@ export const datapointBody = valueBody.extend({ at: z.iso.datetime().optional() 
 /** Of several events, all or none. */
 const localPoint = datapointBody.extend({ event: identifier, class: z.enum(['urgent', 'normal', 'bulk']).optional() });
 export const datapointsBody = z.strictObject({ points: z.array(localPoint).max(10_000) });
+export const forgetBody = z.strictObject({ version: identifier });
 export const pathParameter = identifier;
 
 // -------------------------------------------------------------------------------------------------------- replies
@@ -61,6 +62,8 @@ const outcomeReport = z.object({
   code: z.string(),
   reason: z.string(),
   at: z.string(),
+  repeats: z.number().optional(),
+  dropped: z.number().optional(),
 });
 
 const board = z.object({
@@ -94,11 +97,22 @@ export const statusReply = z.object({
   slots: absent(z.record(z.string(), z.string())),
   booted: absent(slotName),
   lastOutcome: absent(outcomeReport),
-  quarantine: z.array(z.object({ version: z.string(), digest: z.string(), reason: z.string() })),
+  quarantine: z.array(
+    z.object({
+      version: z.string(),
+      versionId: absent(z.string()),
+      digest: z.string(),
+      code: z.string(),
+      reason: z.string(),
+      at: z.string(),
+      until: absent(z.string()),
+    }),
+  ),
   idleReason: z.string(),
   nextLookAt: absent(z.string()),
   pendingSwitch: absent(z.string()),
   pendingReports: z.number(),
+  droppedReports: z.number(),
   boards: z.array(board),
   warnings: z.array(z.string()),
   telemetry: absent(telemetryReply),
@@ -135,6 +149,7 @@ export const doctorReply = z.object({
   findings: z.array(z.object({ name: z.string(), ok: z.boolean(), detail: z.string(), advice: z.string().optional() })),
 });
 
+export const forgetReply = z.object({ versions: z.array(z.string()) });
 export const activateReply = z.object({ serialNumber: z.string(), thingId: z.string() });
 export const valueReply = z.object({ value: z.unknown() });
 export const emptyReply = z.object({});

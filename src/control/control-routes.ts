@@ -6,6 +6,7 @@ import {
   datapointBody,
   datapointsBody,
   flashBody,
+  forgetBody,
   installBody,
   installFileBody,
   noBody,
@@ -128,6 +129,9 @@ const routes: readonly Route[] = [
     await operations.reboot(signal);
     return {};
   }),
+  answering('POST', ['forget'], forgetBody, async ({ operations }, { body }, signal) => ({
+    versions: await operations.forget(body.version, signal),
+  })),
   answering('GET', ['properties', ':'], noBody, async ({ operations }, { parameter }, signal) => ({
     value: await operations.property(parameter, signal),
   })),

@@ -20,6 +20,8 @@ export interface AgentOperations {
   /** Ends a trial, or goes back to what was installed before. */
   rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
   reboot(signal: AbortSignal): Promise<void>;
+  /** A version that ended badly may be tried again. Returns the names of those that this concerns. */
+  forget(version: string, signal: AbortSignal): Promise<readonly string[]>;
   property(propertyId: string, signal: AbortSignal): Promise<unknown>;
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
   sendDatapoint(eventId: string, value: unknown, at: string | undefined, signal: AbortSignal): Promise<void>;
@@ -62,7 +64,7 @@ export interface DoctorFinding {
 export interface InstallOptions {
   /** false: stop before the reboot and say that one is needed. */
   readonly reboot: boolean;
-  /** Lift the quarantine and the maintenance window for this once. Never lifts verification. */
+  /** For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification. */
   readonly force: boolean;
 }
 
@@ -148,7 +150,8 @@ export interface StatusReport {
   readonly slots: Readonly<Record<string, string>> | undefined;
   readonly booted: SlotName | undefined;
   readonly lastOutcome: OutcomeReport | undefined;
-  readonly quarantine: readonly { readonly version: string; readonly digest: string; readonly reason: string }[];
+  /** What ended badly and is not tried again by itself. */
+  readonly quarantine: readonly QuarantineReport[];
   /** Why nothing is being installed now. */
   readonly idleReason: string;
   /** ISO 8601; undefined without a schedule. */
@@ -156,6 +159,8 @@ export interface StatusReport {
   readonly pendingSwitch: string | undefined;
   readonly boards: readonly BoardReport[];
   readonly pendingReports: number;
+  /** Ends of attempts that the service will not learn, but for their number. */
+  readonly droppedReports: number;
   /** `allow_unsigned` and the like: what weakens a promise, said each time. */
   readonly warnings: readonly string[];
   /** Undefined: no daemon runs. */
@@ -167,6 +172,18 @@ export interface StatusReport {
     /** Undefined: nothing is said through a broker. */
     readonly broker?: BrokerStatus | undefined;
   };
+}
+
+export interface QuarantineReport {
+  readonly version: string;
+  /** Undefined: it was installed from a file. */
+  readonly versionId: string | undefined;
+  readonly digest: string;
+  readonly code: string;
+  readonly reason: string;
+  readonly at: string;
+  /** Undefined: the clock was not set. */
+  readonly until: string | undefined;
 }
 
 /** The messaging form's way to the service, and what came on it that was no answer to a question of ours. */
@@ -188,6 +205,10 @@ export interface OutcomeReport {
   readonly code: string;
   readonly reason: string;
   readonly at: string;
+  /** So many earlier attempts ended the same way, and are not reported by themselves. */
+  readonly repeats?: number | undefined;
+  /** So many earlier ends were dropped. */
+  readonly dropped?: number | undefined;
 }
 
 /** How a failure crosses the control socket. */

@@ -67,6 +67,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
       booted: boot.booted,
       boot: boot.state,
       lastLook: updater?.lastLook,
+      nowMs: world.clock.nowMs(),
+      quarantineMs: config.update.quarantineMs,
       obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
       nextLookAtMs: this.#options.nextLookAtMs(),
       warnings: this.#options.warnings(),
@@ -108,9 +110,12 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   /** A staged slot is booted on its trial by this, too. */
   async reboot(signal: AbortSignal): Promise<void> {
-    const { machine, bootloader, journal } = this.#wiring;
-    const onTrial = journal.state.phase.kind === 'trial';
-    await machine.reboot(onTrial ? bootloader?.trialRebootArgument : undefined, signal);
+    const { machine, updater } = this.#wiring;
+    await (updater ?? machine).reboot(undefined, signal);
+  }
+
+  async forget(version: string): Promise<readonly string[]> {
+    return this.#updater.forget(version);
   }
 
   async property(propertyId: string, signal: AbortSignal): Promise<unknown> {

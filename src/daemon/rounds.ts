@@ -15,6 +15,7 @@ export const settleOnce: RoundWork = async ({ updater, journal }, onEvent, signa
       return { kind: 'installed', version: settled.version };
     case 'awaiting-reboot':
       return { ...settled, kind: 'reboot-required' };
+    case 'held-back':
     case 'rolled-back':
     case 'rebooting':
       return settled;

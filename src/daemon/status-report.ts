@@ -7,10 +7,13 @@ import type {
 } from '../control/operations.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
+import { isPlausible } from '../system/wall-clock.ts';
+import type { Look } from '../update/lookout.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
+import { inForce } from '../update/quarantine.ts';
+import { countDropped } from '../update/reports.ts';
 import { hasSlotPayload } from '../update/state.ts';
-import type { Installed, Phase, UpdateState } from '../update/state.ts';
-import type { Look } from '../update/updater.ts';
+import type { Installed, Phase, Quarantined, UpdateState } from '../update/state.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {
@@ -22,6 +25,10 @@ export interface Surroundings {
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly lastLook: Look | undefined;
+  /** Wall clock; may be wrong. */
+  readonly nowMs: number;
+  /** After so long what ended badly may be tried again. */
+  readonly quarantineMs: number;
   /** The update room cannot work at all, for this reason. */
   readonly obstacle: string | undefined;
   readonly nextLookAtMs: number | undefined;
@@ -43,20 +50,27 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     slots: around.boot === undefined ? undefined : describeSlots(around.boot),
     booted: around.booted,
     lastOutcome: state.lastOutcome,
-    quarantine: state.quarantine.map(({ version, digest, reason }) => ({
-      version: version.name,
-      digest: digest ?? 'unknown',
-      reason,
-    })),
+    quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     idleReason: around.obstacle ?? describePhase(state.phase, awaitsReboot) ?? describeLooks(around),
     nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
     pendingSwitch: state.pendingSwitch,
     boards: around.boards,
     pendingReports: state.reports.length,
+    droppedReports: countDropped(state.reports),
     warnings: around.warnings,
     telemetry: around.telemetry,
     service: around.service,
   };
+}
+
+/** When it ends is known only of what began while the clock was set. */
+function describeHeld(
+  { version, digest, code, reason, at }: Quarantined,
+  { quarantineMs }: Surroundings,
+): StatusReport['quarantine'][number] {
+  const sinceMs = Date.parse(at);
+  const until = isPlausible(sinceMs) ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
+  return { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
 }
 
 /** Nothing where there is no broker. */

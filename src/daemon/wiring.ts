@@ -183,11 +183,13 @@ function wireUpdater(parts: UpdaterWiring): Updater {
       defaultTarget: update.defaultTarget,
       bootingTarget: bootingTarget(config),
       trials: update.trialAttempts,
+      attempts: update.attempts,
+      quarantineMs: update.quarantineMs,
     },
   };
   const settings = {
     follow: followOf(update),
-    policy: { attempts: update.attempts, window: update.window },
+    policy: { attempts: update.attempts, window: update.window, quarantineMs: update.quarantineMs },
     outcomeProperty: report.outcome,
   };
   return new Updater({ ports, service: session, settings, minuteOfDay: () => minuteOfDay(clock) });

@@ -51,7 +51,13 @@ export class UpdateError extends defineErrors('UpdateError', {
     remedy: 'give-up',
     exit: 'refused',
     means: 'This firmware ended badly before and is not tried again by itself.',
-    advice: 'install another version, or repeat with --force',
+    advice: 'install another version, lift it with agent forget, or repeat with --force',
+  },
+  'nothing-to-forget': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'No version of that name, id or digest is held back.',
+    advice: 'agent status lists those that are',
   },
 }) {}
 
@@ -59,11 +65,16 @@ export class UpdateError extends defineErrors('UpdateError', {
 export const updateCodes = {
   'attempts-used-up': {
     means: 'The version failed as often as [update] attempts allows, in ways that waiting does not cure.',
-    advice: 'mend the version, name another one, or repeat with --force',
+    advice: 'mend the version, name another one, let it be tried again with agent forget, or repeat with --force',
   },
   'cooling-down': {
     means: 'The last attempt failed; the next ones come after growing pauses.',
     advice: 'agent --update-now does not wait',
+  },
+  'taking-turns': {
+    means:
+      'The service had this version and another one installed by turns; each further time waits longer, up to a day.',
+    advice: 'find out who changes the version at the service; agent --update-now does not wait',
   },
   'outside-window': {
     means: 'Installing may not begin at this time of day ([update] window).',
@@ -77,6 +88,14 @@ export const updateCodes = {
   unhealthy: {
     means: 'The new firmware was not found healthy within its deadline.',
     advice: 'see the reason; mend the firmware',
+  },
+  'service-down': {
+    means: 'The new firmware was healthy, but the service said that it is down; the version is tried again later.',
+  },
+  'service-unreached': {
+    means:
+      'The service was not to be had from the new firmware. Where the old one could not reach it either, the version is tried again later; else the firmware is to blame.',
+    advice: 'see the reason; where the firmware is to blame, its network configuration or its certificates are',
   },
   'trial-fell-back': {
     means: 'The bootloader fell back before the new slot was committed.',

@@ -1,12 +1,13 @@
+import type { Complaint } from './blame.ts';
 import type { Checkpoint, SlotName } from './ports.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord } from './state.ts';
 
 /** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
 interface EventData {
-  readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName };
+  readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   readonly checkpointed: { readonly checkpoint: Checkpoint };
   /** It goes on with the next look; the attempt has not ended. */
-  readonly 'staging-paused': object;
+  readonly 'staging-paused': { readonly at: string };
   /** The next write destroys what this partition of the slot held. */
   readonly 'slot-opened': { readonly target: string };
   /** `name`: what a firmware from a file calls itself. */
@@ -24,8 +25,13 @@ interface EventData {
     readonly slot: SlotName;
     /** What the slot holds, as far as that is known, and what is to be done with boards. */
     readonly firmware: FirmwareRecord;
+    readonly trials: number;
   };
   readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
+  /** The reboot into the trial follows. */
+  readonly 'reboot-asked': object;
+  /** Another reboot came in its place: the trial has not been used up. */
+  readonly 'trial-missed': object;
   readonly judging: object;
   /** It is healthy, or a person keeps it: it is to be committed. */
   readonly approved: object;
@@ -34,12 +40,11 @@ interface EventData {
   /** The next step may change the board. */
   readonly 'board-touched': { readonly target: string };
   readonly 'board-flashed': { readonly target: string };
-  /** `quarantine`: this firmware is not to be tried again by itself. */
-  readonly 'rollback-started': { readonly code: string; readonly reason: string; readonly quarantine: boolean };
+  readonly 'rollback-started': Complaint;
   /** The boards that were touched are to get back what they held. */
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
-  readonly 'rolled-back': { readonly at: string; readonly code: string; readonly reason: string };
+  readonly 'rolled-back': Complaint & { readonly at: string };
   readonly failed: { readonly at: string; readonly failure: AttemptFailure };
   /** A paused staging that nobody wants any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
@@ -53,8 +58,17 @@ interface EventData {
   readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
+  /** The service's version of that name is another one than what a person installed. */
+  readonly 'told-apart': { readonly versionId: string };
+  /** The service names another version than before, or none. */
+  readonly named: { readonly versionId: string | undefined };
+  /** What waits has waited for one more look. */
+  readonly 'look-skipped': object;
+  /** The clock was set: what was held back before counts from now on. */
+  readonly 'quarantine-dated': { readonly at: string };
+  /** By id, name or digest. */
+  readonly forgotten: { readonly version: string };
   readonly reported: { readonly attemptId: string };
-  readonly 'quarantine-lifted': object;
 }
 
 export type EventType = keyof EventData;
@@ -65,10 +79,6 @@ export interface AttemptFailure {
   readonly outcome: 'failed' | 'refused';
   readonly code: string;
   readonly reason: string;
-  /** Known when the firmware was read far enough. */
-  readonly digest?: string | undefined;
-  /** Do not try this firmware again by itself. */
-  readonly quarantine: boolean;
   /** Waiting may cure it after all: it does not count against the attempts that a version has. */
   readonly curable?: boolean;
 }

@@ -26,7 +26,7 @@ export async function goBack(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
-  const { journal, newAttemptId, clock, log } = ports;
+  const { journal, newAttemptId, clock, log, settings } = ports;
   const { installed, previous, slots } = journal.state;
   if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
   const before = previous?.slot === slot ? previous : undefined;
@@ -37,9 +37,9 @@ export async function goBack(
   if (unverified.length > 0)
     log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
   const version = before?.version ?? { name: `the image of slot ${slot}` };
-  const marks = unverified.length === 0 ? {} : { unverified: [...unverified] };
+  const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
-  await journal.append({ type: 'rollback-staged', attempt, slot, firmware });
+  await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials: settings.trials });
   return startTrial(evidence, options.reboot, ports, signal);
 }
 

@@ -1,7 +1,7 @@
 import type { ProgramResult, runProgram } from '../system/child-process.ts';
 import type { Clock } from '../system/clock.ts';
 import { AgentError } from '../system/errors.ts';
-import type { HealthGate } from './ports.ts';
+import type { HealthComplaint, HealthGate } from './health-gate.ts';
 
 export interface HealthSettings {
   readonly deadlineMs: number;
@@ -19,26 +19,36 @@ export interface HealthPorts {
   readonly reachService: (signal: AbortSignal) => Promise<void>;
 }
 
+const unhealthy = (reason: string): HealthComplaint => ({ code: 'unhealthy', reason });
+
 const PAUSE_MS = 2_000;
 const MAX_COMMAND_MS = 60_000;
 
 /** Asks again until everything is healthy, or the deadline has passed. */
 export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
-  return { check: (signal) => checkUntilDeadline(settings, ports, signal) };
+  const askService = (leftMs: number, signal: AbortSignal): Promise<HealthComplaint | undefined> =>
+    complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);
+  return {
+    check: (signal) =>
+      askUntilDeadline(settings, ports, (leftMs) => firstComplaint(settings, ports, leftMs, signal), signal),
+    reachesService: async (signal) => {
+      const complaint = await askUntilDeadline(settings, ports, (leftMs) => askService(leftMs, signal), signal);
+      return complaint === undefined;
+    },
+  };
 }
 
-async function checkUntilDeadline(
-  settings: HealthSettings,
-  ports: HealthPorts,
+async function askUntilDeadline(
+  { deadlineMs }: HealthSettings,
+  { clock }: HealthPorts,
+  ask: (leftMs: number) => Promise<HealthComplaint | undefined>,
   signal: AbortSignal,
-): Promise<string | undefined> {
-  const { clock } = ports;
-  const endMs = clock.monotonicMs() + settings.deadlineMs;
+): Promise<HealthComplaint | undefined> {
+  const endMs = clock.monotonicMs() + deadlineMs;
   for (;;) {
-    const leftMs = endMs - clock.monotonicMs();
-    const reason = await firstComplaint(settings, ports, Math.max(1, leftMs), signal);
-    if (reason === undefined) return undefined;
-    if (endMs - clock.monotonicMs() <= PAUSE_MS) return reason;
+    const complaint = await ask(Math.max(1, endMs - clock.monotonicMs()));
+    if (complaint === undefined) return undefined;
+    if (endMs - clock.monotonicMs() <= PAUSE_MS) return complaint;
     await clock.sleep(PAUSE_MS, signal);
   }
 }
@@ -48,11 +58,11 @@ async function firstComplaint(
   ports: HealthPorts,
   leftMs: number,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<HealthComplaint | undefined> {
   const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
   for (const command of settings.commands) {
     const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, { ports, signal });
-    if (complaint !== undefined) return complaint;
+    if (complaint !== undefined) return unhealthy(complaint);
   }
   for (const unit of settings.units) {
     const command = ['systemctl', 'is-active', unit] as const;
@@ -60,7 +70,7 @@ async function firstComplaint(
       ports,
       signal,
     });
-    if (complaint !== undefined) return complaint;
+    if (complaint !== undefined) return unhealthy(complaint);
   }
   return settings.service ? complaintOfService(ports, timeoutMs, signal) : undefined;
 }
@@ -86,17 +96,24 @@ async function complaintOfService(
   ports: HealthPorts,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<HealthComplaint | undefined> {
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
     await ports.reachService(AbortSignal.any([signal, deadline]));
     return undefined;
   } catch (error) {
     signal.throwIfAborted();
-    if (deadline.aborted) return `the service did not answer within ${timeoutMs} ms`;
-    if (error instanceof AgentError) return error.message;
-    throw error;
+    if (deadline.aborted) {
+      return { code: 'service-unreached', reason: `the service did not answer within ${timeoutMs} ms` };
+    }
+    if (!(error instanceof AgentError)) throw error;
+    return { code: saysTryAgain(error) ? 'service-down' : 'service-unreached', reason: error.message };
   }
+}
+
+/** It says itself that it is down or busy. Whatever else went wrong may be what this firmware made of the way to it. */
+function saysTryAgain({ exit }: AgentError): boolean {
+  return exit === 'tryAgain';
 }
 
 function lastLine(text: string): string | undefined {

@@ -1,15 +1,9 @@
 import type { Clock } from '../system/clock.ts';
 import type { Log } from '../system/log.ts';
+import type { HealthGate } from './health-gate.ts';
 import type { Journal } from './journal.ts';
-import type {
-  Bootloader,
-  FirmwareSource,
-  HealthGate,
-  Machine,
-  StageFirmware,
-  Target,
-  UpdateProgress,
-} from './ports.ts';
+import type { Hold } from './plan.ts';
+import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target, UpdateProgress } from './ports.ts';
 import type { Attempt, VersionRef } from './state.ts';
 
 /** One firmware to install, from wherever it comes. */
@@ -38,6 +32,8 @@ export interface UpdatePorts {
   readonly newAttemptId: () => string;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
+  /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */
+  readonly hold?: (() => Hold | undefined) | undefined;
 }
 
 export interface UpdateSettings {
@@ -47,6 +43,10 @@ export interface UpdateSettings {
   readonly bootingTarget: string | undefined;
   /** How often a staged slot is booted on trial before it is given up: 1 or more. */
   readonly trials: number;
+  /** How often one version may fail before it is held back: 1 or more. */
+  readonly attempts: number;
+  /** After so long a firmware that ended badly may be tried again. */
+  readonly quarantineMs: number;
 }
 
 export type InstallOutcome =

@@ -1,11 +1,16 @@
 import type { Version } from './ports.ts';
-import type { Quarantined, UpdateState, VersionRef } from './state.ts';
+import { hasEnded, inForce } from './quarantine.ts';
+import type { UpdateState } from './state.ts';
+import { pauseLeft } from './tries.ts';
+import { turnPause } from './turns.ts';
 
 export interface Policy {
   /** How often one version may fail in a way that waiting cannot cure before it is held back. */
   readonly attempts: number;
   /** When installing may begin, in minutes of the local day; may cross midnight. */
   readonly window: DailyWindow | undefined;
+  /** After so long what ended badly may be tried again. */
+  readonly quarantineMs: number;
 }
 
 export interface DailyWindow {
@@ -21,26 +26,27 @@ export type Plan =
   | { readonly kind: 'reconcile'; readonly version: Version }
   | { readonly kind: 'held-back'; readonly version: string; readonly code: HoldCode; readonly reason: string };
 
+/** Why nothing is begun now. */
+export interface Hold {
+  readonly code: HoldCode;
+  readonly reason: string;
+}
+
 export type HoldCode =
   | 'quarantined'
   | 'attempts-used-up'
   | 'cooling-down'
   | 'outside-window'
   | 'clock-not-set'
-  | 'installed-by-hand';
-
-/** Begun and never ended, so that a firmware that kills the agent cannot do so for ever. */
-const MAX_BEGUN_PER_ALLOWED_FAILURE = 5;
-
-/** A day, at the default schedule. */
-const MAX_SKIPPED_LOOKS = 95;
+  | 'installed-by-hand'
+  | 'taking-turns';
 
 export interface Circumstances {
   readonly policy: Policy;
+  /** Wall clock, milliseconds since the epoch; may be wrong. */
+  readonly nowMs: number;
   /** Minutes since local midnight; undefined: the clock is not to be trusted. */
   readonly minuteOfDay: number | undefined;
-  /** Looks at the service since the last failure. */
-  readonly looksSinceFailure: number;
   /** A person waits for it: no cooling down. */
   readonly manual: boolean;
   /** A person said so: quarantine, attempts and window do not hold back. */
@@ -52,63 +58,93 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, cir
   if (offered === undefined) return { kind: 'nothing-offered' };
   const { installed } = state;
   if (installed?.version.id === offered.id) return { kind: 'up-to-date', version: offered.name };
-  if (installed !== undefined && installed.version.id === undefined && installed.version.name === offered.name) {
-    return { kind: 'reconcile', version: offered };
-  }
-  const hold = circumstances.force ? undefined : reasonToHold(state, offered, circumstances);
+  if (isNamesake(installed, offered)) return { kind: 'reconcile', version: offered };
+  const isForced = circumstances.force || isForcedAttempt(state, offered);
+  const hold = isForced ? undefined : reasonToHold(state, offered, circumstances);
   return hold ?? { kind: 'install', version: offered };
 }
 
-type Hold = Extract<Plan, { kind: 'held-back' }>;
+/** It may be the same: that is found out once. */
+function isNamesake(installed: UpdateState['installed'], offered: Version): boolean {
+  if (installed === undefined || installed.version.id !== undefined) return false;
+  return installed.version.name === offered.name && installed.namesake !== offered.id;
+}
 
-function reasonToHold(state: UpdateState, offered: Version, circumstances: Circumstances): Hold | undefined {
+/** What a person forced goes on as it was begun. */
+function isForcedAttempt({ phase }: UpdateState, offered: Version): boolean {
+  return phase.kind === 'staging' && phase.attempt.forced === true && phase.attempt.version.id === offered.id;
+}
+
+type HeldBack = Extract<Plan, { kind: 'held-back' }>;
+
+function reasonToHold(state: UpdateState, offered: Version, circumstances: Circumstances): HeldBack | undefined {
+  const { nowMs, policy } = circumstances;
   const held: Held = (code, reason) => ({ kind: 'held-back', version: offered.name, code, reason });
   if (state.installed?.overrides === offered.id) {
     return held('installed-by-hand', `${state.installed.version.name} was installed by hand instead of it`);
   }
-  const bad = quarantineOf(state, offered);
+  const bad = inForce(state, nowMs, policy.quarantineMs).find(({ version }) => version.id === offered.id);
   if (bad !== undefined) return held('quarantined', `it ended badly before: ${bad.reason}`);
-  return holdForTries(state, offered, circumstances, held) ?? holdForWindow(circumstances, held);
+  return (
+    holdForTries(state, offered, circumstances, held) ??
+    holdForTurns(state, offered, circumstances, held) ??
+    holdForWindow(circumstances, held)
+  );
 }
 
-type Held = (code: HoldCode, reason: string) => Hold;
+type Held = (code: HoldCode, reason: string) => HeldBack;
 
 function holdForTries(
   state: UpdateState,
   offered: Version,
-  circumstances: Circumstances,
+  { policy, nowMs, manual }: Circumstances,
   held: Held,
-): Hold | undefined {
+): HeldBack | undefined {
   const { tries } = state;
   if (tries?.versionId !== offered.id) return undefined;
-  const { attempts } = circumstances.policy;
-  if (tries.gaveUp >= attempts) return held('attempts-used-up', `it failed ${tries.gaveUp} times${lastReason(state)}`);
-  if (tries.begun - tries.failed >= attempts * MAX_BEGUN_PER_ALLOWED_FAILURE) {
-    return held('attempts-used-up', `it was begun ${tries.begun} times and never came to an end`);
+  if (tries.gaveUp >= policy.attempts && !hasEnded(tries.since, nowMs, policy.quarantineMs)) {
+    return held('attempts-used-up', `it failed ${tries.gaveUp} times${lastReason(state)}`);
   }
-  const looksLeft = looksToSkip(tries.failed) - circumstances.looksSinceFailure;
-  if (circumstances.manual || looksLeft <= 0) return undefined;
-  return held(
-    'cooling-down',
-    `it failed ${tries.failed} times; ${looksLeft} more looks are skipped${lastReason(state)}`,
-  );
+  const left = pauseLeft(tries, nowMs);
+  if (manual || left === 0) return undefined;
+  const { begun, failed } = tries;
+  const how = failed === 0 ? `was cut off ${begun} times` : `failed ${failed} times`;
+  return held('cooling-down', `it ${how}; ${moreLooks(left)}${lastReason(state)}`);
 }
 
-/** 0, 1, 3, 7 … looks are skipped after that many failures in a row. */
-function looksToSkip(failures: number): number {
-  return failures === 0 ? 0 : Math.min(2 ** (failures - 1) - 1, MAX_SKIPPED_LOOKS);
+/** Whoever is to blame: a gateway that installs two versions by turns wears itself out. */
+function holdForTurns(
+  { turns, installed }: UpdateState,
+  offered: Version,
+  { nowMs, manual }: Circumstances,
+  held: Held,
+): HeldBack | undefined {
+  const left = turnPause(turns, offered, nowMs);
+  if (manual || left === 0) return undefined;
+  const other = installed?.version.name ?? 'another version';
+  return held('taking-turns', `it and ${other} were installed by turns; ${moreLooks(left)}`);
 }
 
-function holdForWindow({ policy, minuteOfDay }: Circumstances, held: Held): Hold | undefined {
-  if (policy.window === undefined) return undefined;
-  if (minuteOfDay === undefined) return held('clock-not-set', 'the maintenance window cannot be known without a clock');
-  if (isWithin(policy.window, minuteOfDay)) return undefined;
-  const { fromMinute, toMinute } = policy.window;
-  return held('outside-window', `installing may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}`);
+/** A look is one of the schedule, or a quarter of an hour where the clock is set. */
+function moreLooks(left: number): string {
+  return left === 1 ? 'one more look is skipped' : `${left} more looks are skipped`;
 }
 
-function quarantineOf(state: UpdateState, version: VersionRef): Quarantined | undefined {
-  return state.quarantine.find((entry) => entry.version.id !== undefined && entry.version.id === version.id);
+function holdForWindow({ policy, minuteOfDay }: Circumstances, held: Held): HeldBack | undefined {
+  const hold = windowHold(policy.window, minuteOfDay);
+  return hold && held(hold.code, hold.reason);
+}
+
+/** Undefined: an update may begin now. */
+export function windowHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {
+  if (window === undefined) return undefined;
+  if (minuteOfDay === undefined) {
+    return { code: 'clock-not-set', reason: 'the maintenance window cannot be known without a clock' };
+  }
+  if (isWithin(window, minuteOfDay)) return undefined;
+  const { fromMinute, toMinute } = window;
+  const reason = `installing may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}`;
+  return { code: 'outside-window', reason };
 }
 
 function lastReason(state: UpdateState): string {

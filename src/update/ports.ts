@@ -273,12 +273,6 @@ export interface Machine {
   reboot(argument: string | undefined, signal: AbortSignal): Promise<void>;
 }
 
-/** Is what runs now good enough to keep? */
-export interface HealthGate {
-  /** Resolves with undefined as soon as everything is healthy, else with the reason at the deadline. */
-  check(signal: AbortSignal): Promise<string | undefined>;
-}
-
 /** What a person and `status` can follow. */
 export type UpdateProgress =
   | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }

@@ -1,3 +1,4 @@
+import type { Fault } from './health-gate.ts';
 import type { SlotName } from './ports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Phase, PhaseOf, UpdateState } from './state.ts';
@@ -32,8 +33,8 @@ export type Recovery =
       readonly kind: 'rolled-back';
       readonly code: string;
       readonly reason: string;
-      /** The firmware is to blame. */
-      readonly quarantine: boolean;
+      /** Of a silence, nobody can tell yet. */
+      readonly fault: Fault;
     };
 
 /** What is found at a start, beside the journal. */
@@ -82,8 +83,8 @@ function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): R
 
 function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
   if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
-  const { code, reason, quarantine } = phase;
-  return { kind: 'rolled-back', code, reason, quarantine };
+  const { code, reason, fault } = phase;
+  return { kind: 'rolled-back', code, reason, fault };
 }
 
 /** The journal knows of the trial that runs. */
@@ -106,13 +107,13 @@ function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Fou
   if (lastWord !== undefined) return leftItself(lastWord);
   if (phase.trialsLeft > 0) return { kind: 'arm' };
   const reason = fellBack(phase.judgements);
-  return { kind: 'rolled-back', code: 'trial-fell-back', reason, quarantine: true };
+  return { kind: 'rolled-back', code: 'trial-fell-back', reason, fault: 'world' };
 }
 
 /** Room may be made on a disk; a state directory that is not there, or not the right one, is the image's own doing. */
 function leftItself(lastWord: string): Recovery {
   const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
-  return { kind: 'rolled-back', code: lastWord, reason, quarantine: lastWord !== 'disk-full' };
+  return { kind: 'rolled-back', code: lastWord, reason, fault: lastWord === 'disk-full' ? 'world' : 'firmware' };
 }
 
 /** Without a payload for a slot, the trial is wherever the agent runs. */

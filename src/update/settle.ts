@@ -1,6 +1,7 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../system/errors.ts';
+import { faultOfSilence, isUnclear } from './blame.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
@@ -13,7 +14,17 @@ import { hasSlotPayload } from './state.ts';
 import type { PhaseOf } from './state.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
-import { abandon, commitTrial, finishRollback, judgeTrial, keepSlot, leaveTrial, startTrial } from './trial.ts';
+import {
+  abandon,
+  commitTrial,
+  finishRollback,
+  giveUpSlot,
+  judgeTrial,
+  keepSlot,
+  leaveTrial,
+  rebootToTrial,
+  startTrial,
+} from './trial.ts';
 import { findBefore, readPartitions, slotsTargets } from './whole-slot.ts';
 
 /** At start-up: finishes or undoes what the journal says was left half done. Harmless to repeat. */
@@ -58,7 +69,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
   }
 }
 
-const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy', quarantine: true };
+const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };
 
 function endTrial(end: Awaited<ReturnType<typeof judgeTrial>>): Settled {
   if (end.kind !== 'leaving') return end;
@@ -70,14 +81,16 @@ function endTrial(end: Awaited<ReturnType<typeof judgeTrial>>): Settled {
 async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   const { journal, clock, log } = ports;
   try {
-    return endTrial(await leaveTrial(NEVER_JUDGED, ports, signal));
+    const fault = faultOfSilence(journal.state, ports.settings.attempts);
+    return endTrial(await leaveTrial({ ...NEVER_JUDGED, fault }, ports, signal));
   } catch (error) {
     const { phase } = journal.state;
     if (!(error instanceof AgentError) || !isWithoutFallback(error) || phase.kind !== 'rolling-back') throw error;
     const reason = `${phase.reason}; it stays all the same: ${error.message}`;
     log.error({ booted, code: error.code }, reason);
     await keepSlot(booted, ports, signal);
-    await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason });
+    const { fault } = phase;
+    await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
   }
 }
@@ -109,8 +122,7 @@ async function judgeUnknown(
 }
 
 async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
-  const reason = await health.check(signal);
-  return reason === undefined ? undefined : { code: 'unhealthy', reason };
+  return health.check(signal);
 }
 
 function unknownTrial({ journal }: UpdatePorts): WhyLeft {
@@ -143,7 +155,6 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
     outcome: 'failed',
     code: 'interrupted',
     reason: 'the installation from a file was interrupted',
-    quarantine: false,
   } as const;
   await ports.journal.append({ type: 'failed', at: isoTime(ports.clock), failure });
   return { kind: 'settled' };
@@ -151,13 +162,18 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
 
 /**
  * Each fall back used up one boot of what runs, which is what the next one falls back to: it is renewed first. Nothing
- * more is written to the boot environment where the journal cannot follow: both would be changed back and forth.
+ * more is written to the boot environment where the journal cannot follow: both would be changed back and forth. Whoever the trial was
+ * begun for, it is begun again under the same conditions.
  */
 async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'staged' || phase.kind === 'trial');
+  const { attempt } = phase;
+  const hold = attempt.by === 'service' && attempt.forced !== true ? ports.hold?.() : undefined;
+  if (hold !== undefined) return { kind: 'held-back', version: attempt.version.name, ...hold };
   await ports.bootloader.commit(booted, signal);
   await ports.journal.probe();
+  if (wasMissed(phase, ports)) await ports.journal.append({ type: 'trial-missed' });
   let evidence: WholeSlot;
   try {
     evidence = await readEvidence(phase, ports, signal);
@@ -167,9 +183,22 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
     await abandon(error, ports, signal);
     return { kind: 'settled' };
   }
-  const { version } = await startTrial(evidence, true, ports, signal);
   const { slot } = phase;
+  const armed = await startTrial(evidence, !waitsForPerson(phase), ports, signal);
+  const { version } = armed;
+  if (armed.kind === 'reboot-required') return { kind: 'awaiting-reboot', version, slot };
   return { kind: 'rebooting', version, slot, reason: `trial of slot ${slot}` };
+}
+
+/** Who asked to reboot by hand is waited for once. */
+function waitsForPerson(phase: PhaseOf<'staged'> | PhaseOf<'trial'>): boolean {
+  const wasAsked = phase.kind === 'trial' && phase.rebootAsked === true;
+  return phase.attempt.rebootByHand === true && !wasAsked;
+}
+
+/** Where a trial boots only by the reboot that asks for it, any other one has taken its place. */
+function wasMissed(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, { bootloader }: UpdatePorts): boolean {
+  return phase.kind === 'trial' && phase.rebootAsked === false && bootloader.trialRebootArgument !== undefined;
 }
 
 /** What was verified when it was written is verified again by reading; of a slot that a person goes back to, what can be. */
@@ -197,8 +226,7 @@ async function readEvidence(
 async function rebootIntoTrial(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'trial');
-  ports.onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${phase.slot}` });
-  await ports.machine.reboot(ports.bootloader.trialRebootArgument, signal);
+  await rebootToTrial(ports, signal);
   const { slot, attempt } = phase;
   return { kind: 'rebooting', version: attempt.version.name, slot, reason: `trial of slot ${slot}` };
 }
@@ -215,14 +243,15 @@ async function rolledBack(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Settled> {
-  const { journal, bootloader } = ports;
-  const { code, reason, quarantine } = recovery;
+  const { journal, bootloader, settings } = ports;
+  const { code, reason } = recovery;
   if (journal.state.phase.kind !== 'rolling-back') {
-    await journal.append({ type: 'rollback-started', code, reason, quarantine });
+    const fault = isUnclear(code) ? faultOfSilence(journal.state, settings.attempts) : recovery.fault;
+    await journal.append({ type: 'rollback-started', code, reason, fault });
   }
   const { phase } = journal.state;
   assert(phase.kind === 'rolling-back');
-  if (hasSlotPayload(phase.firmware)) await bootloader.markUnbootable(phase.slot, signal);
+  if (hasSlotPayload(phase.firmware)) await giveUpSlot(phase, bootloader, signal);
   // Boards alone were on trial: the bootloader may have gone back to the other slot meanwhile.
   await keepSlot(booted, ports, signal);
   return finishRollback(ports, signal);

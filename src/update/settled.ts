@@ -1,3 +1,4 @@
+import type { Hold } from './plan.ts';
 import type { SlotName } from './ports.ts';
 
 export type Settled =
@@ -14,5 +15,7 @@ export type Settled =
       /** The version is left, for that reason. */
       readonly goesBack?: boolean;
     }
+  /** It goes on later, by the maintenance window; nothing else may begin. */
+  | ({ readonly kind: 'held-back'; readonly version: string } & Hold)
   /** A person asked to reboot by hand; nothing else may begin. */
   | { readonly kind: 'awaiting-reboot'; readonly version: string; readonly slot: SlotName };

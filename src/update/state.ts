@@ -22,6 +22,10 @@ export const attempt = z.object({
   startedAt: z.string(),
   /** Of a rollback: partitions that could not be verified before they were booted again, and why. */
   unverified: z.array(z.string()).optional(),
+  /** A person said that nothing holds this one back. */
+  forced: z.boolean().optional(),
+  /** A person asked to reboot by hand. */
+  rebootByHand: z.boolean().optional(),
 });
 
 const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
@@ -74,6 +78,8 @@ const phase = z.discriminatedUnion('kind', [
     /** Found healthy, or kept by a person: only the commit is missing. */
     approved: z.boolean().default(false),
     boards,
+    /** False: the reboot into the trial was not asked for by this agent; another one may take its place. */
+    rebootAsked: z.boolean().optional(),
   }),
   z.object({
     kind: z.literal('rolling-back'),
@@ -82,7 +88,7 @@ const phase = z.discriminatedUnion('kind', [
     firmware,
     code: z.string(),
     reason: z.string(),
-    quarantine: z.boolean().default(true),
+    fault: z.enum(['firmware', 'world', 'person']).default('firmware'),
     /** Those that must get back what they held. */
     boards,
     /** How often that was begun. */
@@ -98,6 +104,10 @@ const knownInstalled = firmware.extend({
   factory: z.boolean().optional(),
   /** Installed by hand while the service named this version: it stays until the service names another. */
   overrides: z.string().optional(),
+  /** Installed by hand, and what the service named then is not known yet: the next look tells. */
+  byHand: z.boolean().optional(),
+  /** A version of the service that has the same name, but is not the same. */
+  namesake: z.string().optional(),
 });
 
 /** A newer agent may add to these records: what it added is kept, though nothing is known of it. */
@@ -110,6 +120,10 @@ const knownOutcome = z.object({
   code: z.string(),
   reason: z.string(),
   at: z.string(),
+  /** So many earlier attempts ended the same way, and are not reported by themselves. */
+  repeats: z.number().optional(),
+  /** So many earlier ends were dropped, because the service was away for too long. */
+  dropped: z.number().optional(),
 });
 
 const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();
@@ -125,7 +139,16 @@ const knownQuarantined = z.object({
 
 const quarantined: z.ZodType<z.infer<typeof knownQuarantined>> = knownQuarantined.loose();
 
-const knownTries = z.object({ versionId: z.string(), begun: z.number(), failed: z.number(), gaveUp: z.number() });
+/** Since when something waits, and for how many looks at the service already. */
+const waiting = { since: z.string().optional(), looks: z.number().optional() };
+
+const knownTries = z.object({
+  versionId: z.string(),
+  begun: z.number(),
+  failed: z.number(),
+  gaveUp: z.number(),
+  ...waiting,
+});
 const tries: z.ZodType<z.infer<typeof knownTries>> = knownTries.loose();
 
 /** What a partition of a slot was last verified to hold. Gone, durably, before the first byte is written to it. */
@@ -156,6 +179,10 @@ export const storedState = z.object({
   quarantine: z.array(quarantined),
   /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
   tries: tries.optional(),
+  /** What the service had installed lately, oldest first: versions that take turns wait longer each time. */
+  turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
+  /** What the service named at the last look: a version's id, or nothing. */
+  named: z.object({ id: z.string().optional() }).optional(),
   /** Version id that the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */

@@ -56,5 +56,5 @@ export async function leaveWithoutJournal(
 }
 
 export function isWithoutFallback({ code }: AgentError): boolean {
-  return code === 'no-fallback-slot';
+  return code === 'no-fallback-slot' || code === 'slot-unbootable';
 }

@@ -1,18 +1,30 @@
 import assert from 'node:assert';
 
+import { isHeldBack, isUnclear, staysFallback } from './blame.ts';
 import type { EventOf, EventType } from './events.ts';
 import type { SlotName } from './ports.ts';
+import { dateAnew, lift, withQuarantined } from './quarantine.ts';
+import { withOutcomes } from './reports.ts';
 import { forgetPartitions, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, FirmwareRecord, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
-
-const MAX_QUARANTINED = 16;
-const MAX_REPORTS = 16;
+import { countBegin, countFailure, countLook, countProgress } from './tries.ts';
+import { remember } from './turns.ts';
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => UpdateState } = {
   'staging-started': startStaging,
-  checkpointed: (state, { checkpoint }) => ({ ...state, phase: { ...inPhase(state, 'staging'), checkpoint } }),
-  'staging-paused': (state) => ({ ...state, phase: inPhase(state, 'staging'), tries: countFailure(state, false) }),
+  checkpointed: (state, { checkpoint }) => {
+    const phase = inPhase(state, 'staging');
+    return {
+      ...state,
+      phase: { ...phase, checkpoint },
+      tries: isCounted(phase.attempt) ? countProgress(state.tries) : state.tries,
+    };
+  },
+  'staging-paused': (state, { at }) => {
+    const phase = inPhase(state, 'staging');
+    return { ...state, phase, tries: failedTries(state, phase.attempt, at, false) };
+  },
   'slot-opened': (state, { target }) => {
     const phase = inPhase(state, 'staging');
     return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
@@ -25,16 +37,21 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   'rollback-staged': stageRollback,
   'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
+  'reboot-asked': (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), rebootAsked: true } }),
+  'trial-missed': (state) => {
+    const phase = inPhase(state, 'trial');
+    return { ...state, phase: { ...phase, trialsLeft: phase.trialsLeft + 1, rebootAsked: true } };
+  },
   judging: (state) => ({ ...state, phase: countJudgement(state.phase) }),
   approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
   committed: commit,
-  'rollback-started': (state, { code, reason, quarantine: bad }) => {
+  'rollback-started': (state, { code, reason, fault }) => {
     // A slot that was armed may have run, and been left, before the journal could say that it was armed.
     const { attempt, slot, firmware, boards } =
       state.phase.kind === 'staged' ? arm(state.phase, '', false) : inPhase(state, 'trial');
     return {
       ...state,
-      phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, quarantine: bad, boards, restores: 0 },
+      phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, fault, boards, restores: 0 },
     };
   },
   'board-touched': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'touched') }),
@@ -63,7 +80,16 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     ...state,
     reports: state.reports.filter((report) => report.attempt !== attemptId),
   }),
-  'quarantine-lifted': (state) => ({ ...state, quarantine: [], tries: undefined }),
+  'told-apart': (state, { versionId }) =>
+    state.installed === undefined ? state : { ...state, installed: { ...state.installed, namesake: versionId } },
+  named: nameVersion,
+  'look-skipped': (state) => ({
+    ...state,
+    tries: state.tries && countLook(state.tries),
+    turns: state.turns && countLook(state.turns),
+  }),
+  'quarantine-dated': (state, { at }) => dateAnew(state, at),
+  forgotten: (state, { version }) => lift(state, version),
 };
 
 /** The next state. Pure. */
@@ -86,15 +112,24 @@ function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is Phase
   return phase.kind === kind;
 }
 
-function startStaging(state: UpdateState, { attempt, slot }: EventOf<'staging-started'>): UpdateState {
+function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): UpdateState {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
-  const versionId = attempt.version.id ?? attempt.version.name;
-  const same = state.tries?.versionId === versionId ? state.tries : { versionId, begun: 0, failed: 0, gaveUp: 0 };
-  const next = { ...state, tries: { ...same, begun: same.begun + 1 } };
-  if (phase.kind === 'staging' && phase.attempt.id === attempt.id) return { ...next, phase: { ...phase, slot } };
+  const tries = isCounted(attempt) ? countBegin(state.tries, attempt.version, at) : state.tries;
+  const next = { ...state, tries };
+  if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
+    return { ...next, phase: { ...phase, slot, attempt } };
   const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];
   return withOutcomes({ ...next, phase: { kind: 'staging', attempt, slot } }, superseded);
+}
+
+/** What a person installs says nothing of the version that the service names. */
+function isCounted({ by }: Attempt): boolean {
+  return by === 'service';
+}
+
+function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
+  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
 }
 
 function supersededBy(attempt: Attempt, next: Attempt): Outcome {
@@ -108,10 +143,13 @@ function supersededBy(attempt: Attempt, next: Attempt): Outcome {
   };
 }
 
-function stageRollback(state: UpdateState, { attempt, slot, firmware }: EventOf<'rollback-staged'>): UpdateState {
+function stageRollback(
+  state: UpdateState,
+  { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
+): UpdateState {
   inPhase(state, 'idle');
   assert(state.slots[slot].seen !== undefined, 'the other slot is not known to boot');
-  return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: 1 } };
+  return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
 }
 
 function arm(phase: Phase, bootId: string, rebootByHand: boolean): PhaseOf<'trial'> {
@@ -131,6 +169,7 @@ function arm(phase: Phase, bootId: string, rebootByHand: boolean): PhaseOf<'tria
     approved,
     trialsLeft: left,
     boards,
+    rebootAsked: !rebootByHand,
   };
 }
 
@@ -143,10 +182,11 @@ function countJudgement(phase: Phase): PhaseOf<'trial'> {
 function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateState {
   const { attempt, firmware } = inPhase(state, 'trial');
   const isRollback = attempt.by === 'rollback';
-  const overrides = attempt.by === 'service' ? undefined : (state.installed?.overrides ?? state.installed?.version.id);
+  const isByHand = attempt.by !== 'service';
   const before = isRollback && state.previous?.slot === slot ? state.previous : undefined;
   const payloads = before?.payloads ?? firmware.payloads.filter(({ back }) => back !== true);
-  const installed: Installed = { ...before, ...firmware, payloads, version: attempt.version, slot, at, overrides };
+  const marks = { overrides: undefined, byHand: undefined, ...(isByHand && overriddenBy(state)) };
+  const installed: Installed = { ...before, ...firmware, payloads, version: attempt.version, slot, at, ...marks };
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
@@ -154,7 +194,8 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     previous: previousAfter(state, slot, firmware),
     slots: rememberSeen(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
-    tries: undefined,
+    tries: isByHand ? state.tries : undefined,
+    turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
   const reason = isRollback ? wentBack(attempt) : 'installed';
@@ -179,12 +220,17 @@ function previousAfter(
 }
 
 function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
-  const { attempt, firmware, quarantine: bad } = inPhase(state, 'rolling-back');
-  const { code, reason, at } = event;
+  const { attempt, firmware } = inPhase(state, 'rolling-back');
+  const { code, reason, at, fault } = event;
   const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
-  const previous = hasSlotPayload(firmware) ? undefined : state.previous;
-  const next: UpdateState = { ...state, phase: { kind: 'idle' }, previous, tries: countFailure(state, true) };
-  return withOutcomes(bad ? quarantine(next, entry) : next, [
+  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    previous: isKept ? state.previous : undefined,
+    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
+  };
+  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
   ]);
 }
@@ -193,10 +239,9 @@ function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateSta
   const { phase } = state;
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
   const { version, id } = phase.attempt;
-  const { outcome, code, reason, digest } = failure;
-  const next: UpdateState = { ...state, phase: { kind: 'idle' }, tries: countFailure(state, failure.curable !== true) };
-  const entry = { digest, version, code, reason, at };
-  return withOutcomes(failure.quarantine ? quarantine(next, entry) : next, [
+  const { outcome, code, reason, curable } = failure;
+  const tries = failedTries(state, phase.attempt, at, curable !== true);
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [
     { attempt: id, version: version.name, outcome, code, reason, at },
   ]);
 }
@@ -222,23 +267,20 @@ function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState 
   const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
   const { id: attempt, version } = interrupted;
   const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
-  return withOutcomes({ ...next, tries: countFailure(state, true) }, [outcome]);
+  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
 }
 
-function countFailure(state: UpdateState, gaveUp: boolean): UpdateState['tries'] {
-  const { tries } = state;
-  if (tries === undefined) return undefined;
-  return { ...tries, failed: tries.failed + 1, gaveUp: tries.gaveUp + Number(gaveUp) };
+/** What a person installs stays until the service names something else than it does now, or does at the next look. */
+function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
+  const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
+  return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
 }
 
-function quarantine(state: UpdateState, entry: Quarantined): UpdateState {
-  const others = state.quarantine.filter((old) => old.digest !== entry.digest || old.version.id !== entry.version.id);
-  return { ...state, quarantine: [...others, entry].slice(-MAX_QUARANTINED) };
-}
-
-function withOutcomes(state: UpdateState, outcomes: readonly Outcome[]): UpdateState {
-  if (outcomes.length === 0) return state;
-  return { ...state, reports: [...state.reports, ...outcomes].slice(-MAX_REPORTS), lastOutcome: outcomes.at(-1) };
+function nameVersion(state: UpdateState, { versionId }: EventOf<'named'>): UpdateState {
+  const { installed } = state;
+  const isUnknown = installed?.byHand === true;
+  const known = isUnknown ? { ...installed, byHand: undefined, overrides: versionId } : installed;
+  return { ...state, named: { id: versionId }, installed: known };
 }
 
 /** What a person installed from a file turns out to be the version that the service names. */

@@ -1,11 +1,15 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../system/errors.ts';
+import { findFault, staysFallback } from './blame.ts';
+import type { Complaint } from './blame.ts';
 import { flashBoards, hasBoards, restoreBoards } from './boards.ts';
 import { isoTime } from './order.ts';
 import type { InstallOutcome, UpdatePorts } from './order.ts';
-import type { SlotName, WholeSlot } from './ports.ts';
+import type { Bootloader, SlotName, WholeSlot } from './ports.ts';
+import { otherSlot } from './slot.ts';
 import { hasSlotPayload } from './state.ts';
+import type { PhaseOf } from './state.ts';
 import { noteWhatRuns } from './what-runs.ts';
 
 /** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
@@ -28,9 +32,20 @@ export async function startTrial(
   await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
   const version = attempt.version.name;
   if (!reboot) return { kind: 'reboot-required', version, slot };
-  ports.onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${slot}` });
-  await machine.reboot(bootloader.trialRebootArgument, signal);
+  await rebootToTrial(ports, signal);
   return { kind: 'rebooting', version, slot };
+}
+
+/** With the bootloader's argument. A reboot that a person makes by hand is told from it by the journal. */
+export async function rebootToTrial(
+  { journal, machine, bootloader, onProgress }: Pick<UpdatePorts, 'journal' | 'machine' | 'bootloader' | 'onProgress'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { phase } = journal.state;
+  assert(phase.kind === 'trial');
+  if (phase.rebootAsked === false) await journal.append({ type: 'reboot-asked' });
+  onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${phase.slot}` });
+  await machine.reboot(bootloader.trialRebootArgument, signal);
 }
 
 /**
@@ -43,7 +58,7 @@ export async function abandon(error: AgentError, ports: UpdatePorts, signal: Abo
   assert(phase.kind === 'staged' || phase.kind === 'trial');
   await bootloader.markUnbootable(phase.slot, signal);
   const { code, message: reason } = error;
-  const failure = { outcome: 'failed', code, reason, digest: phase.firmware.digest, quarantine: false } as const;
+  const failure = { outcome: 'failed', code, reason } as const;
   await journal.append({ type: 'failed', at: isoTime(clock), failure });
 }
 
@@ -56,13 +71,13 @@ export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promi
   const { phase } = await journal.append({ type: 'judging' });
   assert(phase.kind === 'trial');
   const complaint = hasSlotPayload(phase.firmware)
-    ? unhealthy(await checkHealth(ports, signal))
+    ? await checkHealth(ports, signal)
     : await keepRunning(ports, signal);
   if (complaint !== undefined) return leaveTrial(complaint, ports, signal);
   if (!hasBoards(phase.firmware)) return commitTrial(ports, signal);
   const failure = await tryBoards(ports, signal);
   if (failure !== undefined) return leaveTrial(failure, ports, signal);
-  const second = unhealthy(await checkHealth(ports, signal));
+  const second = await checkHealth(ports, signal);
   return second === undefined ? commitTrial(ports, signal) : leaveTrial(second, ports, signal);
 }
 
@@ -79,7 +94,7 @@ async function tryBoards(ports: UpdatePorts, signal: AbortSignal): Promise<Compl
     return undefined;
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    return { code: error.code, reason: error.message, quarantine: error.remedy === 'give-up' };
+    return { code: error.code, reason: error.message, fault: error.remedy === 'give-up' ? 'firmware' : 'world' };
   }
 }
 
@@ -93,7 +108,7 @@ async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Com
   await keepSlot(booted, ports, signal);
   if (expected === booted) return undefined;
   const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
-  return { code: 'trial-fell-back', reason, quarantine: false };
+  return { code: 'trial-fell-back', reason, fault: 'world' };
 }
 
 /** What runs stays. The journal knows first: a cut between them leaves nothing that is committed and not installed. */
@@ -108,21 +123,10 @@ export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: Abo
   await noteWhatRuns(booted, ports);
 }
 
-/** Why a trial ends. */
-export interface Complaint {
-  readonly code: string;
-  readonly reason: string;
-  /** Not for what may be cured without another firmware, such as a board that is unplugged. */
-  readonly quarantine: boolean;
-}
-
-function unhealthy(reason: string | undefined): Complaint | undefined {
-  return reason === undefined ? undefined : { code: 'unhealthy', reason, quarantine: true };
-}
-
-async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSignal): Promise<string | undefined> {
+async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
   onProgress({ kind: 'phase', phase: 'health' });
-  return health.check(signal);
+  const complaint = await health.check(signal);
+  return complaint && { ...complaint, fault: complaint.code === 'unhealthy' ? 'firmware' : 'world' };
 }
 
 export type TrialEnd =
@@ -166,9 +170,19 @@ export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: Abo
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, 'a board is restored after the reboot');
   }
-  await bootloader.markUnbootable(phase.slot, signal);
+  await giveUpSlot(phase, bootloader, signal);
   await machine.reboot(undefined, signal);
   return { kind: 'leaving', version: phase.attempt.version.name, slot: phase.slot, reason: phase.reason };
+}
+
+/** It must not boot again; but the one that a person wanted to go back to stays what it was, unless it was found bad. */
+export async function giveUpSlot(
+  { slot, attempt, fault }: PhaseOf<'rolling-back'>,
+  bootloader: Bootloader,
+  signal: AbortSignal,
+): Promise<void> {
+  if (staysFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
+  else await bootloader.markUnbootable(slot, signal);
 }
 
 /** The old slot runs, or never ceased to: boards get back what they held, and the attempt ends in the journal. */
@@ -177,9 +191,10 @@ export async function finishRollback(ports: UpdatePorts, signal: AbortSignal): P
   const { phase } = journal.state;
   assert(phase.kind === 'rolling-back');
   const given = await restoreBoards(ports, signal);
-  const code = given === undefined ? phase.code : 'board-not-restored';
-  const reason = given === undefined ? phase.reason : `${phase.reason}; then: ${given.message}`;
-  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason });
+  const found = await findFault(phase, ports.health, signal);
+  const code = given === undefined ? found.code : 'board-not-restored';
+  const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
+  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault });
   return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
 }
 

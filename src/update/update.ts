@@ -15,6 +15,7 @@ import type {
   StagedFirmware,
   Target,
 } from './ports.ts';
+import { holdsFirmware, inForce } from './quarantine.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload, recordsOf } from './state.ts';
 import type { Attempt, FirmwareRecord, PartitionRecord } from './state.ts';
@@ -48,7 +49,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   await journal.probe();
   await bootloader.canary(signal);
 
-  await journal.append({ type: 'staging-started', attempt: attemptFor(order, slot, ports), slot });
+  const attempt = attemptFor(order, slot, ports);
+  await journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
   const staging = new Staging(order, slot, ports);
   const firmware = await staging.run(signal);
   const verified = evidenceOf(firmware);
@@ -76,20 +78,23 @@ function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): At
   const { phase } = ports.journal.state;
   if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
     const { attempt } = phase;
-    if (attempt.by === 'service' && attempt.version.id === order.version.id) return attempt;
+    const isSame = attempt.by === 'service' && attempt.version.id === order.version.id;
+    if (isSame) return { ...attempt, ...marksOf(order) };
   }
-  return { id: ports.newAttemptId(), version: order.version, by: order.by, startedAt: isoTime(ports.clock) };
+  const { version, by } = order;
+  return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...marksOf(order) };
 }
 
-/** The firmware is known by its digest, under whatever version the service names it now. */
-const QUARANTINED = 'quarantined';
+/** What a person said of this order outlives a restart. */
+function marksOf({ force, reboot }: InstallOrder): Pick<Attempt, 'forced' | 'rebootByHand'> {
+  return { ...(force && { forced: true }), rebootByHand: !reboot };
+}
 
 /** From the source to the slot. Ends the attempt in the journal where it fails for good, pauses it where it may go on. */
 class Staging {
   readonly #order: InstallOrder;
   readonly #slot: SlotName;
   readonly #ports: UpdatePorts;
-  #digest: string | undefined;
   #opened = false;
   #completions: readonly Completion[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
@@ -138,7 +143,6 @@ class Staging {
         source: this.#order.source,
         installedProvides: installed?.provides ?? {},
         accept: async (header) => {
-          this.#digest = header.digest;
           this.#refuseQuarantined(header.digest);
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
           this.#completions = await planCompletion(this.targets.values(), this.#slot, this.#ports, signal);
@@ -152,7 +156,6 @@ class Staging {
       },
       signal,
     );
-    this.#digest = firmware.digest;
     this.#refuseQuarantined(firmware.digest);
     const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
@@ -183,11 +186,15 @@ class Staging {
   }
 
   #refuseQuarantined(digest: string | undefined): void {
-    if (digest === undefined || this.#order.force) return;
-    const entry = this.#ports.journal.state.quarantine.find((known) => known.digest === digest);
+    const { journal, clock, settings } = this.#ports;
+    const { phase } = journal.state;
+    const isForced = 'attempt' in phase && phase.attempt.forced === true;
+    if (digest === undefined || isForced) return;
+    const held = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
+    const entry = held.find((known) => holdsFirmware(known, digest, this.#order.version));
     if (entry === undefined) return;
     throw new UpdateError(
-      QUARANTINED,
+      'quarantined',
       `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
     );
   }
@@ -195,7 +202,7 @@ class Staging {
   async #recordFailure(error: AgentError): Promise<void> {
     const { journal, clock } = this.#ports;
     if (error.remedy === 'retry' && this.#order.by === 'service') {
-      await journal.append({ type: 'staging-paused' });
+      await journal.append({ type: 'staging-paused', at: isoTime(clock) });
       return;
     }
     const refused = error.exit === 'refused';
@@ -206,8 +213,6 @@ class Staging {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,
         reason: error.message,
-        digest: this.#digest,
-        quarantine: error.code === QUARANTINED,
         curable: error.exit === 'protocol', // a login page of the network, say, in place of the firmware
       },
     });

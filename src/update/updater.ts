@@ -3,50 +3,40 @@ import { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import { goBack } from './go-back.ts';
 import type { Journal } from './journal.ts';
-import { lookForVersion } from './look.ts';
-import type { Follow } from './look.ts';
+import { Lookout } from './lookout.ts';
+import type { Look, LookoutParts, LookOptions, LookSettings } from './lookout.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import { deliverOutbox } from './outbox.ts';
-import { planUpdate } from './plan.ts';
-import type { Plan, Policy } from './plan.ts';
-import type { FirmwareSource, ProvisioningService, Version } from './ports.ts';
+import { windowHold } from './plan.ts';
+import type { HoldCode, Plan } from './plan.ts';
+import type { FirmwareSource, Version } from './ports.ts';
+import { isCalled } from './quarantine.ts';
 import { settle } from './settle.ts';
 import type { Settled } from './settled.ts';
 import { otherSlot } from './slot.ts';
 import type { UpdateState } from './state.ts';
-import { keepTrial, leaveTrial } from './trial.ts';
+import { keepTrial, leaveTrial, rebootToTrial } from './trial.ts';
 import type { TrialEnd } from './trial.ts';
 import { update } from './update.ts';
 import { endUnwantedStaging, withdraw } from './withdraw.ts';
 
-export interface UpdaterSettings {
-  readonly follow: Follow;
-  readonly policy: Policy;
-  readonly outcomeProperty: string | undefined;
-}
-
-export interface UpdaterParts {
+export interface UpdaterParts extends LookoutParts {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
-  readonly service: ProvisioningService;
   readonly settings: UpdaterSettings;
-  /** Minutes since local midnight; undefined: the clock is not set. */
-  readonly minuteOfDay: () => number | undefined;
 }
 
-/** What was found at the service, and what it means. */
-export interface Look {
-  readonly offered: Version | undefined;
-  readonly plan: Plan;
+export interface UpdaterSettings extends LookSettings {
+  readonly outcomeProperty: string | undefined;
 }
 
 /** The update room as the daemon and the technician drive it: one call at a time. */
 export class Updater {
   readonly #parts: UpdaterParts;
-  #looksSinceFailure = 0;
-  #lastLook: Look | undefined;
+  readonly #lookout: Lookout;
 
   constructor(parts: UpdaterParts) {
     this.#parts = parts;
+    this.#lookout = new Lookout(parts);
   }
 
   get journal(): Journal {
@@ -55,12 +45,13 @@ export class Updater {
 
   /** Of the last look; for `status`. */
   get lastLook(): Look | undefined {
-    return this.#lastLook;
+    return this.#lookout.lastLook;
   }
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
-  async settle(onEvent: OnEvent, signal: AbortSignal): Promise<Settled> {
-    const settled = await settle(this.#ports(onEvent), signal);
+  async settle(onEvent: OnEvent, signal: AbortSignal, force = false): Promise<Settled> {
+    const ports = this.#ports(onEvent);
+    const settled = await settle(force ? { ...ports, hold: undefined } : ports, signal);
     if (settled.kind === 'committed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -74,18 +65,17 @@ export class Updater {
   }
 
   /** Asks the service and plans; changes nothing. */
-  async look(options: { readonly manual: boolean; readonly force: boolean }, signal: AbortSignal): Promise<Look> {
-    const { service, settings, ports, minuteOfDay } = this.#parts;
-    const { state } = ports.journal;
-    const offered = await lookForVersion(settings.follow, state, service, signal);
-    const circumstances = {
-      policy: settings.policy,
-      minuteOfDay: minuteOfDay(),
-      looksSinceFailure: this.#looksSinceFailure,
-      ...options,
-    };
-    this.#lastLook = { offered, plan: planUpdate(state, offered, circumstances) };
-    return this.#lastLook;
+  async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
+    return this.#lookout.look(options, signal);
+  }
+
+  /** The service may name it again at once. Returns what was lifted. */
+  async forget(version: string): Promise<readonly string[]> {
+    const { journal } = this.#parts.ports;
+    const names = heldVersions(journal.state, version);
+    if (names.length === 0) throw new UpdateError('nothing-to-forget', `no version ${version} is held back`);
+    await journal.append({ type: 'forgotten', version });
+    return names;
   }
 
   /** One whole round: settle, tell, look, install. */
@@ -94,20 +84,20 @@ export class Updater {
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    const settled = await this.#settleFor(options.reboot && options.manual, onEvent, signal);
+    const settled = await this.#settleFor({ ...options, reboot: options.reboot && options.manual }, onEvent, signal);
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
-    if (options.force) await this.journal.append({ type: 'quarantine-lifted' });
     onEvent({ kind: 'phase', phase: 'checking' });
-    const { plan } = await this.look(options, signal);
+    const { plan } = await this.#lookout.lookAndNote(options, signal);
     await endUnwantedStaging(plan, this.#parts.ports);
     if (plan.kind === 'install') {
       const { version } = plan;
       const source = this.#parts.service.firmware(version.id);
-      return this.#install({ version, by: 'service', source, ...options }, onEvent, signal);
+      const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
+      return this.#install({ version, by: 'service', source, force: options.force, reboot }, onEvent, signal);
     }
     if (plan.kind === 'held-back') {
-      this.#looksSinceFailure += 1;
+      if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });
       return plan;
     }
     const nothing = await this.#nothingToInstall(plan, onEvent, signal);
@@ -121,9 +111,8 @@ export class Updater {
     options: InstallOptions,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const settled = await this.#settleFor(options.reboot, onEvent, signal);
+    const settled = await this.#settleFor(options, onEvent, signal);
     if (settled !== undefined && settled.kind !== 'installed') return settled;
-    if (options.force) await this.journal.append({ type: 'quarantine-lifted' });
     return this.#install({ version: { name }, by: 'file', source, ...options }, onEvent, signal);
   }
 
@@ -160,21 +149,42 @@ export class Updater {
     return goBack(slot, options, ports, signal);
   }
 
+  /** As a person does it: a firmware that is staged is booted on its trial. */
+  async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
+    const { journal, machine } = this.#parts.ports;
+    if (journal.state.phase.kind === 'trial')
+      await rebootToTrial(
+        this.#ports(() => {}),
+        signal,
+      );
+    else await machine.reboot(argument, signal);
+  }
+
+  /** The maintenance window holds what goes on by itself. */
   #ports(onEvent: OnEvent): UpdatePorts {
-    return { ...this.#parts.ports, onProgress: onEvent };
+    const { ports, settings, minuteOfDay } = this.#parts;
+    return { ...ports, onProgress: onEvent, hold: () => windowHold(settings.policy.window, minuteOfDay()) };
+  }
+
+  /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */
+  #isRebootedByHand({ id }: Version): boolean {
+    const { phase } = this.journal.state;
+    return phase.kind === 'staging' && phase.attempt.version.id === id && phase.attempt.rebootByHand === true;
   }
 
   /** Undefined, or `installed`: nothing stands in the way. A reboot that a person wanted to make is made only for a person. */
-  async #settleFor(mayReboot: boolean, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome | undefined> {
-    const settled = await this.settle(onEvent, signal);
-    if (settled.kind === 'rebooting') return settled;
+  async #settleFor(
+    { reboot, force }: InstallOptions,
+    onEvent: OnEvent,
+    signal: AbortSignal,
+  ): Promise<OperationOutcome | undefined> {
+    const settled = await this.settle(onEvent, signal, force);
+    if (settled.kind === 'rebooting' || settled.kind === 'held-back') return settled;
     if (settled.kind === 'committed') return { kind: 'installed', version: settled.version };
     if (settled.kind !== 'awaiting-reboot') return undefined;
     const { version, slot } = settled;
-    if (!mayReboot) return { kind: 'reboot-required', version, slot };
-    const { machine, bootloader } = this.#parts.ports;
-    onEvent({ kind: 'phase', phase: 'rebooting', detail: `slot ${slot}` });
-    await machine.reboot(bootloader.trialRebootArgument, signal);
+    if (!reboot) return { kind: 'reboot-required', version, slot };
+    await rebootToTrial(this.#ports(onEvent), signal);
     return { kind: 'rebooting', version, slot };
   }
 
@@ -184,7 +194,6 @@ export class Updater {
       if (outcome.kind === 'installed') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {
-      this.#looksSinceFailure = 0;
       if (error instanceof AgentError) await this.deliver(onEvent, signal);
       throw error;
     }
@@ -214,7 +223,16 @@ export class Updater {
   }
 }
 
-const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', quarantine: true };
+const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'person' } as const;
+
+/** These end after so many looks. */
+const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);
+
+function heldVersions({ quarantine, tries }: UpdateState, word: string): readonly string[] {
+  const names = quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
+  if (names.length > 0) return [...new Set(names)];
+  return tries?.versionId === word ? [word] : [];
+}
 
 function outcomeOf(end: TrialEnd): OperationOutcome {
   if (end.kind === 'committed') return { kind: 'installed', version: end.version };

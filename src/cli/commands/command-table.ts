@@ -11,7 +11,7 @@ export const optionTable = {
   'update-now': { value: undefined, summary: 'check, install and report now' },
   'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
   plan: { value: undefined, summary: 'only say how much would change' },
-  force: { value: undefined, summary: 'lift quarantine and maintenance window this once' },
+  force: { value: undefined, summary: 'for this order, quarantine and maintenance window do not count' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
 } as const;
@@ -107,6 +107,19 @@ export const commandTable: readonly CommandEntry[] = [
     summary: 'reboot, into the staged firmware if any',
     details: ['Refused while an update is under way.'],
     build: () => ({ kind: 'request', request: { name: 'reboot' } }),
+  },
+  {
+    name: 'forget',
+    operands: ['VERSION'],
+    options: [],
+    group: 'Update',
+    summary: 'let a version be tried again that ended badly',
+    details: [
+      'VERSION is a name, an id, or the begin of a digest, as agent status lists it under Quarantine.',
+      'Nothing is installed by this: the next look may do it, or agent --update-now.',
+      throughDaemon,
+    ],
+    build: ({ operands: [version = ''] }) => ({ kind: 'request', request: { name: 'forget', version } }),
   },
   {
     name: 'status',

@@ -33,6 +33,7 @@ export type OperationCommand =
 export type RequestCommand =
   | { readonly name: 'activate' }
   | { readonly name: 'reboot' }
+  | { readonly name: 'forget'; readonly version: string }
   | { readonly name: 'spool-status' }
   | { readonly name: 'spool-flush' }
   | { readonly name: 'mcu-list' }

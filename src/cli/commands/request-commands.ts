@@ -31,6 +31,11 @@ function perform(command: RequestCommand, context: CliContext): Promise<Told> {
       case 'reboot':
         await agent.reboot(signal);
         return { text: sentence('The gateway reboots now.'), value: { rebooting: true } };
+      case 'forget': {
+        const forgotten = await agent.forget(command.version, signal);
+        const text = `${forgotten.join(', ')} may be tried again: agent --update-now`;
+        return { text: sentence(text), value: { forgotten } };
+      }
       case 'mcu-list': {
         const boards = await agent.boards(signal);
         return { text: renderBoards(boards, pageFor(context.out, context)), value: { boards } };

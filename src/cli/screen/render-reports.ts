@@ -51,7 +51,7 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     case 'rebooting':
       return describeReboot(outcome);
     case 'held-back': {
-      const force = forced ? '' : ' --force lifts quarantine and maintenance window.';
+      const force = forced ? '' : ' --force installs it all the same.';
       return { tone: 'attention', text: `${version} is held back: ${outcome.reason} (${outcome.code}).${force}` };
     }
     case 'rolled-back':

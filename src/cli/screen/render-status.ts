@@ -21,7 +21,7 @@ export function renderStatus(report: StatusReport, page: Page): string {
     { label: 'Last update', ...lastUpdate(report.lastOutcome, page) },
     { label: 'Previous', paragraphs: previous(report.previous) },
     { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, page)) },
-    { label: 'Quarantine', paragraphs: quarantine(report) },
+    { label: 'Quarantine', paragraphs: quarantine(report, page) },
     { label: 'To report', paragraphs: toReport(report) },
     {
       label: 'Service',
@@ -127,19 +127,25 @@ function previous(installed: InstalledReport | undefined): readonly string[] {
   return [`${installed.versionName}${place}; to go back to it: agent rollback`];
 }
 
-function quarantine({ quarantine: held }: StatusReport): readonly string[] {
-  const shown = held
-    .slice(0, maxQuarantineShown)
-    .map(({ version, digest, reason }) => `${version} (${shortDigest(digest)}): ${reason}`);
-  const rest = held.length - shown.length;
+function quarantine({ quarantine: held }: StatusReport, page: Page): readonly string[] {
+  const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
+    const end = until === undefined ? undefined : distance(until, page.nowMs);
+    const told = `${version} (${shortDigest(digest)}): ${reason}`;
+    return `${told}; ends ${end === undefined ? '' : `${end}, or `}by agent forget`;
+  });
+  const rest = held.length - maxQuarantineShown;
   return rest > 0 ? [...shown, `and ${rest} more`] : shown;
 }
 
-function toReport({ pendingSwitch, pendingReports }: StatusReport): readonly string[] {
+function toReport({ pendingSwitch, pendingReports, droppedReports }: StatusReport): readonly string[] {
   const lines: string[] = [];
   if (pendingSwitch !== undefined) lines.push(`the service was not told yet that version ${pendingSwitch} runs`);
   if (pendingReports > 0)
     lines.push(`${pendingReports} outcome${pendingReports === 1 ? '' : 's'} wait for the service`);
+  if (droppedReports > 0)
+    lines.push(
+      `${droppedReports} older one${droppedReports === 1 ? ' was' : 's were'} dropped to make room; the service is told how many`,
+    );
   return lines;
 }
 

@@ -189,10 +189,12 @@ export class Chronicle {
     throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
   }
 
-  /** What was found bad cannot boot any more when the machine leaves it. */
+  /** What was found bad cannot boot any more when the machine leaves it; what a person went back to may, but not next. */
   #judgeReboot({ phase }: UpdateState): void {
     if (phase.kind !== 'rolling-back' || !hasSlotPayload(phase.firmware)) return;
-    if (!this.#hardware.boot.bootable.includes(phase.slot)) return;
+    const { boot } = this.#hardware;
+    const isFallback = phase.attempt.by === 'rollback' && phase.fault !== 'firmware';
+    if (isFallback ? boot.next !== phase.slot : !boot.bootable.includes(phase.slot)) return;
     throw this.#violation(`slot ${phase.slot} is left, and may boot again`);
   }
 

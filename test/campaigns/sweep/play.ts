@@ -39,6 +39,7 @@ const MAX_SKIPPED_LOOKS = 1200;
 const MAX_COMMANDS = 25;
 /** Power failures in a row before the agent could say that it runs: fewer than any boot counter. */
 const SILENT_STARTS = 1;
+const MAX_REBOOTS_BY_HAND = 8;
 const IDLE_ROUNDS = 2;
 /** Of the seeds: it costs as much as a story. */
 const IDLE_EVERY = 3;
@@ -84,9 +85,9 @@ export async function play(script: Script, from: Bookmark): Promise<Played> {
   return { ...history.summary, violation };
 }
 
-/** In the end it is left alone. */
+/** In the end it is left alone, but for a reboot that it may wait for. */
 function storyOf({ story }: Scenario): readonly Deed[] {
-  return [...story, { do: 'rest' }];
+  return [...story, { do: 'finish' }];
 }
 
 class History {
@@ -135,7 +136,7 @@ class History {
   async tell(deeds: readonly Deed[]): Promise<void> {
     for (; this.#deed < deeds.length; this.#deed += 1) {
       const deed = deeds[this.#deed];
-      const isHalfDone = this.#begun && deed?.do !== 'rest';
+      const isHalfDone = this.#begun && deed?.do !== 'rest' && deed?.do !== 'finish';
       this.#begun = true;
       if (deed !== undefined && !isHalfDone) await this.#perform(deed);
       this.#begun = false;
@@ -186,6 +187,8 @@ class History {
         return this.#look();
       case 'rest':
         return this.#rest();
+      case 'finish':
+        return this.#finish();
       case 'reboot':
         return this.#reboot();
       case 'commit':
@@ -211,6 +214,15 @@ class History {
         this.life.gateway.chronicle.keptByHand = true;
         return updater.commit(ignoreEvents, signal);
     }
+  }
+
+  async #finish(): Promise<void> {
+    for (let reboots = 0; reboots <= MAX_REBOOTS_BY_HAND; reboots += 1) {
+      await this.#rest();
+      if (this.#last.kind !== 'reboot-required') return;
+      await this.#reboot();
+    }
+    throw new Violation('it waits for a reboot by hand again and again');
   }
 
   async #reboot(): Promise<void> {
@@ -249,9 +261,8 @@ class History {
 }
 
 /** As daemon/agent.ts does it. */
-async function rebootByHand({ machine, bootloader, journal, signal }: Program): Promise<OperationOutcome> {
-  const isOnTrial = journal.state.phase.kind === 'trial';
-  await machine.reboot(isOnTrial ? bootloader.trialRebootArgument : undefined, signal);
+async function rebootByHand({ updater, signal }: Program): Promise<OperationOutcome> {
+  await updater.reboot(undefined, signal);
   return { kind: 'up-to-date', version: '' };
 }
 

@@ -21,6 +21,8 @@ import type { Hardware } from './hardware.ts';
 import type { MemoryTransport } from './memory-transport.ts';
 
 const SERIAL_NUMBER = 'GW-1';
+const ATTEMPTS = 3;
+const QUARANTINE_MS = 30 * 86_400_000;
 const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], service: true } as const;
 /** Of an image: so that a short one has several checkpoints. */
 const CHECKPOINT_EVERY_BYTES = 24;
@@ -85,9 +87,19 @@ export class Program {
         hardware.attempts += 1;
         return `attempt-${hardware.attempts}`;
       },
-      settings: { defaultTarget: TARGET, bootingTarget: TARGET, trials: 2 },
+      settings: {
+        defaultTarget: TARGET,
+        bootingTarget: TARGET,
+        trials: 2,
+        attempts: ATTEMPTS,
+        quarantineMs: QUARANTINE_MS,
+      },
     };
-    const settings = { follow, policy: { attempts: 3, window: undefined }, outcomeProperty: 'update_outcome' };
+    const settings = {
+      follow,
+      policy: { attempts: ATTEMPTS, window: undefined, quarantineMs: QUARANTINE_MS },
+      outcomeProperty: 'update_outcome',
+    };
     this.updater = new Updater({ ports, service: this.session, settings, minuteOfDay: () => 0 });
   }
 

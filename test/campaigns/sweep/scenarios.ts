@@ -10,6 +10,8 @@ export type Deed =
   | { readonly do: 'look' }
   /** Looks until nothing is left to do. */
   | { readonly do: 'rest' }
+  /** The same, and a person reboots what waits for that. */
+  | { readonly do: 'finish' }
   | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }
   | { readonly do: 'install'; readonly version: string }
   | { readonly do: 'rollback' }

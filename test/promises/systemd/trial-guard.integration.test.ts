@@ -27,7 +27,7 @@ const factory = { ...firmware, version: { name: 'factory' }, slot: 'A', at: '' }
 
 const toStaging: readonly UpdateEvent[] = [
   { type: 'factory-version', installed: factory },
-  { type: 'staging-started', attempt, slot: 'B' },
+  { type: 'staging-started', attempt, slot: 'B', at: '' },
 ];
 const toStaged: readonly UpdateEvent[] = [
   ...toStaging,
@@ -40,7 +40,7 @@ const toTrial = (bootId: string, rebootByHand = false): readonly UpdateEvent[] =
 const judged: readonly UpdateEvent[] = [...toTrial(BOOT_BEFORE), { type: 'judging' }];
 const rollingBack: readonly UpdateEvent[] = [
   ...judged,
-  { type: 'rollback-started', code: 'unhealthy', reason: 'it is', quarantine: true },
+  { type: 'rollback-started', code: 'unhealthy', reason: 'it is', fault: 'firmware' },
 ];
 
 let directory: string;
@@ -94,7 +94,7 @@ describe('trial-guard', () => {
     ['the trial was committed', [...judged, { type: 'committed', at: '', slot: 'B' }]],
     [
       'the trial was rolled back',
-      [...rollingBack, { type: 'rolled-back', at: '', code: 'unhealthy', reason: 'it is' }],
+      [...rollingBack, { type: 'rolled-back', at: '', code: 'unhealthy', reason: 'it is', fault: 'firmware' }],
     ],
   ])('does nothing where %s', async (_, events) => {
     await write(events);

@@ -65,7 +65,11 @@ describe('the status of a gateway in trouble', () => {
       'Boards',
       'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), 2026-02-26 11:03 +01:00, 2 attempts, 1.3 ms; unplugged',
     ],
-    ['Quarantine', 'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min'],
+    [
+      'Quarantine',
+      'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min; ends in 29 days, ' +
+        'or by agent forget',
+    ],
     ['To report', 'the service was not told yet that version v-142 runs 2 outcomes wait for the service'],
   ])('says beside %s: %s', (label, told) => {
     expect(beside(label, text)).toBe(told);
@@ -152,8 +156,23 @@ test.each<[Partial<StatusReport>, string]>([
   expect(beside('Next look', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
 });
 
+test.each([
+  [1, '3 outcomes wait for the service 1 older one was dropped to make room; the service is told how many'],
+  [2, '3 outcomes wait for the service 2 older ones were dropped to make room; the service is told how many'],
+])('%i dropped reports are told', (droppedReports, told) => {
+  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
+});
+
 test('a long quarantine is cut', () => {
-  const quarantine = Array.from({ length: 9 }, (_, n) => ({ version: `v${n}`, digest: 'sha256:00', reason: 'bad' }));
+  const quarantine = Array.from({ length: 9 }, (_, n) => ({
+    version: `v${n}`,
+    versionId: undefined,
+    digest: 'sha256:00',
+    code: 'unhealthy',
+    reason: 'bad',
+    at: '',
+    until: undefined,
+  }));
   expect(beside('Quarantine', renderStatus({ ...calmStatus, quarantine }, page))).toContain('and 4 more');
 });
 
@@ -242,11 +261,23 @@ const anyStatus: fc.Arbitrary<StatusReport> = fc.record({
     }),
     { nil: undefined },
   ),
-  quarantine: fc.array(fc.record({ version: anyText, digest: anyText, reason: anyText }), { maxLength: 8 }),
+  quarantine: fc.array(
+    fc.record({
+      version: anyText,
+      versionId: fc.option(anyText, { nil: undefined }),
+      digest: anyText,
+      code: anyText,
+      reason: anyText,
+      at: anyText,
+      until: fc.option(anyText, { nil: undefined }),
+    }),
+    { maxLength: 8 },
+  ),
   idleReason: anyText,
   nextLookAt: fc.option(anyText, { nil: undefined }),
   pendingSwitch: fc.option(anyText, { nil: undefined }),
   pendingReports: fc.nat(),
+  droppedReports: fc.nat(),
   warnings: fc.array(anyText, { maxLength: 3 }),
   telemetry: fc.option(anyTelemetry, { nil: undefined }),
   service: fc.record({
@@ -330,7 +361,7 @@ test.each<[OperationOutcome, string]>([
   ],
   [
     { kind: 'held-back', version: 'v1', code: 'outside-window', reason: 'the window opens at 02:00' },
-    'v1 is held back: the window opens at 02:00 (outside-window). --force lifts quarantine and maintenance window.',
+    'v1 is held back: the window opens at 02:00 (outside-window). --force installs it all the same.',
   ],
   [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
 ])('the outcome %j is told so', (outcome, told) => {

@@ -63,6 +63,7 @@ encoding = "auto"
 health = { deadline = "5m", commands = [["/usr/lib/app/healthy", "-q"]], units = ["app.service"], service = true }
 attempts = 4
 trial_attempts = 1
+quarantine = "1d"
 
 [trust]
 keys = ["/etc/thing-agent/trust/release.pem"]

@@ -31,6 +31,7 @@ describe('resolveConfig', () => {
       health: { deadlineMs: 300_000, commands: [], units: [], service: true },
       attempts: 3,
       trialAttempts: 2,
+      quarantineMs: 2_592_000_000,
     });
     expect(config.trust).toEqual({ keys: [], allowUnsigned: false });
     expect(config.system).toEqual({
@@ -194,6 +195,7 @@ const wholeResolved: Config = {
     },
     attempts: 4,
     trialAttempts: 1,
+    quarantineMs: 86_400_000,
   },
   trust: { keys: ['/etc/thing-agent/trust/release.pem'], allowUnsigned: false },
   report: { outcome: 'update_outcome' },

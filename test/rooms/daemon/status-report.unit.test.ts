@@ -14,6 +14,8 @@ const around: Surroundings = {
   booted: 'A',
   boot: undefined,
   lastLook: undefined,
+  nowMs: 0,
+  quarantineMs: 30 * 86_400_000,
   obstacle: undefined,
   nextLookAtMs: undefined,
   warnings: [],

@@ -24,7 +24,7 @@ class Technician {
     const machine = { ...ports.machine, reboot: async () => {} };
     const settings = {
       follow: { kind: 'target' },
-      policy: { attempts: 3, window: undefined },
+      policy: { attempts: 3, window: undefined, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: undefined,
     } as const;
     return new Updater({ ports: { ...ports, machine }, service: this.gateway.service, settings, minuteOfDay: () => 0 });

@@ -39,6 +39,7 @@ function portsWith(answers: { programs?: readonly ProgramResult[]; service?: rea
 }
 
 const ok: ProgramResult = { exitCode: 0, stdout: '', stderr: '' };
+const down = new AgentError({ code: 'service-unavailable', message: 'status 503', remedy: 'retry', exit: 'tryAgain' });
 const unreachable = new AgentError({ code: 'x', message: 'nobody answers', remedy: 'retry', exit: 'unreachable' });
 
 describe('the health gate', () => {
@@ -56,12 +57,13 @@ describe('the health gate', () => {
   test('at its deadline gives the last complaint: which command, what it said', async () => {
     const { ports } = portsWith({ programs: [{ exitCode: 3, stdout: '', stderr: 'first\nno sensor found\n' }] });
     const gate = createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, ports);
-    expect(await gate.check(signal)).toBe('healthy -q: exit code 3, no sensor found');
+    expect(await gate.check(signal)).toEqual({ code: 'unhealthy', reason: 'healthy -q: exit code 3, no sensor found' });
   });
 
   test('wants each unit active', async () => {
     const { ports, asked } = portsWith({ programs: [{ exitCode: 3, stdout: 'activating\n', stderr: '' }] });
-    expect(await createHealthGate({ ...nothing, units: ['app.service'] }, ports).check(signal)).toMatch(/activating/);
+    const complaint = await createHealthGate({ ...nothing, units: ['app.service'] }, ports).check(signal);
+    expect(complaint).toEqual({ code: 'unhealthy', reason: expect.stringMatching('activating') as string });
     expect(asked[0]).toEqual(['systemctl', 'is-active', 'app.service']);
   });
 
@@ -72,7 +74,28 @@ describe('the health gate', () => {
 
   test('complains where the service never comes within reach', async () => {
     const { ports } = portsWith({ service: [unreachable] });
-    expect(await createHealthGate({ ...nothing, service: true }, ports).check(signal)).toBe('nobody answers');
+    const gate = createHealthGate({ ...nothing, service: true }, ports);
+    expect(await gate.check(signal)).toEqual({ code: 'service-unreached', reason: 'nobody answers' });
+    expect(await gate.reachesService(signal)).toBe(false);
+  });
+
+  test('tells a service that says that it is down from one that is not to be had', async () => {
+    const { ports } = portsWith({ service: [down] });
+    const gate = createHealthGate({ ...nothing, service: true }, ports);
+    expect(await gate.check(signal)).toEqual({ code: 'service-down', reason: 'status 503' });
+  });
+
+  test('blames the firmware for its own command, whatever the service does', async () => {
+    const { ports } = portsWith({ programs: [{ ...ok, exitCode: 1 }], service: [down] });
+    const gate = createHealthGate({ ...nothing, commands: [['healthy']], service: true }, ports);
+    expect(await gate.check(signal)).toMatchObject({ code: 'unhealthy' });
+  });
+
+  test('asks for the service alone until it comes within reach', async () => {
+    const { ports, asked } = portsWith({ programs: [{ ...ok, exitCode: 1 }], service: [unreachable, undefined] });
+    const gate = createHealthGate({ ...nothing, commands: [['healthy']], service: true }, ports);
+    expect(await gate.reachesService(signal)).toBe(true);
+    expect(asked).toEqual([]);
   });
 
   test('ends with the signal, without a verdict', async () => {

@@ -54,7 +54,7 @@ describe.each(adapters)('a journal %s', (_name, prepare) => {
 
   test('holds what was appended when it is opened again', async () => {
     const open = prepare();
-    await (await open()).append({ type: 'staging-started', attempt, slot: 'B' });
+    await (await open()).append({ type: 'staging-started', attempt, slot: 'B', at: '' });
     const reopened = await open();
     expect(reopened.state.phase).toMatchObject({ kind: 'staging', slot: 'B', attempt: { id: 'a1' } });
   });
@@ -86,12 +86,14 @@ describe('a journal', () => {
       code: 'state-unavailable',
       message: expect.stringMatching(/there is none$/) as unknown,
     });
-    await journal.append({ type: 'staging-started', attempt, slot: 'B' });
+    await journal.append({ type: 'staging-started', attempt, slot: 'B', at: '' });
     expect(journal.missing).toBeUndefined();
   });
 
   test('that cannot be read takes no event, and is read again when it can be', async () => {
-    await (await FileJournal.open(directory, silentLog)).append({ type: 'staging-started', attempt, slot: 'B' });
+    await (
+      await FileJournal.open(directory, silentLog)
+    ).append({ type: 'staging-started', attempt, slot: 'B', at: '' });
     let isBroken = true;
     const fs: DurableFs = {
       ...realFs,

@@ -7,7 +7,7 @@ import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
-const begun = { type: 'staging-started', attempt, slot: 'B' } as const;
+const begun = { type: 'staging-started', attempt, slot: 'B', at: '' } as const;
 /** Create, write, fsync, rename. */
 const STEPS_BEFORE_THE_DIRECTORY = 4;
 

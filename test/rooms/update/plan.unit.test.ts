@@ -6,11 +6,12 @@ import type { Circumstances } from '../../../src/update/plan.ts';
 import { initialState } from '../../../src/update/state.ts';
 import type { Installed, UpdateState } from '../../../src/update/state.ts';
 
+const DAY_MS = 86_400_000;
 const offered = { id: '2', name: 'two' };
 const calm: Circumstances = {
-  policy: { attempts: 3, window: undefined },
+  policy: { attempts: 3, window: undefined, quarantineMs: 30 * DAY_MS },
   minuteOfDay: 720,
-  looksSinceFailure: 0,
+  nowMs: 0,
   manual: false,
   force: false,
 };
@@ -19,8 +20,8 @@ function installed(overrides: Partial<Installed> = {}): Installed {
   return { version: { id: '1', name: 'one' }, digest: 'sha256:1', provides: {}, payloads: [], at: '', ...overrides };
 }
 
-function failedTimes(failed: number, gaveUp = 0): UpdateState {
-  return { ...initialState, tries: { versionId: '2', begun: failed, failed, gaveUp } };
+function failedTimes(failed: number, gaveUp = 0, looks = 0): UpdateState {
+  return { ...initialState, tries: { versionId: '2', begun: failed, failed, gaveUp, looks } };
 }
 
 describe('a plan', () => {
@@ -63,9 +64,45 @@ describe('a plan', () => {
     });
   });
 
-  test('gives a version up that is begun again and again and never ends', () => {
-    const state = { ...initialState, tries: { versionId: '2', begun: 15, failed: 0, gaveUp: 0 } };
-    expect(planUpdate(state, offered, calm)).toMatchObject({ code: 'attempts-used-up' });
+  // Seen: fifteen power cuts in downloads held a version for good.
+  test('tries a version again, later and later, that is begun and cut off again and again', () => {
+    const begun = (times: number, looks: number): UpdateState => ({
+      ...initialState,
+      tries: { versionId: '2', begun: times, failed: 0, gaveUp: 0, looks },
+    });
+    expect(planUpdate(begun(4, 0), offered, calm)).toMatchObject({ kind: 'install' });
+    expect(planUpdate(begun(6, 0), offered, calm)).toMatchObject({
+      code: 'cooling-down',
+      reason: /was cut off 6 times/,
+    });
+    expect(planUpdate(begun(100, 94), offered, calm)).toMatchObject({ code: 'cooling-down' });
+    expect(planUpdate(begun(100, 95), offered, calm)).toMatchObject({ kind: 'install' });
+  });
+
+  test('tries a version once more where what held it back has lasted for as long as is set', () => {
+    const since = '2027-01-01T00:00:00.000Z';
+    const endsMs = Date.parse(since) + calm.policy.quarantineMs;
+    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: since };
+    const usedUp = { versionId: '2', begun: 3, failed: 3, gaveUp: 3, since };
+    for (const state of [
+      { ...initialState, quarantine: [bad] },
+      { ...initialState, tries: usedUp },
+    ]) {
+      expect(planUpdate(state, offered, { ...calm, nowMs: endsMs - 1 })).toMatchObject({ kind: 'held-back' });
+      expect(planUpdate(state, offered, { ...calm, nowMs: endsMs })).toMatchObject({ kind: 'install' });
+    }
+  });
+
+  test('goes on with what a person forced, and with nothing else', () => {
+    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: '' };
+    const attempt = { id: 'a1', version: offered, by: 'service', startedAt: '', forced: true } as const;
+    const state: UpdateState = {
+      ...initialState,
+      quarantine: [bad, { ...bad, version: { id: '3', name: 'three' } }],
+      phase: { kind: 'staging', attempt, slot: 'B' },
+    };
+    expect(planUpdate(state, offered, calm)).toMatchObject({ kind: 'install' });
+    expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ code: 'quarantined' });
   });
 
   test.each([
@@ -75,16 +112,15 @@ describe('a plan', () => {
     [4, 7],
     [50, 95],
   ])('after %i failures in a row skips %i looks, but never a person', (failures, looks) => {
-    const state = failedTimes(failures);
-    const after = (looksSinceFailure: number): string =>
-      planUpdate(state, offered, { ...calm, looksSinceFailure }).kind;
-    expect(after(looks)).toBe('install');
-    expect(after(Math.max(0, looks - 1))).toBe(looks > 0 ? 'held-back' : 'install');
-    expect(planUpdate(state, offered, { ...calm, manual: true }).kind).toBe('install');
+    const failed = (skipped: number): UpdateState => failedTimes(failures, 0, skipped);
+    expect(planUpdate(failed(looks), offered, calm).kind).toBe('install');
+    const before = planUpdate(failed(Math.max(0, looks - 1)), offered, calm);
+    expect(before.kind).toBe(looks > 0 ? 'held-back' : 'install');
+    expect(planUpdate(failed(0), offered, { ...calm, manual: true }).kind).toBe('install');
   });
 
   test('waits for the maintenance window, and for a clock that can tell it', () => {
-    const policy = { attempts: 3, window: { fromMinute: 120, toMinute: 300 } };
+    const policy = { ...calm.policy, window: { fromMinute: 120, toMinute: 300 } };
     const at = (minuteOfDay: number | undefined): unknown =>
       planUpdate(initialState, offered, { ...calm, policy, minuteOfDay });
     expect(at(120)).toMatchObject({ kind: 'install' });

@@ -28,7 +28,7 @@ const rollingBack: Phase = {
   firmware,
   code: 'unhealthy',
   reason: 'no answer',
-  quarantine: true,
+  fault: 'firmware',
   boards: {},
   restores: 0,
 };
@@ -125,11 +125,11 @@ describe('where the new slot left a last word', () => {
     ['on trial, with trials left', trial],
   ])('the old one reports it and does not try again (%s)', (_name, phase) => {
     const recovery = recoverAt(phase, { lastWord: 'state-unavailable' });
-    expect(recovery).toMatchObject({ kind: 'rolled-back', code: 'state-unavailable', quarantine: true });
+    expect(recovery).toMatchObject({ kind: 'rolled-back', code: 'state-unavailable', fault: 'firmware' });
   });
 
   test('a full disk is not the fault of the firmware', () => {
-    expect(recoverAt(trial, { lastWord: 'disk-full' })).toMatchObject({ code: 'disk-full', quarantine: false });
+    expect(recoverAt(trial, { lastWord: 'disk-full' })).toMatchObject({ code: 'disk-full', fault: 'world' });
   });
 
   test('it is not yet heard in the boot in which the slot was armed', () => {

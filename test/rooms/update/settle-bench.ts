@@ -4,6 +4,7 @@ import { silentLog } from '../../../src/system/log.ts';
 import type { UpdateEvent } from '../../../src/update/events.ts';
 import { MemoryJournal } from '../../../src/update/journal.ts';
 import type { UpdatePorts } from '../../../src/update/order.ts';
+import type { Hold } from '../../../src/update/plan.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../src/update/ports.ts';
 import { settle } from '../../../src/update/settle.ts';
 import { initialState, updateState } from '../../../src/update/state.ts';
@@ -72,9 +73,12 @@ export class Bench {
   /** What is read from slot B. */
   staged: string = rootfs.digest;
   complaint: string | undefined;
+  reachesService = true;
   /** The power fails while the health is checked. */
   cut = false;
   reboots = 0;
+  /** Why nothing goes on by itself now. */
+  hold: Hold | undefined;
   /** The configuration names the board. */
   hasBoard = true;
 
@@ -103,8 +107,9 @@ export class Bench {
         check: async () => {
           this.checks += 1;
           if (this.cut) throw new Error('cut');
-          return this.complaint;
+          return this.complaint === undefined ? undefined : { code: 'unhealthy', reason: this.complaint };
         },
+        reachesService: async () => this.reachesService,
       },
       machine: {
         bootId: async () => 'now',
@@ -118,7 +123,14 @@ export class Bench {
       imageVersion: async () => undefined,
       newAttemptId: () => 'none',
       onProgress: () => {},
-      settings: { defaultTarget: 'gateway', bootingTarget: 'gateway', trials: 2 },
+      hold: () => this.hold,
+      settings: {
+        defaultTarget: 'gateway',
+        bootingTarget: 'gateway',
+        trials: 2,
+        attempts: 3,
+        quarantineMs: 86_400_000,
+      },
     };
     return settle(ports, signal);
   }

@@ -69,7 +69,7 @@ describe('a trial that was found healthy', () => {
 // Seen by the fuzzer of journals: its settling was refused for ever.
 test('a slot that is to be left stays where nothing else boots, and its attempt ends', async () => {
   const { judgements: _, approved: __, ...begun } = trial;
-  const why = { code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 };
+  const why = { code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
   const bench = new Bench({ phase: { ...begun, ...why, kind: 'rolling-back', slot: 'A' } });
   expect(await bench.settle()).toMatchObject({
     kind: 'rolled-back',
@@ -108,7 +108,13 @@ describe('where another slot runs than the one that was installed last', () => {
   // Seen in the sweep: slot A was kept, and slot B stayed installed until the next start.
   test('a rollback of boards alone that was cut says so, too', async () => {
     const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
-    const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 } as const;
+    const end = {
+      kind: 'rolling-back',
+      code: 'unhealthy',
+      reason: 'not well',
+      fault: 'firmware',
+      restores: 0,
+    } as const;
     const phase: Phase = { ...trial, ...end, firmware: { ...firmware, payloads: [payload] } };
     const bench = new Bench({ phase, installed: installed('1', 'B') });
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'not well' });
@@ -158,7 +164,7 @@ describe('a trial of boards alone', () => {
 
 describe('a rollback whose board has left the configuration', () => {
   const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
-  const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 } as const;
+  const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
   const both: FirmwareRecord = { ...firmware, payloads: [rootfs, payload] };
 
   test('ends at once where the board was never touched', async () => {
@@ -179,7 +185,7 @@ describe('a rollback whose board has left the configuration', () => {
 
 describe('what runs while the journal calls another slot installed', () => {
   test('is what is installed, where a trial is to be left and nothing else boots', async () => {
-    const why = { code: 'unhealthy', reason: 'not well', quarantine: true, restores: 0 };
+    const why = { code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
     const phase = { ...trial, ...why, kind: 'rolling-back', slot: 'A' } as const;
     const bench = new Bench({ phase, installed: installed('1', 'B') });
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });

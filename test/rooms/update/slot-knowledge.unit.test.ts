@@ -23,7 +23,7 @@ const records = {
   root: { ...root, version: 'two', signedBy: 'release.pem', at: 'monday' },
 };
 
-const staging: UpdateEvent = { type: 'staging-started', attempt, slot: 'B' };
+const staging: UpdateEvent = { type: 'staging-started', attempt, slot: 'B', at: '' };
 const staged: UpdateEvent = { type: 'staged', firmware, slot: 'B', trials: 2, name: undefined, records };
 const toCommitted: readonly UpdateEvent[] = [
   staging,

@@ -33,7 +33,7 @@ async function updaterOf(gateway: Gateway, more: Partial<UpdaterSettings> = {}):
   const machine = { ...ports.machine, reboot: async () => {} };
   const settings: UpdaterSettings = {
     follow: { kind: 'target' },
-    policy: { attempts: 3, window: undefined },
+    policy: { attempts: 3, window: undefined, quarantineMs: 30 * 86_400_000 },
     outcomeProperty: 'update_outcome',
     ...more,
   };

@@ -15,8 +15,8 @@ function heldBack(code: HoldCode): Plan {
 
 async function pausedJournal(): Promise<MemoryJournal> {
   const journal = new MemoryJournal();
-  await journal.append({ type: 'staging-started', attempt, slot: 'B' });
-  await journal.append({ type: 'staging-paused' });
+  await journal.append({ type: 'staging-started', attempt, slot: 'B', at: '' });
+  await journal.append({ type: 'staging-paused', at: '' });
   return journal;
 }
 

@@ -32,7 +32,12 @@ export interface GatewayOptions {
   readonly seed?: number;
   /** Content of a slot → what the health gate complains about; `hang`: the agent never gets to run there. */
   readonly complaint?: (content: string) => string | undefined;
+  /** Content of a slot → whether the service can be had from there; always, if not given. */
+  readonly reaches?: (content: string) => boolean;
 }
+
+const ATTEMPTS = 3;
+const QUARANTINE_MS = 30 * 86_400_000;
 
 /** The reboot command was called: whoever runs must now be rebooted. */
 class RebootStarted extends Error {}
@@ -118,9 +123,9 @@ export class Gateway {
     const { state } = ports.journal;
     const offered = await lookForVersion({ kind: 'target' }, state, this.service, signal);
     const plan = planUpdate(state, offered, {
-      policy: { attempts: 3, window: undefined },
+      policy: { attempts: ATTEMPTS, window: undefined, quarantineMs: QUARANTINE_MS },
+      nowMs: 0,
       minuteOfDay: 0,
-      looksSinceFailure: 0,
       manual: true,
       force,
     });
@@ -168,7 +173,14 @@ export class Gateway {
         [...this.#pairs, ...this.boards.values()].map((target) => [target.name, target]),
       ),
       stageFirmware: this.#options.stageFirmware,
-      health: { check: async () => this.#options.complaint?.(this.running) },
+      health: {
+        check: async () => {
+          const reason = this.#options.complaint?.(this.running);
+          if (reason !== undefined) return { code: 'unhealthy', reason };
+          return (await this.#reachesService()) ? undefined : { code: 'service-unreached', reason: 'no answer' };
+        },
+        reachesService: () => this.#reachesService(),
+      },
       machine: {
         bootId: async () => String(this.#boots),
         reboot: async () => {
@@ -184,8 +196,18 @@ export class Gateway {
         return `attempt-${this.#attempts}`;
       },
       onProgress: () => {},
-      settings: { defaultTarget: 'gateway', bootingTarget: 'gateway', trials: 2 },
+      settings: {
+        defaultTarget: 'gateway',
+        bootingTarget: 'gateway',
+        trials: 2,
+        attempts: ATTEMPTS,
+        quarantineMs: QUARANTINE_MS,
+      },
     };
+  }
+
+  async #reachesService(): Promise<boolean> {
+    return this.#options.reaches?.(this.running) ?? true;
   }
 
   async #untilReboot<T>(work: () => Promise<T>, rebooting: T): Promise<T> {

@@ -1,0 +1,39 @@
+import type { Outcome, UpdateState } from './state.ts';
+
+export const MAX_REPORTS = 16;
+
+/**
+ * Ends of attempts wait for the service. Where there are too many, one that ended like a newer one makes room, else the
+ * oldest; the newest says how many it stands for, and how many are gone. One that waits is never changed: the service may
+ * have it already.
+ */
+export function withOutcomes(state: UpdateState, outcomes: readonly Outcome[]): UpdateState {
+  let { reports } = state;
+  for (const outcome of outcomes) reports = addReport(reports, outcome);
+  return { ...state, reports, lastOutcome: outcomes.at(-1) ?? state.lastOutcome };
+}
+
+function addReport(reports: readonly Outcome[], outcome: Outcome): Outcome[] {
+  if (reports.length < MAX_REPORTS) return [...reports, outcome];
+  const alike = reports.find((report) => isAlike(report, outcome));
+  const leaving = alike ?? reports[0];
+  const kept = reports.filter((report) => report !== leaving);
+  return [...kept, alike === undefined ? standingIn(outcome, leaving) : repeating(outcome, alike)];
+}
+
+function isAlike(one: Outcome, other: Outcome): boolean {
+  return one.version === other.version && one.outcome === other.outcome && one.code === other.code;
+}
+
+function repeating(outcome: Outcome, { repeats = 0, dropped = 0 }: Outcome): Outcome {
+  return { ...outcome, repeats: repeats + 1, ...(dropped > 0 && { dropped }) };
+}
+
+function standingIn(outcome: Outcome, leaving: Outcome | undefined): Outcome {
+  return { ...outcome, dropped: 1 + (leaving?.repeats ?? 0) + (leaving?.dropped ?? 0) };
+}
+
+/** Ends of attempts of which the service will learn no more than their number. */
+export function countDropped(reports: readonly Outcome[]): number {
+  return reports.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
+}
