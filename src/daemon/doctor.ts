@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -7,7 +6,6 @@ import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
-import { runProgram } from '../system/child-process.ts';
 import { replaceFileDurably } from '../system/durable-file.ts';
 import { AgentError } from '../system/errors.ts';
 import { maskAddresses } from '../system/secrets.ts';
@@ -17,6 +15,7 @@ import { otherSlot } from '../update/slot.ts';
 import { listBoards } from './boards.ts';
 import { DaemonError } from './errors.ts';
 import { noSlots } from './obstacles.ts';
+import { trySafetyNet } from './safety-net.ts';
 import { refuseMisplacedState } from './state-directory.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -140,15 +139,6 @@ async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSi
   return found.join('; ');
 }
 
-const SAFETY_NET = 'thing-agent-trial.timer';
-/** sd_booted(3) */
-const SYSTEMD_RUNS = '/run/systemd/system';
-
 async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
-  if (bootloader === undefined) return 'not needed: no slots are configured';
-  if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
-  const { stdout } = await runProgram(['systemctl', 'is-active', SAFETY_NET], { timeoutMs: 10_000 }, signal);
-  if (stdout.trim() === 'active') return `${SAFETY_NET} is active`;
-  const why = `${SAFETY_NET} is not active: a new slot in which the agent cannot start would stay`;
-  throw new DaemonError('safety-net-missing', why);
+  return bootloader === undefined ? 'not needed: no slots are configured' : trySafetyNet(signal);
 }

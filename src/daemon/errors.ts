@@ -29,7 +29,7 @@ export class DaemonError extends defineErrors('DaemonError', {
   'safety-net-missing': {
     remedy: 'give-up',
     exit: 'configuration',
-    means: 'The safety net for a slot in which the agent cannot start is not active.',
+    means: 'The safety net for a slot in which the agent cannot start is not active, or cannot run.',
     advice: 'systemctl enable --now thing-agent-trial.timer, in the image too',
   },
   'not-activated': {

@@ -30,6 +30,7 @@ import { FileJournal } from '../update/journal.ts';
 import type { Journal } from '../update/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../update/ports.ts';
 import { Updater } from '../update/updater.ts';
+import { tellSafetyNet } from './safety-net.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { admitStateDirectory, prepareStateDirectory } from './state-directory.ts';
@@ -98,10 +99,10 @@ export async function wire(
     random,
     log,
   });
-  const { slots, bootloader } = wireSlots(config, world);
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
-  const machine = new LinuxMachine(config.system);
   const journal = before?.journal ?? (await openJournal(config, log));
   const parts = { journal, config, world, session, targets, machine };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
@@ -118,12 +119,14 @@ async function openJournal(config: Config, log: Log): Promise<Journal> {
 function wireSlots(
   config: Config,
   { log, boot }: World,
+  machine: LinuxMachine,
 ): { readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined } {
   const settings = config.targets.filter((target) => target.kind === 'slots');
   const booting = settings.find(hasBootloader);
   if (booting === undefined) return { slots: [], bootloader: undefined };
   const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
-  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log });
+  const onKept = async (): Promise<void> => tellSafetyNet(config.paths.run, machine, log);
+  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log, onKept });
   const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
   return { slots: settings.map((target) => createSlotsTarget(target, { bootedSlot, log })), bootloader };
 }

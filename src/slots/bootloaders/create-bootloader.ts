@@ -28,6 +28,8 @@ export interface BootloaderSurroundings {
   /** The slot whose device is mounted as the root file system, if it is one. */
   readonly mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>;
   readonly log: Log;
+  /** Told of each commit of the slot that runs. */
+  readonly onKept?: () => Promise<void>;
   readonly fs?: BootFs;
   readonly run?: RunProgram;
   readonly commandLine?: string;
@@ -36,7 +38,7 @@ export interface BootloaderSurroundings {
 
 /** The bootloader of a target of kind slots. Nothing is read or run before its first method is called. */
 export function createBootloader(target: BootingSlotsSettings, surroundings: BootloaderSurroundings): Bootloader {
-  const { mountedSlot, log, fs = realFs, run, commandLine = '/proc/cmdline' } = surroundings;
+  const { mountedSlot, log, onKept, fs = realFs, run, commandLine = '/proc/cmdline' } = surroundings;
   const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = surroundings;
   const settings = target.bootloader;
   const programs = new BootPrograms(run);
@@ -61,7 +63,7 @@ export function createBootloader(target: BootingSlotsSettings, surroundings: Boo
         spelling: ubootSpelling(settings, names),
         attempts,
       });
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot() });
+      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(), onKept });
     }
     case 'grub': {
       const store = new GrubEnvironmentFile({ fs, path: settings.environment });
@@ -72,20 +74,21 @@ export function createBootloader(target: BootingSlotsSettings, surroundings: Boo
         spelling: grubSpelling(attempts, names),
         attempts,
       });
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot() });
+      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(), onKept });
     }
     case 'tryboot': {
       const { partitions, autoboot: path } = settings;
       return new EnvironmentBootloader({
         environment: new AutobootFile({ fs, path, partitions }),
         bootedSlot: bootedSlot(slotOfDeviceTree(deviceTreePartition, partitions, fs)),
+        onKept,
         trialRebootArgument: '0 tryboot',
       });
     }
     case 'custom': {
       const environment = new Handler({ programs, handler: settings.handler, names });
       const current = (signal: AbortSignal) => environment.current(signal);
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(slotOfHandler(current)) });
+      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(slotOfHandler(current)), onKept });
     }
   }
 }

@@ -7,6 +7,8 @@ export interface BootloaderParts<State> {
   readonly environment: BootEnvironment<State>;
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly trialRebootArgument?: string;
+  /** Told of each commit of the slot that runs. */
+  readonly onKept?: (() => Promise<void>) | undefined;
 }
 
 /** The Bootloader port over any boot environment. One change at a time; each is refused, or made and confirmed. */
@@ -14,12 +16,14 @@ export class EnvironmentBootloader<State> implements Bootloader {
   readonly trialRebootArgument: string | undefined;
   readonly #environment: BootEnvironment<State>;
   readonly #bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
+  readonly #onKept: (() => Promise<void>) | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(parts: BootloaderParts<State>) {
     this.trialRebootArgument = parts.trialRebootArgument;
     this.#environment = parts.environment;
     this.#bootedSlot = parts.bootedSlot;
+    this.#onKept = parts.onKept;
   }
 
   bootedSlot(signal: AbortSignal): Promise<SlotName> {
@@ -44,7 +48,10 @@ export class EnvironmentBootloader<State> implements Bootloader {
   }
 
   commit(slot: SlotName, signal: AbortSignal): Promise<void> {
-    return this.#inTurn(() => this.#change({ kind: 'commit', slot }, signal));
+    return this.#inTurn(async () => {
+      await this.#change({ kind: 'commit', slot }, signal);
+      if (this.#onKept !== undefined && (await this.#bootedSlot(signal)) === slot) await this.#onKept();
+    });
   }
 
   inspect(signal: AbortSignal): Promise<BootState> {

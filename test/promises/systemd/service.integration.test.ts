@@ -98,6 +98,28 @@ describe('the installed service', () => {
     expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +safety net[^]*systemctl enable --now/) });
   });
 
+  test('has a safety net that runs where nothing but the state can be written, and a doctor that tries it', async () => {
+    await gateway.tell('umount', '/tmp');
+    expect(await gateway.exec(['touch', '/tmp/x'], 'root')).toMatchObject({
+      stderr: matching(/Read-only file system/),
+    });
+    await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net .*what it starts runs/);
+    const dropIn = '/run/systemd/system/thing-agent-trial.service.d/test.conf';
+    await gateway.write(dropIn, '[Service]\nPrivateDevices=yes\n');
+    await gateway.tell('systemctl', 'daemon-reload');
+    const broken = await gateway.exec(['agent', 'doctor']);
+    await gateway.tell('rm', dropIn);
+    await gateway.tell('systemctl', 'daemon-reload');
+    await gateway.tell('systemctl', 'stop', 'thing-agent-trial.service');
+    expect(broken.stdout).toMatch(/FAIL +safety net .*cannot run \([^)]*226/);
+  });
+
+  test('says where its safety net looks that this slot is kept', async () => {
+    const bootId = await gateway.tell('cat', '/boot/boot-id');
+    expect(await gateway.tell('cat', '/run/thing-agent/committed')).toBe(bootId);
+  });
+
   test('is started again however often it dies', async () => {
     await restart();
     const pids = [await mainPid()];

@@ -51,7 +51,9 @@ beforeEach(async () => {
   state = join(directory, 'state');
   await mkdir(state);
   await writeFile(join(directory, 'boot_id'), `${THIS_BOOT}\n`);
-  await pretend('systemctl', `echo "$*" >> '${directory}/asked'`);
+  await bootedWith('root=/dev/sda2 quiet');
+  await writeFile(join(directory, 'uptime'), '3600.17 7000.00\n');
+  await pretendSystemctl();
 });
 
 afterEach(async () => {
@@ -64,19 +66,42 @@ async function pretend(name: string, body: string): Promise<void> {
   await chmod(join(directory, name), 0o755);
 }
 
+/** `mount`: what it says of the mount unit of the state directory. */
+async function pretendSystemctl(mount = 'LoadState=not-found', reboot = 'true'): Promise<void> {
+  const unit = String.raw`*state.mount) printf '%s\n'`;
+  const show = `case $3 in ${unit} ${mount} ;; *) printf 'LoadState=not-found\\nActiveState=inactive\\n' ;; esac; exit`;
+  await pretend('systemctl', `if [ "$1" = show ]; then ${show}; fi\necho "$*" >> '${directory}/asked'; ${reboot}`);
+}
+
+const MOUNTED = 'ActiveState=active LoadState=loaded';
+const NOT_MOUNTED = 'LoadState=loaded ActiveState=failed';
+
+async function bootedWith(commandLine: string): Promise<void> {
+  await writeFile(join(directory, 'cmdline'), `${commandLine}\n`);
+}
+
+/** The agent says that it has kept the slot, in the boot of this name. */
+async function keptIn(bootId: string): Promise<void> {
+  await writeFile(join(directory, 'committed'), `${bootId}\n`);
+}
+
 async function write(events: readonly UpdateEvent[]): Promise<void> {
   const journal = await FileJournal.open(state, silentLog);
   for (const event of events) await journal.append(event);
 }
 
-async function guard(patience = '0'): Promise<Ended> {
+async function guard(...args: readonly string[]): Promise<Ended> {
   const assignments = [
+    `COMMAND_LINE_FILE=${join(directory, 'cmdline')}`,
+    `TRYBOOT_FILE=${join(directory, 'tryboot')}`,
+    `UPTIME_FILE=${join(directory, 'uptime')}`,
+    `RUNTIME_DIRECTORY=${directory}`,
     `PATH=${directory}:${process.env['PATH'] ?? ''}`,
     `STATE_DIRECTORY=${state}`,
     `BOOT_ID_FILE=${join(directory, 'boot_id')}`,
-    `PATIENCE=${patience}`,
+    'PATIENCE=0',
   ];
-  return run('env', ...assignments, join(systemdDirectory, 'trial-guard'));
+  return run('env', ...assignments, join(systemdDirectory, 'trial-guard'), ...args);
 }
 
 /** What systemctl was asked for, one line each. */
@@ -133,7 +158,7 @@ describe('trial-guard', () => {
 
   test('asks by force where systemd does not reboot, and says when that fails', async () => {
     await write(judged);
-    await pretend('systemctl', `echo "$*" >> '${directory}/asked'; exit 1`);
+    await pretendSystemctl(undefined, 'exit 1');
     expect(await guard()).toMatchObject({ exitCode: 1 });
     expect(await asked()).toBe('reboot\nreboot --force\n');
   });
@@ -161,5 +186,88 @@ describe('trial-guard', () => {
     await write([{ type: 'committed', at: '', slot: 'B' }]);
     await guard();
     await expect(readFile(join(state, 'trial-guard'))).rejects.toThrow('ENOENT');
+  });
+
+  test('ends a trial of which it knows from the bootloader alone, without a state that it could read or write', async () => {
+    await rm(state, { recursive: true });
+    await bootedWith('quiet thing.slot=B thing.trial=1 panic=10');
+    expect(await guard()).toEqual({
+      exitCode: 0,
+      output:
+        '<4>a trial is open that nobody judges (the bootloader says so, and the agent has not kept it): rebooting, so that the bootloader falls back\n',
+    });
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('ends it as often as the bootloader says so, although it can count nothing', async () => {
+    await write(judged);
+    await mkdir(join(state, 'trial-guard.new'));
+    await bootedWith('thing.trial=1');
+    const codes = [await guard(), await guard(), await guard(), await guard()].map(({ exitCode }) => exitCode);
+    expect(codes).toEqual([0, 0, 0, 0]);
+  });
+
+  test('ends a trial whatever a journal says that is not the gateway’s, as one that lies in the slot', async () => {
+    await write(toStaging.slice(0, 1));
+    await bootedWith('thing.trial=1');
+    await guard();
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('knows a Raspberry Pi’s trial from the device tree', async () => {
+    await writeFile(join(directory, 'tryboot'), Buffer.from([0, 0, 0, 0]));
+    await guard();
+    expect(await asked()).toBe('');
+    await writeFile(join(directory, 'tryboot'), Buffer.from([0, 0, 0, 1]));
+    await guard();
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('leaves a trial that the agent has kept in this boot, not in another', async () => {
+    await write([...judged, { type: 'committed', at: '', slot: 'B' }]);
+    await bootedWith('thing.trial=1');
+    await keptIn(THIS_BOOT);
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    expect(await asked()).toBe('');
+    await keptIn(BOOT_BEFORE);
+    await guard();
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('leaves a boot that is no trial by the bootloader’s word, with no journal at all', async () => {
+    await bootedWith('thing.slot=B thing.trial=0');
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    expect(await asked()).toBe('');
+  });
+
+  test('does not take a state that is not mounted yet for nothing to do, but looks again', async () => {
+    await pretendSystemctl(NOT_MOUNTED);
+    await writeFile(join(directory, 'uptime'), '65.03 60.00\n');
+    expect(await guard()).toMatchObject({ exitCode: 75, output: expect.stringContaining('not mounted yet') as string });
+    expect(await asked()).toBe('');
+    await write(judged);
+    await pretendSystemctl(MOUNTED);
+    await guard();
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('reboots where half an hour after the start the state is not mounted, and the agent has kept nothing', async () => {
+    await pretendSystemctl(NOT_MOUNTED);
+    await keptIn(THIS_BOOT);
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    await rm(join(directory, 'committed'));
+    expect(await guard()).toMatchObject({ exitCode: 0, output: expect.stringContaining('is not mounted') as string });
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  test('can be asked what it would do, and does nothing then', async () => {
+    await write(judged);
+    expect(await guard('--look')).toEqual({
+      exitCode: 3,
+      output: 'a trial may be open that nobody judges (phase trial)\n',
+    });
+    await write([{ type: 'committed', at: '', slot: 'B' }]);
+    expect(await guard('--look')).toEqual({ exitCode: 0, output: '' });
+    expect(await asked()).toBe('');
   });
 });

@@ -56,7 +56,7 @@ describe('thing-agent.service', () => {
 
   test('has a safety net that looks when the configuration check says it does', async () => {
     expect(await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8')).toMatch(/^OnBootSec=30min$/m);
-    expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer$/m);
+    expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);
   });
 
   test('gives a reason for every right that it keeps', async () => {

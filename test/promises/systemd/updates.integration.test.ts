@@ -205,4 +205,20 @@ describe('a bad firmware is rolled back', () => {
     await expectRolledBack('trial-fell-back', /did not start the agent/);
     expect(gateway.boots).toEqual(['A', 'B', 'A']);
   });
+
+  test('when its boot ends in emergency mode without state and runtime, by the bootloader’s word alone', async () => {
+    gateway = await rig.gateway();
+    const unit = '/etc/systemd/system/thing-agent-trial.service.d/test.conf';
+    const environment = 'COMMAND_LINE_FILE=/etc/command-line STATE_DIRECTORY=/srv/none PATIENCE=1';
+    await updateTo('v1', {
+      '/etc/fstab': 'tmpfs /srv tmpfs size=nonsense 0 0\n',
+      '/usr/lib/thing-agent/bin/node': undefined,
+      '/etc/command-line': 'thing.slot=B thing.trial=1\n',
+      [unit]: `[Service]\nEnvironment=${environment}\n`,
+    });
+    await gateway.console.until(/Reached target emergency.target/);
+    await gateway.console.until(/a trial is open that nobody judges \(the bootloader says so/);
+    await expectRolledBack('trial-fell-back', /did not start the agent/);
+    expect(gateway.boots).toEqual(['A', 'B', 'A']);
+  });
 });

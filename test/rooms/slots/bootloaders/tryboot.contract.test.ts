@@ -38,6 +38,18 @@ describe('autoboot.txt', () => {
     expect(await rig.read()).toBe('[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n');
   });
 
+  test('tells of each commit of the slot that runs, and of nothing else', async () => {
+    await using rig = await TrybootRig.open();
+    const told: string[] = [];
+    const onKept = async (): Promise<void> => void told.push('kept');
+    const bootloader = rig.folder.bootloader(rig.settings, { onKept });
+    await bootloader.tryOnce('B', evidence, signal);
+    await bootloader.commit('B', signal);
+    expect(told).toEqual([]);
+    await bootloader.commit('A', signal);
+    expect(told).toEqual(['kept']);
+  });
+
   test('on a medium that takes nothing is not believed', async () => {
     await using rig = await TrybootRig.open();
     const deafFile = {
