@@ -17,9 +17,14 @@ export interface BootOrder {
   readonly order: readonly SlotName[];
   /** 0 for a slot that is not in the order. */
   readonly attemptsLeft: Readonly<Record<SlotName, number>>;
+  /** Names in the order that are no slot, such as that of a rescue system. They are kept, behind the slots. */
+  readonly others?: readonly string[] | undefined;
   /** Undefined: never written, as by agents before this mark, or by a factory. */
   readonly trial: TrialMark | undefined;
 }
+
+/** More is no boot order. */
+const MAX_OTHERS = 8;
 
 /** Pure and idempotent. `attempts`: what a committed slot, and the one that a trial falls back to, may use up. */
 export function changeOrder(state: BootOrder, change: BootChange, attempts: number): BootOrder {
@@ -27,14 +32,14 @@ export function changeOrder(state: BootOrder, change: BootChange, attempts: numb
   const other = otherSlot(slot);
   const others = state.order.filter((name) => name !== slot);
   const left = state.attemptsLeft[other];
-  const trial = changeTrialMark(state.trial, change);
+  const kept = { trial: changeTrialMark(state.trial, change), others: state.others };
   switch (kind) {
     case 'mark-unbootable':
-      return { order: others, attemptsLeft: counters(slot, 0, left), trial };
+      return { order: others, attemptsLeft: counters(slot, 0, left), ...kept };
     case 'try-once':
-      return { order: [slot, other], attemptsLeft: counters(slot, 1, attempts), trial };
+      return { order: [slot, other], attemptsLeft: counters(slot, 1, attempts), ...kept };
     case 'commit':
-      return { order: [slot, ...others], attemptsLeft: counters(slot, attempts, left), trial };
+      return { order: [slot, ...others], attemptsLeft: counters(slot, attempts, left), ...kept };
   }
 }
 
@@ -45,6 +50,7 @@ function counters(slot: SlotName, own: number, others: number): BootOrder['attem
 export function sameOrder(one: BootOrder, two: BootOrder): boolean {
   return (
     one.order.join() === two.order.join() &&
+    isDeepStrictEqual(one.others, two.others) &&
     one.attemptsLeft.A === two.attemptsLeft.A &&
     one.attemptsLeft.B === two.attemptsLeft.B &&
     isDeepStrictEqual(one.trial, two.trial)
@@ -93,10 +99,15 @@ export function inspectOrder(state: BootOrder): BootState {
   return { primary, slots: { A: describe('A'), B: describe('B') } };
 }
 
-/** Of boot names with white space between; undefined where one is unknown or doubled, or none is there. */
-export function parseOrder(text: string, names: BootNames): readonly SlotName[] | undefined {
+/** Of boot names with white space between; undefined where one is doubled, or no slot is there. */
+export function parseOrder(text: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> | undefined {
   const words = text.split(/\s+/).filter((word) => word !== '');
   const order = words.map((word) => slotNamed(word, names)).filter((slot) => slot !== undefined);
-  const sound = order.length > 0 && order.length === words.length && new Set(order).size === order.length;
-  return sound ? order : undefined;
+  const others = words.filter((word) => slotNamed(word, names) === undefined);
+  if (order.length === 0 || others.length > MAX_OTHERS || new Set(words).size !== words.length) return undefined;
+  return others.length === 0 ? { order } : { order, others };
+}
+
+export function formatOrder({ order, others = [] }: BootOrder, names: BootNames): string {
+  return [...order.map((slot) => names[slot]), ...others].join(' ');
 }

@@ -3,6 +3,7 @@ import { overwriteDurably } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
+import { formatOrder } from './boot-order.ts';
 import { BootloaderError } from './errors.ts';
 import type { BootloaderErrorCode } from './errors.ts';
 import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
@@ -34,14 +35,16 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
         return ok === 1 ? Math.max(0, attempts - used) : -1;
       };
       const all = { A: left('A'), B: left('B') };
-      const order = reader.order(ORDER, names).filter((slot) => all[slot] >= 0);
+      const { order: named, others } = reader.order(ORDER, names);
+      const order = named.filter((slot) => all[slot] >= 0);
       if (order.length === 0) reader.fail('no slot in ORDER is marked OK');
       const attemptsLeft = { A: order.includes('A') ? all.A : 0, B: order.includes('B') ? all.B : 0 };
-      return { order, attemptsLeft, trial: reader.trial(TRIAL_VARIABLE, names) };
+      return { order, others, attemptsLeft, trial: reader.trial(TRIAL_VARIABLE, names) };
     },
-    format: ({ order, attemptsLeft, trial }) => {
+    format: (state) => {
+      const { order, attemptsLeft, trial } = state;
       const variables = new Map([
-        [ORDER, order.map((slot) => names[slot]).join(' ')],
+        [ORDER, formatOrder(state, names)],
         ['ATTEMPTS', String(attempts)],
       ]);
       for (const slot of ['A', 'B'] as const) {

@@ -2,6 +2,7 @@ import type { BootNames } from '../../config/config.ts';
 import { readTextFile } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
 import type { Log } from '../../system/log.ts';
+import { formatOrder } from './boot-order.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
 import { formatTrialMark } from './trial-mark.ts';
@@ -33,20 +34,22 @@ export function ubootSpelling(variables: UbootVariableNames, names: BootNames): 
   return {
     parse: (variables) => {
       const reader = new VariableReader(UBOOT_TITLE, ADVICE_VALUES, variables);
-      const order = reader.order(orderVariable, names);
+      const { order, others } = reader.order(orderVariable, names);
       const attempts = (slot: 'A' | 'B') =>
         reader.number(left[slot], /^(?:0x)?[0-9a-f]{1,6}$/i, 16, 'a hexadecimal number of boot attempts');
       const [a, b] = [attempts('A'), attempts('B')];
       const attemptsLeft = { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 };
-      return { order, attemptsLeft, trial: reader.trial(trialVariable, names) };
+      return { order, others, attemptsLeft, trial: reader.trial(trialVariable, names) };
     },
-    format: ({ order, attemptsLeft, trial }) =>
-      new Map([
-        [orderVariable, order.map((slot) => names[slot]).join(' ')],
+    format: (state) => {
+      const { attemptsLeft, trial } = state;
+      return new Map([
+        [orderVariable, formatOrder(state, names)],
         [left.A, attemptsLeft.A.toString(16)],
         [left.B, attemptsLeft.B.toString(16)],
         ...(trial === undefined ? [] : [[trialVariable, formatTrialMark(trial, names)] as const]),
-      ]),
+      ]);
+    },
   };
 }
 

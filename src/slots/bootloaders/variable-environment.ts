@@ -107,7 +107,7 @@ export class VariableReader {
     this.#variables = variables;
   }
 
-  order(name: string, names: BootNames): readonly SlotName[] {
+  order(name: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> {
     return (
       parseOrder(this.text(name), names) ??
       this.fail(`${name}=${this.text(name)}, expected an order such as "${names.A} ${names.B}"`)

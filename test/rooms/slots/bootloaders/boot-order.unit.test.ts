@@ -28,8 +28,11 @@ const marks = fc.oneof(
   fc.record({ kind: fc.constant('on-trial' as const), slot: slots }),
   fc.record({ kind: fc.constant('left' as const), slot: slots, lastWord: fc.constant('state-unavailable') }),
 );
-const bootOrders: fc.Arbitrary<BootOrder> = fc.tuple(slotOrders, left, left, marks).map(([order, a, b, trial]) => ({
+const others = fc.constantFrom(undefined, ['R'], ['rescue', '1']);
+const parts = fc.tuple(slotOrders, left, left, marks, others);
+const bootOrders: fc.Arbitrary<BootOrder> = parts.map(([order, a, b, trial, others]) => ({
   order,
+  others,
   attemptsLeft: { A: order.includes('A') ? a : 0, B: order.includes('B') ? b : 0 },
   trial,
 }));
@@ -75,7 +78,7 @@ describe('a boot order', () => {
       fc.property(bootOrders, (order) => {
         const after = changeOrder(order, { kind: 'try-once', slot: 'B' }, ATTEMPTS);
         const trial = { kind: 'on-trial', slot: 'B' };
-        expect(after).toEqual({ order: ['B', 'A'], attemptsLeft: { A: ATTEMPTS, B: 1 }, trial });
+        expect(after).toEqual({ order: ['B', 'A'], others: order.others, attemptsLeft: { A: ATTEMPTS, B: 1 }, trial });
       }),
     );
   });
@@ -125,6 +128,25 @@ describe('a boot order', () => {
     const order: BootOrder = { order: ['A', 'B'], attemptsLeft: { A: 10, B: 31 }, trial: undefined };
     expect(uboot.format(order).get('BOOT_A_LEFT')).toBe('a');
     expect(uboot.parse(parseVariables('BOOT_ORDER=A B\nBOOT_A_LEFT=a\nBOOT_B_LEFT=0x1f\n'))).toEqual(order);
+  });
+
+  test.each([
+    ['U-Boot', uboot, 'BOOT_ORDER', 'BOOT_A_LEFT=3\nBOOT_B_LEFT=3\n'],
+    ['GRUB', grub, 'ORDER', 'A_OK=1\nA_TRY=0\nB_OK=1\nB_TRY=0\n'],
+  ] as const)('of %s keeps the name of a rescue system, behind the slots', (_name, spelling, variable, rest) => {
+    const order = spelling.parse(parseVariables(`${variable}=A R B\n${rest}`));
+    expect(order).toMatchObject({ order: ['A', 'B'], others: ['R'] });
+    const written = (kind: BootChange['kind'], slot: SlotName) =>
+      spelling.format(changeOrder(order, { kind, slot }, ATTEMPTS)).get(variable);
+    expect(written('commit', 'A')).toBe('A B R');
+    expect(written('try-once', 'B')).toBe('B A R');
+    expect(written('mark-unbootable', 'A')).toBe('B R');
+  });
+
+  test('with no slot, with a name twice, or with very many is refused', () => {
+    for (const text of ['R', '', 'A A', 'A R R', 'A 1 2 3 4 5 6 7 8 9']) {
+      expect(parsed(uboot, `BOOT_ORDER=${text}\nBOOT_A_LEFT=3\nBOOT_B_LEFT=3\n`)).toBeUndefined();
+    }
   });
 
   test('of GRUB leaves out a slot that is not marked OK', () => {
