@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import type { DoctorFinding } from '../control/operations.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
+import { lookAsGrub } from '../slots/bootloaders/grub-reader.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
+import { runProgram } from '../system/child-process.ts';
 import { replaceFileDurably } from '../system/durable-file.ts';
 import { AgentError } from '../system/errors.ts';
 import { maskAddresses } from '../system/secrets.ts';
@@ -117,12 +119,22 @@ async function lookAtBoards(wiring: Wiring): Promise<string | undefined> {
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
 }
 
-async function lookAtBootEnvironment({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
+async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
   if (bootloader === undefined) throw noSlots();
+  const where = await lookAsBootloader(config, signal);
   const booted = await bootloader.bootedSlot(signal);
   await bootloader.canary(signal);
   const { primary } = await bootloader.inspect(signal);
-  return `slot ${booted} runs, slot ${primary} boots next; the environment can be written`;
+  return `slot ${booted} runs, slot ${primary} boots next; the environment can be written${where}`;
+}
+
+/** What is written there must be what the bootloader reads. */
+async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
+  for (const target of targets) {
+    if (target.kind !== 'slots' || target.bootloader?.kind !== 'grub') continue;
+    return ` (${await lookAsGrub(target.bootloader.environment, { run: runProgram }, signal)})`;
+  }
+  return '';
 }
 
 async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {

@@ -6,6 +6,8 @@ export interface Mount {
   /** `MAJOR:MINOR` of the file system; major 0 means that it has no block device of its own (overlay, btrfs, nfs). */
   readonly device: string;
   readonly mountPoint: string;
+  /** What of the file system is seen there; `/`: all of it. */
+  readonly root: string;
   readonly fileSystem: string;
   /** What was mounted: often a device's path, sometimes a word. */
   readonly source: string;
@@ -25,14 +27,15 @@ function parseLine(line: string): Mount | undefined {
   const fields = line.split(' ');
   // The optional fields end with a lone hyphen; there may be none.
   const separator = fields.indexOf('-', 6);
-  const [device, mountPoint] = [fields[2], fields[4]];
+  const [device, root, mountPoint] = fields.slice(2);
   const [fileSystem, source, options] = fields.slice(separator + 1);
-  if (separator === -1 || device === undefined || mountPoint === undefined) return undefined;
+  if (separator === -1 || device === undefined || root === undefined || mountPoint === undefined) return undefined;
   if (!/^\d+:\d+$/u.test(device)) return undefined;
   if (fileSystem === undefined || source === undefined) return undefined;
   return {
     device,
     mountPoint: unescapeOctal(mountPoint),
+    root: unescapeOctal(root),
     fileSystem,
     source: unescapeOctal(source),
     options: (options ?? '').split(',').map(unescapeOctal),

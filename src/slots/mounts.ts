@@ -97,7 +97,7 @@ export async function findUse(
   return holder === undefined ? undefined : { kind: 'held', by: holder };
 }
 
-async function readMounts(system: SystemView): Promise<readonly Mount[]> {
+export async function readMounts(system: SystemView): Promise<readonly Mount[]> {
   const path = join(system.proc, 'self/mountinfo');
   const text = await kernelText(path);
   if (text === undefined) throw new SlotError('mounts-unknown', path, 'cannot be read');

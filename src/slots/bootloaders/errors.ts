@@ -14,6 +14,12 @@ export class BootloaderError extends defineErrors('BootloaderError', {
     means: 'The boot environment was read, but what it says makes no sense. Nothing is guessed and nothing is written.',
   },
   'boot-environment-unwritable': { remedy: 'retry', exit: 'disk', means: 'The boot environment cannot be written.' },
+  'boot-environment-misplaced': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'What is written to the boot environment is not what the bootloader reads of it.',
+    advice: 'let it lie on a file system of its own, FAT or ext4, made with the image',
+  },
   'boot-write-not-confirmed': {
     remedy: 'give-up',
     exit: 'disk',

@@ -54,6 +54,13 @@ describe('thing-agent.service', () => {
     expect(unit).not.toMatch(/^RestartPreventExitStatus=/m);
   });
 
+  test('starts where its state cannot be mounted, which a StateDirectory= would forbid, and after the mount where it can', async () => {
+    const unit = await readFile(unitFile, 'utf8');
+    expect(unit).not.toMatch(/^(StateDirectory|RequiresMountsFor|Requires|BindsTo)=/m);
+    expect(unit).toMatch(/^After=var-lib-thing\\x2dagent\.mount$/m);
+    expect(unit).toMatch(/^ReadWritePaths=-\/var\/lib\/thing-agent$/m);
+  });
+
   test('has a safety net that looks when the configuration check says it does', async () => {
     expect(await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8')).toMatch(/^OnBootSec=30min$/m);
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);

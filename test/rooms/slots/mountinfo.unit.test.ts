@@ -10,10 +10,11 @@ const sample = String.raw`22 27 0:21 / /proc rw,relatime - proc proc rw
 
 test('reads device, mount point, type, source and options, with or without optional fields', () => {
   expect(parseMountinfo(sample).slice(0, 2)).toEqual([
-    { device: '0:21', mountPoint: '/proc', fileSystem: 'proc', source: 'proc', options: ['rw'] },
+    { device: '0:21', mountPoint: '/proc', root: '/', fileSystem: 'proc', source: 'proc', options: ['rw'] },
     {
       device: '179:2',
       mountPoint: '/',
+      root: '/',
       fileSystem: 'ext4',
       source: '/dev/mmcblk0p2',
       options: ['rw', 'errors=continue'],

@@ -6,7 +6,11 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import type { BootloaderSettings } from '../../../../src/config/config.ts';
+import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
 import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
+import { lookAsGrub } from '../../../../src/slots/bootloaders/grub-reader.ts';
+import { runProgram } from '../../../../src/system/child-process.ts';
+import { AgentError } from '../../../../src/system/errors.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
 import { seededRandom } from '../../../stand-ins/machine/power.ts';
 import { LoopDevice, run, TemporaryMount } from '../loop-device.ts';
@@ -19,6 +23,7 @@ const MAX_TORN = 60;
 
 /** A boot partition. What GRUB reads of it is asked of GRUB, on a copy of the disk as a cut leaves it. */
 interface BootDisk extends AsyncDisposable {
+  readonly file: string;
   readonly bootloader: Bootloader;
   /** What is on the medium now. */
   disk(): Promise<Buffer>;
@@ -44,7 +49,7 @@ function settings(environment: string): BootloaderSettings {
 }
 
 /** Mounted by Linux from a loop device, after an image builder made it. */
-async function openExt4(): Promise<BootDisk> {
+async function openExt4(option = 'defaults'): Promise<BootDisk> {
   await using opening = new AsyncDisposableStack();
   const folder = await openFolder(opening);
   const device = opening.use(await LoopDevice.attach(8 * 1024 * 1024));
@@ -53,10 +58,12 @@ async function openExt4(): Promise<BootDisk> {
     await using first = await TemporaryMount.mount(device.path);
     await makeEnvironment(join(first.folder, 'grubenv'));
   }
-  const mount = opening.use(await TemporaryMount.mount(device.path));
+  const mount = opening.use(await TemporaryMount.mount('-o', option, device.path));
   const opened = opening.move();
+  const file = join(mount.folder, 'grubenv');
   return {
-    bootloader: folder.bootloader(settings(join(mount.folder, 'grubenv'))),
+    file,
+    bootloader: folder.bootloader(settings(file)),
     disk: async () => readFile(device.backingFile),
     writeAnother: async () => {
       await using other = await open(join(mount.folder, 'other'), 'w');
@@ -91,6 +98,7 @@ async function openFat(): Promise<BootDisk> {
   } as unknown as BootFs;
   const opened = opening.move();
   return {
+    file,
     bootloader: folder.bootloader(settings(file), { fs }),
     disk: async () => readFile(image),
     writeAnother: async () => {
@@ -162,5 +170,63 @@ describe.each([
     const seen = new Set<string>();
     for (const disk of torn(before, after)) seen.add(await asGrubReads(disk));
     expect([...seen].sort()).toEqual([armed, committed].sort());
+  });
+});
+
+describe('what doctor sees', () => {
+  const look = async (file: string, run: RunProgram = runProgram) => lookAsGrub(file, { run }, signal);
+
+  test('of a fit boot partition is what GRUB reads of it, change after change', async () => {
+    await using boot = await openExt4();
+    expect(await look(boot.file)).toBe('ext4, as GRUB reads it');
+    await boot.bootloader.tryOnce('B', evidence, signal);
+    expect(await look(boot.file)).toBe('ext4, as GRUB reads it');
+    await boot.bootloader.commit('B', signal);
+    expect(await look(boot.file)).toBe('ext4, as GRUB reads it');
+  });
+
+  test('of a file whose block GRUB does not find is an error', async () => {
+    await using boot = await openExt4();
+    const other: RunProgram = async (command, options, given) =>
+      command[0] === 'grub-fstest'
+        ? { exitCode: 1, stdout: '', stderr: 'grub-fstest: error: file not found.\n' }
+        : runProgram(command, options, given);
+    await expect(look(boot.file, other)).rejects.toMatchObject({
+      code: 'boot-environment-misplaced',
+      message: expect.stringContaining('file not found') as unknown,
+    });
+    const older: RunProgram = async (command, options, given) =>
+      command[0] === 'grub-fstest'
+        ? { exitCode: 0, stdout: '# GRUB Environment Block\nORDER=B\n'.padEnd(1024, '#'), stderr: '' }
+        : runProgram(command, options, given);
+    await expect(look(boot.file, older)).rejects.toMatchObject({ code: 'boot-environment-misplaced' });
+  });
+
+  test('without GRUB’s tool is the file system only', async () => {
+    await using boot = await openExt4();
+    const none: RunProgram = async () => {
+      throw new AgentError({ code: 'program-missing', message: 'it is not there', remedy: 'give-up', exit: 'failed' });
+    };
+    expect(await look(boot.file, none)).toMatch(/^ext4; grub-fstest.*is not installed$/);
+  });
+
+  test.each([
+    ['ro', 'boot-environment-unwritable', /is mounted read-only/],
+    ['data=journal', 'boot-environment-misplaced', /GRUB reads no journal/],
+  ])('of a file system that is mounted with %s is an error that says so', async (option, code, message) => {
+    await using boot = await openExt4(option);
+    await expect(look(boot.file)).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(message) as unknown,
+    });
+  });
+
+  test('of a file on a file system that GRUB cannot write is an error that names it', async () => {
+    await using memory = await TemporaryMount.mount('-t', 'tmpfs', 'tmpfs');
+    await writeFile(join(memory.folder, 'grubenv'), '');
+    await expect(look(join(memory.folder, 'grubenv'))).rejects.toMatchObject({
+      code: 'boot-environment-misplaced',
+      message: expect.stringContaining('lies on tmpfs') as unknown,
+    });
   });
 });

@@ -1,0 +1,103 @@
+import { readFile, realpath } from 'node:fs/promises';
+import { relative, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { realSystem } from '../device-identity.ts';
+import type { SystemView } from '../device-identity.ts';
+import { coveringMount } from '../mountinfo.ts';
+import type { Mount } from '../mountinfo.ts';
+import { readMounts } from '../mounts.ts';
+import type { ProgramCommand, RunProgram } from './boot-programs.ts';
+import { BootloaderError } from './errors.ts';
+import { parseBlock } from './grub-block.ts';
+
+/** Those that GRUB can write, and that overwrite a file where it stands. */
+const FIT = new Set(['ext2', 'ext3', 'ext4', 'vfat', 'msdos']);
+const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 64 * 1024 };
+
+export interface GrubReaderParts {
+  readonly run: RunProgram;
+  readonly system?: SystemView;
+}
+
+/**
+ * Whether GRUB reads what Linux writes to this file: by its file system, and by GRUB's own reader, `grub-fstest`, where that is
+ * installed. Says what was found, or throws.
+ */
+export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: AbortSignal): Promise<string> {
+  const file = await realPathOf(path);
+  const mount = coveringMount(file, await readMounts(parts.system ?? realSystem));
+  if (mount === undefined) return 'the file system is not known';
+  refuseUnfit(path, mount);
+  if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
+  const said = await askGrub(mount, file, parts.run, signal);
+  if (said === undefined) return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;
+  if (isDeepStrictEqual(said.variables, parseBlock(await readFile(file))))
+    return `${mount.fileSystem}, as GRUB reads it`;
+  const why = said.variables === undefined ? `GRUB cannot read ${path}: ${said.error}` : `GRUB reads an older ${path}`;
+  throw new BootloaderError('boot-environment-misplaced', `${why} (on ${mount.source}, ${mount.fileSystem})`, {
+    advice: 'a file that was just made is there for GRUB after half a minute; else make the boot partition anew',
+  });
+}
+
+async function realPathOf(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    const why = `cannot find ${path}: ${describeError(error)}`;
+    throw new BootloaderError('boot-environment-unreadable', why, { cause: error });
+  }
+}
+
+function refuseUnfit(path: string, { fileSystem, mountPoint, options }: Mount): void {
+  if (!FIT.has(fileSystem)) {
+    const why = `${path} lies on ${fileSystem}, which GRUB cannot write, or reads otherwise than Linux`;
+    throw new BootloaderError('boot-environment-misplaced', why);
+  }
+  if (options.includes('ro')) {
+    throw new BootloaderError('boot-environment-unwritable', `${path}: ${mountPoint} is mounted read-only`, {
+      advice: `mount ${mountPoint} read-write`,
+    });
+  }
+  if (options.includes('data=journal')) {
+    const why = `${path}: ${mountPoint} is mounted with data=journal, and GRUB reads no journal`;
+    throw new BootloaderError('boot-environment-misplaced', why, {
+      advice: `mount ${mountPoint} without data=journal`,
+    });
+  }
+}
+
+interface Said {
+  /** Undefined: GRUB finds no environment block. */
+  readonly variables: ReturnType<typeof parseBlock>;
+  readonly error: string;
+}
+
+/** Undefined: it cannot be asked here. */
+async function askGrub(mount: Mount, file: string, run: RunProgram, signal: AbortSignal): Promise<Said | undefined> {
+  const inside = resolve(mount.root, relative(mount.mountPoint, file));
+  // What an earlier look left in memory of the device's blocks would be read instead of them.
+  await attempt(run, ['dd', `if=${mount.source}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
+  const ended = await attempt(run, ['grub-fstest', mount.source, 'cat', `(loop0)${inside}`], signal);
+  if (ended === undefined) return undefined;
+  const error = ended.stderr.trim().split('\n').at(-1) ?? '';
+  return {
+    variables: parseBlock(Buffer.from(ended.stdout, 'latin1')),
+    error: error === '' ? 'no environment block' : error,
+  };
+}
+
+async function attempt(
+  run: RunProgram,
+  command: ProgramCommand,
+  signal: AbortSignal,
+): Promise<Awaited<ReturnType<RunProgram>> | undefined> {
+  try {
+    return await run(command, LIMITS, signal);
+  } catch (error) {
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}
