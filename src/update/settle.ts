@@ -11,7 +11,7 @@ import type { Found, Recovery } from './recover.ts';
 import type { Settled } from './settled.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload } from './state.ts';
-import type { PhaseOf } from './state.ts';
+import type { PhaseOf, UpdateState } from './state.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import {
@@ -32,8 +32,10 @@ export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<S
   const { journal, bootloader, log } = ports;
   await journal.refresh();
   const booted = await bootloader.bootedSlot(signal);
+  const found = await lookAround(booted, ports, signal);
+  if (wasMissed(journal.state, found, ports)) await journal.append({ type: 'trial-missed' });
   const { phase } = journal.state;
-  const recovery = recover(journal.state, await lookAround(booted, ports, signal), journal.missing === undefined);
+  const recovery = recover(journal.state, found, journal.missing === undefined);
   if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
   return apply(recovery, booted, ports, signal);
 }
@@ -173,7 +175,6 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
   if (hold !== undefined) return { kind: 'held-back', version: attempt.version.name, ...hold };
   await ports.bootloader.commit(booted, signal);
   await ports.journal.probe();
-  if (wasMissed(phase, ports)) await ports.journal.append({ type: 'trial-missed' });
   let evidence: WholeSlot;
   try {
     evidence = await readEvidence(phase, ports, signal);
@@ -197,8 +198,9 @@ function waitsForPerson(phase: PhaseOf<'staged'> | PhaseOf<'trial'>): boolean {
 }
 
 /** Where a trial boots only by the reboot that asks for it, any other one has taken its place. */
-function wasMissed(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, { bootloader }: UpdatePorts): boolean {
-  return phase.kind === 'trial' && phase.rebootAsked === false && bootloader.trialRebootArgument !== undefined;
+function wasMissed({ phase }: UpdateState, { booted, bootId }: Found, { bootloader }: UpdatePorts): boolean {
+  if (bootloader.trialRebootArgument === undefined || phase.kind !== 'trial') return false;
+  return phase.rebootAsked === false && booted !== phase.slot && bootId !== phase.bootId;
 }
 
 /** What was verified when it was written is verified again by reading; of a slot that a person goes back to, what can be. */

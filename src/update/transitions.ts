@@ -39,8 +39,8 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
   'reboot-asked': (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), rebootAsked: true } }),
   'trial-missed': (state) => {
-    const phase = inPhase(state, 'trial');
-    return { ...state, phase: { ...phase, trialsLeft: phase.trialsLeft + 1, rebootAsked: true } };
+    const { attempt, slot, firmware, trialsLeft } = inPhase(state, 'trial');
+    return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trialsLeft + 1 } };
   },
   judging: (state) => ({ ...state, phase: countJudgement(state.phase) }),
   approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),

@@ -1,57 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
-import { Updater } from '../../../src/update/updater.ts';
-import { Gateway } from '../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
-import { plainFirmware, stagePlainFirmware } from '../update/plain-firmware.ts';
+import { Technician } from './technician.ts';
 
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
-
-/** A gateway whose agent is started anew with each boot. */
-class Technician {
-  readonly gateway: Gateway;
-
-  constructor() {
-    const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
-    const service = new MemoryService(firmware, '1');
-    this.gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots: { A: 'factory image', B: '' } });
-    this.gateway.start();
-  }
-
-  async updater(): Promise<Updater> {
-    const ports = await this.gateway.ports();
-    const machine = { ...ports.machine, reboot: async () => {} };
-    const settings = {
-      follow: { kind: 'target' },
-      policy: { attempts: 3, window: undefined, quarantineMs: 30 * 86_400_000 },
-      outcomeProperty: undefined,
-    } as const;
-    return new Updater({ ports: { ...ports, machine }, service: this.gateway.service, settings, minuteOfDay: () => 0 });
-  }
-
-  /** Updates, with every reboot that this takes; returns the last outcome. */
-  async update(): Promise<unknown> {
-    for (;;) {
-      const outcome = await (await this.updater()).updateNow(byHand, () => {}, signal);
-      if (outcome.kind !== 'rebooting') return outcome;
-      this.gateway.start();
-    }
-  }
-
-  async rollback(): Promise<unknown> {
-    await (await this.updater()).rollback(byHand, () => {}, signal);
-    this.gateway.start();
-    return this.update();
-  }
-
-  async install(text: string): Promise<unknown> {
-    const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
-    await (await this.updater()).installFile(source, 'by-hand', byHand, { onEvent: () => {}, signal });
-    this.gateway.start();
-    return this.update();
-  }
-}
 
 describe('a firmware that waits for a reboot by hand', () => {
   test('is given up by a rollback: nothing reboots, and it does not come again by itself', async () => {

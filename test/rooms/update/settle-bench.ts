@@ -77,6 +77,7 @@ export class Bench {
   /** The power fails while the health is checked. */
   cut = false;
   reboots = 0;
+  boots = 1;
   /** Why nothing goes on by itself now. */
   hold: Hold | undefined;
   /** The configuration names the board. */
@@ -112,7 +113,7 @@ export class Bench {
         reachesService: async () => this.reachesService,
       },
       machine: {
-        bootId: async () => 'now',
+        bootId: async () => `boot ${this.boots}`,
         reboot: async () => {
           this.reboots += 1;
         },

@@ -1,0 +1,74 @@
+import type { InstallOptions, OperationOutcome } from '../../../src/control/operations.ts';
+import type { DailyWindow } from '../../../src/update/plan.ts';
+import type { Settled } from '../../../src/update/settled.ts';
+import { Updater } from '../../../src/update/updater.ts';
+import { Gateway } from '../../stand-ins/machine/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
+import { plainFirmware, stagePlainFirmware } from '../update/plain-firmware.ts';
+
+const signal = new AbortController().signal;
+const byHand = { reboot: true, force: false, manual: true };
+
+/** A gateway whose agent is started anew with each boot, and who works at it. */
+export class Technician {
+  readonly gateway: Gateway;
+  /** It is midnight. */
+  window: DailyWindow | undefined;
+
+  constructor() {
+    const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
+    firmware.set('bad', plainFirmware('bad image'));
+    const service = new MemoryService(firmware, '1');
+    const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
+    const slots = { A: 'factory image', B: '' };
+    this.gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots, complaint });
+    this.gateway.start();
+  }
+
+  async updater(): Promise<Updater> {
+    const ports = await this.gateway.ports();
+    const machine = { ...ports.machine, reboot: async () => {} };
+    const settings = {
+      follow: { kind: 'target' },
+      policy: { attempts: 3, window: this.window, quarantineMs: 30 * 86_400_000 },
+      outcomeProperty: undefined,
+    } as const;
+    return new Updater({ ports: { ...ports, machine }, service: this.gateway.service, settings, minuteOfDay: () => 0 });
+  }
+
+  async updateOnce(options: InstallOptions & { readonly manual: boolean }): Promise<OperationOutcome> {
+    return (await this.updater()).updateNow(options, () => {}, signal);
+  }
+
+  async settle(): Promise<Settled> {
+    return (await this.updater()).settle(() => {}, signal);
+  }
+
+  /** Updates, with every reboot that this takes; returns the last outcome. */
+  async update(): Promise<unknown> {
+    for (;;) {
+      const outcome = await this.updateOnce(byHand);
+      if (outcome.kind !== 'rebooting') return outcome;
+      this.gateway.start();
+    }
+  }
+
+  /** The machine has not rebooted yet. */
+  async rollbackUntilReboot(options: InstallOptions): Promise<OperationOutcome> {
+    return (await this.updater()).rollback(options, () => {}, signal);
+  }
+
+  async rollback(): Promise<unknown> {
+    await this.rollbackUntilReboot(byHand);
+    this.gateway.start();
+    return this.update();
+  }
+
+  async install(text: string, force = false, name = 'by-hand'): Promise<unknown> {
+    const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
+    const options = { ...byHand, force };
+    await (await this.updater()).installFile(source, name, options, { onEvent: () => {}, signal });
+    this.gateway.start();
+    return this.update();
+  }
+}
