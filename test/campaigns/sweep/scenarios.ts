@@ -16,7 +16,9 @@ export type Deed =
   | { readonly do: 'install'; readonly version: string }
   | { readonly do: 'rollback' }
   | { readonly do: 'commit' }
-  | { readonly do: 'reboot' };
+  | { readonly do: 'reboot' }
+  /** Of somebody who knows nothing of a trial: `systemctl reboot`. */
+  | { readonly do: 'foreign-reboot' };
 
 export interface Scenario {
   readonly name: string;
@@ -31,7 +33,7 @@ export interface Scenario {
   readonly wants: string;
   /** What may run instead after a cut: a deed was not done. */
   readonly mayMiss: readonly string[];
-  /** What may run instead after several cuts or a fault: the gateway went back by itself. */
+  /** What may run instead after a fault, or more cuts than a version has trials: the gateway went back by itself. */
   readonly mayRun: readonly string[];
   /** How the attempts of the undisturbed story end, as the service is told. */
   readonly ends: readonly string[];
@@ -92,6 +94,28 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v2',
     mayMiss: ['v1'],
     ends: ['v2 installed'],
+  },
+  /** Another reboot takes the place of the trial's, and again. */
+  foreign: {
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      { do: 'foreign-reboot' },
+      look,
+      { do: 'foreign-reboot' },
+      look,
+      { do: 'foreign-reboot' },
+    ],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v1 installed', 'v2 installed'],
+  },
+  /** The service names two versions by turns: each is installed, later and later. */
+  turns: {
+    story: [target('v2'), rest, target('v3'), rest, target('v2'), rest, target('v3'), rest, target('v2')],
+    wants: 'v2',
+    mayMiss: ['v1', 'v3'],
+    ends: ['v2 installed', 'v3 installed', 'v2 installed', 'v3 installed', 'v2 installed'],
   },
   updates: {
     follow: { kind: 'updates', choice: { kind: 'last' } },

@@ -33,6 +33,7 @@ const FAULT_LENGTHS = { times: [1, 5], step: 1 };
 const lengthsOf: Partial<Record<FaultKind, typeof FAULT_LENGTHS>> = {
   'disk-full': { times: [6], step: 3 },
   'disk-error': { times: [1], step: 1 },
+  'request-lost': { times: [1, 5, 20], step: 1 }, // the last is an outage longer than a trial
 };
 const MAX_CUTS = 6;
 /** Shrunk and kept of one task. */
