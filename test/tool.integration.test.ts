@@ -5,6 +5,7 @@ import process from 'node:process';
 import { expect, test } from 'vitest';
 
 test.each([
+  ['prove.ts', '--only=nothing'],
   ['sweep/sweep.ts', '--bogus'],
   ['sweep/sweep.ts', '--cases=none'],
   ['soak/main.ts', '--weeks=-1'],
@@ -12,7 +13,7 @@ test.each([
   ['kills/main.ts', '--kills=1.5'],
   ['bench/main.ts', '--only=nothing'],
 ])('%s %s: one line says what is wrong', (script, option) => {
-  const args = [join(import.meta.dirname, script), option];
+  const args = [join(import.meta.dirname, 'campaigns', script), option];
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
   expect(stderr).toMatch(/^.*--|^there is no target/);
   expect(stderr.split('\n').slice(1)).toEqual(['(--help explains the options)', '']);

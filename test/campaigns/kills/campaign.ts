@@ -112,6 +112,22 @@ function count(tally: Tally, { trigger, aftermath }: Strike, phase: string, wish
   }
 }
 
+/** Of the kills, how many at least must have been of this kind: a campaign proves nothing where it never struck. */
+const LEAST_SHARES: Readonly<Record<string, number>> = {
+  'then power-cut': 36 / 210,
+  'while install': 4 / 210,
+  'while rollback': 4 / 210,
+  'in phase staging': 4 / 210,
+  'in phase staged': 4 / 210,
+  'in phase trial': 4 / 210,
+};
+
+/** What a campaign struck less often than it must. */
+export function tooSeldom({ kills, by }: Tally): readonly string[] {
+  const short = Object.entries(LEAST_SHARES).filter(([name, share]) => (by[name] ?? 0) < Math.floor(share * kills));
+  return short.map(([name]) => name);
+}
+
 export function describeTally({ kills, episodes, runs, by, failures }: Tally): string {
   const parts = Object.entries(by).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const counts = parts.map(([name, number]) => `  ${String(number).padStart(6)} ${name}`);

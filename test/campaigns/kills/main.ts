@@ -1,7 +1,7 @@
 import process from 'node:process';
 
 import { countOption, runTool } from '../../tool.ts';
-import { describeFailure, describeTally, runCampaign } from './campaign.ts';
+import { describeFailure, describeTally, runCampaign, tooSeldom } from './campaign.ts';
 
 const help = `npm run kills -- [--kills N] [--seed S] [--gateways G]
 
@@ -36,5 +36,6 @@ await runTool(help, options, async (values) => {
   });
   console.log(`${describeTally(tally)}\n${Math.round((performance.now() - startMs) / 1000)} s`);
   for (const failure of tally.failures) console.log(`\nFAILED: ${describeFailure(failure)}`);
-  return tally.failures.length === 0 ? 0 : 1;
+  for (const name of tooSeldom(tally)) console.log(`\nFAILED: too few kills ${name}`);
+  return tally.failures.length + tooSeldom(tally).length === 0 ? 0 : 1;
 });
