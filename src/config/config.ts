@@ -155,6 +155,10 @@ export interface TrustSettings {
   /** Files with public keys. */
   readonly keys: readonly string[];
   readonly allowUnsigned: boolean;
+  /** `match`: a signed release has the name by which the service offers it. */
+  readonly names: 'match' | 'free';
+  /** `refuse`: semantic versions of signed names only rise. */
+  readonly downgrade: 'allow' | 'refuse';
 }
 
 export interface ReportSettings {

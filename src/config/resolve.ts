@@ -26,7 +26,12 @@ export function resolveConfig(file: ConfigFile): Config {
     },
     paths: file.paths,
     update: resolveUpdate(file),
-    trust: { keys: file.trust.keys, allowUnsigned: file.trust.allow_unsigned },
+    trust: {
+      keys: file.trust.keys,
+      allowUnsigned: file.trust.allow_unsigned,
+      names: file.trust.names,
+      downgrade: file.trust.downgrade,
+    },
     report: { outcome: file.report.outcome },
     system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
     log: file.log,

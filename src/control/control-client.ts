@@ -14,7 +14,7 @@ import {
   replyInvalid,
   translate,
 } from './control-connection.ts';
-import { ReportedFailure } from './control-errors.ts';
+import { ControlError, ReportedFailure } from './control-errors.ts';
 import * as protocol from './control-protocol.ts';
 import { somebodyAnswers } from './control-socket.ts';
 import type {
@@ -124,6 +124,7 @@ export class ControlClient implements AgentOperations {
   }
 
   install(path: string, options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    if (options.allowDowngrade === true) return Promise.reject(noDowngradeHere());
     return this.#operate('install', { path, ...options }, onEvent, signal);
   }
 
@@ -210,4 +211,11 @@ function parseJson(text: string): unknown {
 function asError(value: unknown): AgentError {
   const parsed = protocol.errorReply.safeParse(value);
   return parsed.success ? new ReportedFailure(parsed.data.error) : replyInvalid('not an error of ours');
+}
+
+/** Everyone in the group may use the socket; the floor is lifted by root alone. */
+function noDowngradeHere(): ControlError {
+  return new ControlError('control-not-permitted', 'an older release cannot be installed through the daemon', {
+    advice: 'as root: systemctl stop thing-agent, install it, systemctl start thing-agent',
+  });
 }

@@ -66,6 +66,8 @@ export interface InstallOptions {
   readonly reboot: boolean;
   /** For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification. */
   readonly force: boolean;
+  /** Root lifts the floor for this once; the control socket does not take it. */
+  readonly allowDowngrade?: boolean | undefined;
 }
 
 export type OperationOutcome =

@@ -188,6 +188,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
       trials: update.trialAttempts,
       attempts: update.attempts,
       quarantineMs: update.quarantineMs,
+      release: config.trust,
     },
   };
   const settings = {

@@ -44,11 +44,17 @@ function newest(versions: readonly Version[]): Version | undefined {
  */
 export function compareVersions(a: VersionRef, b: VersionRef): number {
   return (
-    compareSemantically(a.name, b.name) || compareNaturally(a.name, b.name) || compareNaturally(a.id ?? '', b.id ?? '')
+    compareSemanticNames(a.name, b.name) || compareNaturally(a.name, b.name) || compareNaturally(a.id ?? '', b.id ?? '')
   );
 }
 
-function compareSemantically(a: string, b: string): number {
+/** Whether a name holds a semantic version. */
+export function isSemanticName(name: string): boolean {
+  return parseSemanticVersion(name) !== undefined;
+}
+
+/** By semantic version alone: 0 for names of one version, and for two that hold none. */
+export function compareSemanticNames(a: string, b: string): number {
   const left = parseSemanticVersion(a);
   const right = parseSemanticVersion(b);
   if (left === undefined || right === undefined) return Number(left !== undefined) - Number(right !== undefined);

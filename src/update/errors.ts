@@ -28,6 +28,19 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'There is nothing that a rollback could go back to.',
     advice: 'agent status shows what runs; --force takes back the slot alone, where it is a board that cannot',
   },
+  'name-mismatch': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The service offers a signed release under another name than the one that it was signed with.',
+    advice: 'name the version at the service as the release is signed, or set [trust] names = "free"',
+  },
+  downgrade: {
+    remedy: 'give-up',
+    exit: 'refused',
+    means:
+      'The release is older than one that was installed before, by its signed security version or by [trust] downgrade.',
+    advice: 'install a newer release; root can lift this once: agent install FILE --allow-downgrade',
+  },
   'nothing-on-trial': {
     remedy: 'give-up',
     exit: 'refused',

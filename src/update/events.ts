@@ -17,6 +17,8 @@ interface EventData {
     readonly slot: SlotName;
     readonly trials: number;
     readonly name: string | undefined;
+    /** Why the release is below the floor, where root allowed that. */
+    readonly downgrade?: string | undefined;
     /** What the slot's partitions were verified to hold, by target. */
     readonly records: Readonly<Record<string, PartitionRecord>>;
   };

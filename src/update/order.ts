@@ -4,6 +4,7 @@ import type { HealthGate } from './health-gate.ts';
 import type { Journal } from './journal.ts';
 import type { Hold } from './plan.ts';
 import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target, UpdateProgress } from './ports.ts';
+import type { ReleaseSettings } from './release-rules.ts';
 import type { Attempt, VersionRef } from './state.ts';
 
 /** One firmware to install, from wherever it comes. */
@@ -15,6 +16,8 @@ export interface InstallOrder {
   readonly reboot: boolean;
   /** A person lifted the quarantine for this once. */
   readonly force: boolean;
+  /** Root lifted the floor for this once. */
+  readonly allowDowngrade?: boolean | undefined;
 }
 
 export interface UpdatePorts {
@@ -47,6 +50,7 @@ export interface UpdateSettings {
   readonly attempts: number;
   /** After so long a firmware that ended badly may be tried again. */
   readonly quarantineMs: number;
+  readonly release: ReleaseSettings;
 }
 
 export type InstallOutcome =

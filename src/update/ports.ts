@@ -1,7 +1,5 @@
-/**
- * What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
- * hands the implementations to update(). Nothing here does anything.
- */
+// What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
+// hands the implementations to update(). Nothing here does anything.
 
 /** The service's name for a firmware. */
 export interface Version {
@@ -64,6 +62,8 @@ export interface FirmwareHeader {
   readonly digest: string | undefined;
   /** The artifact's name. */
   readonly name: string | undefined;
+  /** What the artifact itself provides as `security_version`. */
+  readonly securityVersion?: number | undefined;
   /** Which trusted key signed it; undefined: unsigned, and the operator wrote that it may be installed. */
   readonly signedBy: string | undefined;
   /** It has a signature, but by no trusted key, and counts as unsigned. */

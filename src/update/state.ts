@@ -26,6 +26,8 @@ export const attempt = z.object({
   forced: z.boolean().optional(),
   /** A person asked to reboot by hand. */
   rebootByHand: z.boolean().optional(),
+  /** Why the release is below the floor, where root allowed that. */
+  downgrade: z.string().optional(),
 });
 
 const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
@@ -33,6 +35,10 @@ const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
 const firmware = z.object({
   digest: z.string(),
   signedBy: z.string().optional(),
+  /** What the release calls itself. */
+  name: z.string().optional(),
+  /** What the release itself provides as `security_version`. */
+  securityVersion: z.number().optional(),
   provides: z.record(z.string(), z.string()),
   /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
   payloads: z.array(
@@ -170,6 +176,13 @@ const slotKnowledge = z.object({
   seen: z.object({ at: z.string() }).optional(),
 });
 
+/** The least that a signed release must be. Raised when one is committed, lowered by nothing. */
+const floor = z.object({
+  securityVersion: z.number().optional(),
+  /** The highest semantic version among the names of signed releases. */
+  name: z.string().optional(),
+});
+
 export const storedState = z.object({
   format: z.literal(1),
   phase,
@@ -188,6 +201,7 @@ export const storedState = z.object({
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
+  floor: floor.optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
 });
 
@@ -200,6 +214,7 @@ export const updateState = storedState.transform(({ slots, ...parts }) => ({
 export type UpdateState = z.infer<typeof updateState>;
 export type Phase = UpdateState['phase'];
 export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
+export type Floor = z.infer<typeof floor>;
 export type Attempt = z.infer<typeof attempt>;
 export type FirmwareRecord = z.infer<typeof firmware>;
 export type Installed = z.infer<typeof installed>;

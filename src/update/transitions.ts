@@ -4,6 +4,7 @@ import { isHeldBack, isUnclear, staysFallback } from './blame.ts';
 import type { EventOf, EventType } from './events.ts';
 import type { SlotName } from './ports.ts';
 import { dateAnew, lift, withQuarantined } from './quarantine.ts';
+import { raiseFloor } from './release-rules.ts';
 import { withOutcomes } from './reports.ts';
 import { forgetPartitions, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
@@ -29,9 +30,10 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const phase = inPhase(state, 'staging');
     return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
   },
-  staged: (state, { firmware, slot, trials, name, records }) => {
+  staged: (state, { firmware, slot, trials, name, downgrade, records }) => {
     const { attempt: begun } = inPhase(state, 'staging');
-    const attempt = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
+    const named = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
+    const attempt = { ...named, downgrade };
     const phase = { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } as const;
     return { ...state, phase, slots: rememberPartitions(state.slots, slot, records) };
   },
@@ -196,12 +198,17 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     pendingSwitch: attempt.version.id,
     tries: isByHand ? state.tries : undefined,
     turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
+    floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
-  const reason = isRollback ? wentBack(attempt) : 'installed';
+  const reason = isRollback ? wentBack(attempt) : howInstalled(attempt);
   return withOutcomes(next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
   ]);
+}
+
+function howInstalled({ downgrade }: Attempt): string {
+  return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
 }
 
 function wentBack({ unverified }: Attempt): string {

@@ -7,6 +7,7 @@ import type { SlotContents } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import type {
+  FirmwareHeader,
   PayloadHeader,
   PayloadOpening,
   PayloadWriter,
@@ -16,6 +17,7 @@ import type {
   Target,
 } from './ports.ts';
 import { holdsFirmware, inForce } from './quarantine.ts';
+import { refuseRelease } from './release-rules.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload, recordsOf } from './state.ts';
 import type { Attempt, FirmwareRecord, PartitionRecord } from './state.ts';
@@ -57,15 +59,29 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
 
   const record = recordOf(firmware, staging.targets);
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
-  const name = order.by === 'file' ? firmware.header.name : undefined;
+  const name = signedName(order, firmware.header);
+  const { downgrade } = staging;
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
   const written = await withFormats(recordsOf(record, { version, at }), slot, ports, signal);
   const records = { ...written, ...staging.completed(at) };
-  await journal.append({ type: 'staged', firmware: record, slot: onTrial, trials: settings.trials, name, records });
+  await journal.append({
+    type: 'staged',
+    firmware: record,
+    slot: onTrial,
+    trials: settings.trials,
+    name,
+    downgrade,
+    records,
+  });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return outcomeOfJudgement(await judgeTrial(ports, signal));
   return startTrial(evidenceOfSlot(verified, staging.contents), order.reboot, ports, signal);
+}
+
+/** A release is shown, kept and reported under the name that it was signed with. */
+function signedName({ by }: InstallOrder, { name, signedBy }: FirmwareHeader): string | undefined {
+  return by === 'file' || signedBy !== undefined ? name : undefined;
 }
 
 function outcomeOfJudgement(end: TrialEnd): InstallOutcome {
@@ -98,6 +114,8 @@ class Staging {
   #opened = false;
   #completions: readonly Completion[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
+  /** Why the release is below the floor, where root allowed it. */
+  downgrade: string | undefined;
 
   constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts) {
     this.#order = order;
@@ -144,6 +162,7 @@ class Staging {
         installedProvides: installed?.provides ?? {},
         accept: async (header) => {
           this.#refuseQuarantined(header.digest);
+          this.#refuseRelease(header);
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
           this.#completions = await planCompletion(this.targets.values(), this.#slot, this.#ports, signal);
         },
@@ -183,6 +202,16 @@ class Staging {
     }
     this.#opened = true;
     return writer;
+  }
+
+  #refuseRelease(header: FirmwareHeader): void {
+    const { version, by, allowDowngrade = false } = this.#order;
+    const { floor } = this.#ports.journal.state;
+    const settings = this.#ports.settings.release;
+    const offeredName = by === 'service' ? version.name : undefined;
+    this.downgrade = refuseRelease(header, { settings, offeredName, floor, allowDowngrade });
+    if (this.downgrade === undefined) return;
+    this.#ports.log.warn({ version: header.name }, `an older release is installed, as root said: it ${this.downgrade}`);
   }
 
   #refuseQuarantined(digest: string | undefined): void {
@@ -228,7 +257,8 @@ function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadHeader, 
     digest: written.digest,
   }));
   const { digest, provides, header } = firmware;
-  return { digest, signedBy: header.signedBy, provides: { ...provides }, payloads };
+  const { name, signedBy, securityVersion } = header;
+  return { digest, name, signedBy, securityVersion, provides: { ...provides }, payloads };
 }
 
 function savedWrites(firmware: StagedFirmware): string {

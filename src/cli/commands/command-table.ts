@@ -12,6 +12,10 @@ export const optionTable = {
   'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
   plan: { value: undefined, summary: 'only say how much would change' },
   force: { value: undefined, summary: 'for this order, quarantine and maintenance window do not count' },
+  'allow-downgrade': {
+    value: undefined,
+    summary: 'an older release, this once (root, no daemon)',
+  },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
 } as const;
@@ -72,7 +76,7 @@ export const commandTable: readonly CommandEntry[] = [
   {
     name: 'install',
     operands: ['FILE'],
-    options: ['no-reboot', 'force'],
+    options: ['no-reboot', 'force', 'allow-downgrade'],
     group: 'Update',
     summary: 'install a file, under the same rules',
     details: ['FILE is an artifact or an image itself, not encoded, as on a USB stick.', throughDaemon],
@@ -256,7 +260,8 @@ export function usageLine(entry: CommandEntry | undefined): string {
 }
 
 function installOptions(flags: CommandInput['flags']): InstallOptions {
-  return { reboot: !flags.has('no-reboot'), force: flags.has('force') };
+  const options = { reboot: !flags.has('no-reboot'), force: flags.has('force') };
+  return flags.has('allow-downgrade') ? { ...options, allowDowngrade: true } : options;
 }
 
 function buildInstall({ operands: [path = ''], flags }: CommandInput): Command {

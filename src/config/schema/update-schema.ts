@@ -50,6 +50,14 @@ export const updateSchema = z.strictObject({
 export const trustSchema = z.strictObject({
   keys: z.array(absolutePath()).max(32).default([]).describe('Files with public keys'),
   allow_unsigned: flag().default(false),
+  names: z
+    .enum(['match', 'free'])
+    .default('match')
+    .describe('Whether the service must offer a release under the name that it is signed with'),
+  downgrade: z
+    .enum(['allow', 'refuse'])
+    .default('allow')
+    .describe('Whether a release may be older by its signed name, where it has no security_version'),
 });
 
 export const reportSchema = z.strictObject({

@@ -1,3 +1,4 @@
+import { VerificationError } from '../errors.ts';
 import type { ArtifactDescription, Depends, Provides } from './header.ts';
 import { quoted } from './refusal.ts';
 
@@ -29,6 +30,27 @@ export function providesAfter(artifact: ArtifactDescription, installed: Provides
   const added = [artifact.provides, ...artifact.payloads.map((payload) => payload.provides)].flatMap(Object.entries);
   return Object.fromEntries([...kept, ...added]);
 }
+
+/**
+ * The number that the artifact provides as `security_version`: of all its parts the lowest, since each part is installed.
+ * What others have installed before does not count.
+ */
+export function securityVersionOf({ provides, payloads }: ArtifactDescription): number | undefined {
+  const texts = [provides, ...payloads.map((payload) => payload.provides)].flatMap((part) => {
+    const text = Object.hasOwn(part, SECURITY_VERSION) ? part[SECURITY_VERSION] : undefined;
+    return text ?? [];
+  });
+  const numbers = texts.map((text) => {
+    if (/^\d{1,15}$/.test(text)) return Number(text);
+    throw new VerificationError(
+      'artifact-malformed',
+      `artifact: security_version is ${quoted(text)}, not a whole number`,
+    );
+  });
+  return numbers.length === 0 ? undefined : Math.min(...numbers);
+}
+
+const SECURITY_VERSION = 'security_version';
 
 /** `*` stands for any characters, also none; everything else for itself. */
 export function matches(text: string, pattern: string): boolean {

@@ -2,7 +2,7 @@ import type { FirmwareHeader, StagedFirmware, StagedPayload, StagingRequest } fr
 import { ByteReader } from '../byte-reader.ts';
 import type { Compression } from '../compression/compression.ts';
 import { VerificationError } from '../errors.ts';
-import { findObstacle, providesAfter } from './compatibility.ts';
+import { findObstacle, providesAfter, securityVersionOf } from './compatibility.ts';
 import { readEnvelope, unexpected } from './envelope.ts';
 import type { Envelope } from './envelope.ts';
 import { readDescription } from './header.ts';
@@ -86,6 +86,7 @@ function describe(
     digest,
     name: artifact.name,
     signedBy: provenance.kind === 'signed' ? provenance.by : undefined,
+    securityVersion: securityVersionOf(artifact),
     unknownSigner: provenance.kind === 'unknown-signer',
     payloads: promised.flat().map((file) => file.header),
   };

@@ -96,7 +96,7 @@ export async function buildCatalog(): Promise<CatalogData> {
   for (const [id, image] of Object.entries({ ...images, ...forgeries })) {
     const bytes = Buffer.from(image, 'latin1');
     const decoded = await buildArtifact({
-      name: id,
+      name: `version ${id}`,
       devices: [DEVICE_TYPE],
       key: keyOf(id).privateKey,
       files: [{ name: 'rootfs.img', content: bytes }],
@@ -106,7 +106,12 @@ export async function buildCatalog(): Promise<CatalogData> {
     artifacts.push({ id, image, meter: METER.old, bytes, decoded, text: encode(decoded), digest });
   }
   for (const [id, contents] of Object.entries(withBoard)) {
-    const decoded = await buildArtifact({ name: id, devices: [DEVICE_TYPE], key: own.privateKey, ...files(contents) });
+    const decoded = await buildArtifact({
+      name: `version ${id}`,
+      devices: [DEVICE_TYPE],
+      key: own.privateKey,
+      ...files(contents),
+    });
     const bytes = Buffer.from(contents.image, 'latin1');
     artifacts.push({ id, ...contents, bytes, decoded, text: encode(decoded), digest: await digestOf(decoded, trust) });
   }

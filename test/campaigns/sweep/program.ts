@@ -93,6 +93,7 @@ export class Program {
         trials: 2,
         attempts: ATTEMPTS,
         quarantineMs: QUARANTINE_MS,
+        release: { names: 'match', downgrade: 'allow' } as const,
       },
     };
     const settings = {

@@ -33,7 +33,7 @@ describe('resolveConfig', () => {
       trialAttempts: 2,
       quarantineMs: 2_592_000_000,
     });
-    expect(config.trust).toEqual({ keys: [], allowUnsigned: false });
+    expect(config.trust).toEqual({ keys: [], allowUnsigned: false, names: 'match', downgrade: 'allow' });
     expect(config.system).toEqual({
       rebootCommand: ['systemctl', 'reboot'],
       bootIdFile: '/proc/sys/kernel/random/boot_id',
@@ -197,7 +197,7 @@ const wholeResolved: Config = {
     trialAttempts: 1,
     quarantineMs: 86_400_000,
   },
-  trust: { keys: ['/etc/thing-agent/trust/release.pem'], allowUnsigned: false },
+  trust: { keys: ['/etc/thing-agent/trust/release.pem'], allowUnsigned: false, names: 'match', downgrade: 'allow' },
   report: { outcome: 'update_outcome' },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
   log: { level: 'debug', format: 'json' },

@@ -34,7 +34,7 @@ const stageContents: StageFirmware = async (request, signal) => {
   const header: FirmwareHeader = {
     kind: 'artifact',
     digest: sha256(Buffer.from(id)),
-    name: id,
+    name: `version ${id}`,
     signedBy: 'release',
     payloads: headers,
   };

@@ -36,6 +36,8 @@ export function installed(id: string, slot: SlotName): Installed {
   return { ...firmware, version: { id, name: `version ${id}` }, slot, at: '' };
 }
 
+const release = { names: 'match', downgrade: 'allow' } as const;
+
 /** A journal whose disk can be made to fail. */
 class TroubledJournal extends MemoryJournal {
   /** Of a disk that takes nothing. */
@@ -131,6 +133,7 @@ export class Bench {
         trials: 2,
         attempts: 3,
         quarantineMs: 86_400_000,
+        release,
       },
     };
     return settle(ports, signal);

@@ -23,7 +23,7 @@ function partOf(name: string, version: string): string {
 async function release(id: string, parts: readonly (keyof Contents)[], forged = false): Promise<[string, Uint8Array]> {
   const all = { root: 'gateway', boot: 'boot' } as const;
   const artifact = await buildArtifact({
-    name: id,
+    name: `version ${id}`,
     devices: ['two pairs'],
     key: key.privateKey,
     files: parts.map((part) => ({ name: `${part}.img`, content: Buffer.from(partOf(part, id)) })),

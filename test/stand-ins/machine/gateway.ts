@@ -202,6 +202,7 @@ export class Gateway {
         trials: 2,
         attempts: ATTEMPTS,
         quarantineMs: QUARANTINE_MS,
+        release: { names: 'match', downgrade: 'allow' },
       },
     };
   }
