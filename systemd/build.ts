@@ -70,6 +70,8 @@ async function fillTree(out: string, { main, arch, node }: Filling): Promise<voi
     recursive: true,
     filter: (source) => !/\.ts$|runtimes\.json$/.test(source),
   });
+  const page = join(project, 'src/slots/bootloaders/README.md');
+  await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
   await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(outputs, arch, await digestsOf(out)));
 }
 

@@ -7,20 +7,31 @@ import process from 'node:process';
 
 import { tool } from './tool.ts';
 
-/** As little as boots: systemd, and what README.md says that the agent needs. */
-const packages = ['systemd-sysv', 'dbus', 'libstdc++6', 'util-linux', 'libubootenv-tool'];
+export interface DebianRecipe {
+  readonly packages: readonly string[];
+  /** Shell commands at the end, in the root file system. */
+  readonly finish?: string;
+}
+
+/** As little as boots in a container: systemd, and what README.md says that the agent needs. */
+const container: DebianRecipe = { packages: ['systemd-sysv', 'dbus', 'libstdc++6', 'util-linux', 'libubootenv-tool'] };
 const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
-const options = [
-  '--variant=essential',
-  `--include=${packages.join(',')}`,
-  ...leftOut.map((path) => `--dpkgopt=path-exclude=${path}`),
-];
+
+function mmdebstrapOptions({ packages, finish }: DebianRecipe): readonly string[] {
+  return [
+    '--variant=essential',
+    `--include=${packages.join(',')}`,
+    ...leftOut.map((path) => `--dpkgopt=path-exclude=${path}`),
+    ...(finish === undefined ? [] : [`--customize-hook=cd "$1" && { ${finish.trim()}\n}`]),
+  ];
+}
 
 /**
  * A root file system of this machine's own distribution, as a tar file: made once, from this machine's own package
  * sources, and kept until its recipe changes.
  */
-export async function debianRootFileSystem(): Promise<string> {
+export async function debianRootFileSystem(wanted: DebianRecipe = container): Promise<string> {
+  const options = mmdebstrapOptions(wanted);
   const codename = await codenameOfThisMachine();
   const recipe = createHash('sha256')
     .update([codename, process.arch, ...options].join('\n'))

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 
 import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { debianRootFileSystem } from './debian.ts';
+import type { DebianRecipe } from './debian.ts';
 import { tool } from './tool.ts';
 
 const project = resolve(import.meta.dirname, '../../..');
@@ -15,8 +16,14 @@ export type Difference = Readonly<Record<string, string | undefined>>;
 export interface SlotImagesOptions {
   /** In every image. What begins with `#!` is a program. */
   readonly files: Readonly<Record<string, string>>;
-  readonly keys: KeyPair;
+  readonly keys: Pick<KeyPair, 'privatePem' | 'publicPem'>;
   readonly deviceType: string;
+  /** What the root file system is made of; as for a container, if not given. */
+  readonly debian?: DebianRecipe;
+  /** Makes the image of a root file system that is ready; as for a container, if not given. */
+  readonly makeImage?: (root: string, image: string) => Promise<void>;
+  /** The image that all others are made from, where it was kept from an earlier time: see `base`. */
+  readonly kept?: string;
 }
 
 /**
@@ -32,13 +39,19 @@ export class SlotImages implements AsyncDisposable {
   private constructor(folder: string, options: SlotImagesOptions) {
     this.#folder = folder;
     this.#options = options;
-    this.#base = join(folder, 'base.ext4');
+    this.#base = options.kept ?? join(folder, 'base.ext4');
+  }
+
+  /** What all images are made from. */
+  get base(): string {
+    return this.#base;
   }
 
   static async open(options: SlotImagesOptions): Promise<SlotImages> {
     const images = new SlotImages(await mkdtemp(join(tmpdir(), 'slot-images-')), options);
     try {
-      await images.#makeBase();
+      await writeFile(join(images.#folder, 'private.pem'), options.keys.privatePem);
+      if (options.kept === undefined) await images.#makeBase();
       return images;
     } catch (error) {
       await images[Symbol.asyncDispose]();
@@ -66,6 +79,13 @@ export class SlotImages implements AsyncDisposable {
   /** A signed artifact with such an image. */
   async artifact(name: string, difference: Difference = {}): Promise<string> {
     const image = await this.image(difference);
+    const output = await this.sign(name, image);
+    await rm(image);
+    return output;
+  }
+
+  /** A signed artifact with this image. */
+  async sign(name: string, image: string): Promise<string> {
     const output = this.#path('mender');
     const key = join(this.#folder, 'private.pem');
     const device = this.#options.deviceType;
@@ -82,7 +102,6 @@ export class SlotImages implements AsyncDisposable {
         image,
       ].concat(['--compression', 'none', '--key', key, '--output-path', output]) as [string, ...string[]],
     );
-    await rm(image);
     return output;
   }
 
@@ -105,11 +124,10 @@ export class SlotImages implements AsyncDisposable {
 
   async #makeBase(): Promise<void> {
     const { keys, files } = this.#options;
-    await writeFile(join(this.#folder, 'private.pem'), keys.privatePem);
     const root = join(this.#folder, 'root');
     const tree = join(this.#folder, 'tree');
     await mkdir(root);
-    await tool(['tar', '-xf', await debianRootFileSystem(), '-C', root]);
+    await tool(['tar', '-xf', await debianRootFileSystem(this.#options.debian), '-C', root]);
     await tool(['npm', 'run', '--silent', '--prefix', project, 'build', '--', '--out', tree]);
     await tool([join(tree, 'systemd/install'), '--root', root, '--enable']);
     await tool(['chroot', root, 'useradd', '--no-create-home', '--groups', 'thing-agent', 'technician']);
@@ -121,9 +139,7 @@ export class SlotImages implements AsyncDisposable {
       '/etc/systemd/system/console-getty.service': '',
     };
     for (const [path, text] of Object.entries(all)) await this.#put(join(root, path), text);
-    const sizeBytes = Number.parseInt(await tool(['du', '-s', '--block-size=1', root]), 10);
-    const size = `${Math.ceil((sizeBytes * 1.05) / MIB) + 16}M`;
-    await tool(['mkfs.ext4', '-q', '-F', '-b', '4096', '-m', '0', '-O', '^has_journal', '-d', root, this.#base, size]);
+    await (this.#options.makeImage ?? makeContainerImage)(root, this.#base);
     await rm(root, { recursive: true });
     await rm(tree, { recursive: true });
   }
@@ -133,6 +149,12 @@ export class SlotImages implements AsyncDisposable {
     await writeFile(path, text, { flag: 'w' });
     await chmod(path, text.startsWith('#!') ? 0o755 : 0o644);
   }
+}
+
+async function makeContainerImage(root: string, image: string): Promise<void> {
+  const sizeBytes = Number.parseInt(await tool(['du', '-s', '--block-size=1', root]), 10);
+  const size = `${Math.ceil((sizeBytes * 1.05) / MIB) + 16}M`;
+  await tool(['mkfs.ext4', '-q', '-F', '-b', '4096', '-m', '0', '-O', '^has_journal', '-d', root, image, size]);
 }
 
 function parentsOf(path: string): readonly string[] {

@@ -1,0 +1,132 @@
+import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { bootCut } from './boot-cut.ts';
+import type { BootedCut } from './boot-cut.ts';
+import { drawCut } from './cut.ts';
+import type { Cut } from './cut.ts';
+import { Judge } from './judge.ts';
+import type { Judgement } from './judge.ts';
+import type { Recording } from './recording.ts';
+import { PATIENCE_MS } from './scenes.ts';
+import type { Scene } from './scenes.ts';
+
+/** So many judgements of each kind are kept as examples. */
+const MOST_EXAMPLES = 5;
+
+/** What was found out about the cuts of one recording. */
+export interface JudgedCuts {
+  readonly cuts: number;
+  /** Starts of GRUB that it took. */
+  readonly starts: number;
+  readonly seconds: number;
+  /** GRUB could not read something of its own: no violation, if it starts the right slot all the same. */
+  readonly complaints: number;
+  /** Phase, what was lost, and what would start: how often. */
+  readonly classes: Readonly<Record<string, number>>;
+  readonly violations: Readonly<Record<string, number>>;
+  readonly examples: readonly Judgement[];
+  /** One cut of each class, for those who boot them. */
+  readonly representatives: readonly Cut[];
+}
+
+export interface JudgeOptions {
+  readonly cuts: number;
+  readonly seed: number;
+}
+
+export async function judgeCuts(recording: Recording, { cuts, seed }: JudgeOptions): Promise<JudgedCuts> {
+  const startMs = performance.now();
+  const drawn = Array.from({ length: cuts }, (_, number) => drawCut(recording, seed * 1_000_003 + number));
+  drawn.sort((one, other) => one.event - other.event);
+  const classes = new Map<string, Cut[]>();
+  const violations: Record<string, number> = {};
+  const examples: Judgement[] = [];
+  let complaints = 0;
+  using judge = new Judge(recording);
+  for (const cut of drawn) {
+    const judgement = await judge.judge(cut);
+    if (judgement.complaint !== undefined) complaints += 1;
+    const name = className(judgement);
+    const members = classes.get(name) ?? [];
+    members.push(cut);
+    classes.set(name, members);
+    for (const violation of judgement.violations) {
+      violations[violation] = (violations[violation] ?? 0) + 1;
+      if ((violations[violation] ?? 0) <= MOST_EXAMPLES) examples.push(judgement);
+    }
+  }
+  const random = seededRandom(seed);
+  return {
+    cuts,
+    starts: judge.starts,
+    seconds: (performance.now() - startMs) / 1000,
+    complaints,
+    classes: Object.fromEntries(
+      [...classes]
+        .map(([name, members]) => [name, members.length] as const)
+        .toSorted(([one], [other]) => (one < other ? -1 : 1)),
+    ),
+    violations,
+    examples,
+    representatives: [...classes.values()].flatMap(
+      (members) => members.at(Math.floor(random() * members.length)) ?? [],
+    ),
+  };
+}
+
+function className({ phase, cut, starts, holds, violations }: Judgement): string {
+  const end = violations.length > 0 ? violations.join(' and ') : `starts ${starts[0]} with ${holds.join('/')}`;
+  return `${phase}, ${cut.loss} lost: ${end}`;
+}
+
+export interface BootsOptions {
+  readonly boots: number;
+  readonly seed: number;
+  readonly onBooted?: (booted: BootedCut) => void;
+}
+
+/** Starts cuts until they have come to rest: first one of each class, then at random. */
+export async function bootCuts(
+  recording: Recording,
+  scene: Scene,
+  judged: JudgedCuts,
+  { boots, seed, onBooted }: BootsOptions,
+): Promise<readonly BootedCut[]> {
+  const random = seededRandom(seed ^ 0x2545f491);
+  const pool = judged.representatives.map((cut) => ({ cut, place: random() })).toSorted((a, b) => a.place - b.place);
+  const done: BootedCut[] = [];
+  while (done.length < boots) {
+    const cut = pool.shift()?.cut ?? drawCut(recording, seed * 1_000_003 + judged.cuts + done.length);
+    const booted = await bootCut(recording, cut, { deadlineMs: PATIENCE_MS, ends: scene.ends });
+    done.push(booted);
+    onBooted?.(booted);
+  }
+  return done;
+}
+
+export function describeJudged({
+  cuts,
+  starts,
+  seconds,
+  complaints,
+  classes,
+  violations,
+  examples,
+}: JudgedCuts): string {
+  const lines = [
+    `${cuts} cuts judged in ${seconds.toFixed(1)} s (${((seconds * 1000) / Math.max(cuts, 1)).toFixed(2)} ms each), ` +
+      `${starts} starts of GRUB, which could not read its environment or a file in ${complaints}`,
+    ...Object.entries(classes).map(([name, count]) => `  ${String(count).padStart(7)} ${name}`),
+    ...Object.entries(violations).map(([name, count]) => `  VIOLATED ${String(count).padStart(7)} times: ${name}`),
+    ...examples.map(
+      ({ cut, violations: found, starts: order, complaint }) =>
+        `    seed ${cut.seed}, event ${cut.event}, ${cut.loss} lost: ${found.join(' and ')} ` +
+        `(GRUB would start ${order.join(', ')}; ${complaint ?? 'no complaint'})`,
+    ),
+  ];
+  return lines.join('\n');
+}
+
+export function describeBooted({ cut, boots, seconds, violations, story }: BootedCut): string {
+  const how = `seed ${cut.seed}, event ${cut.event}, ${cut.loss} lost: booted ${boots.join(', ')} in ${seconds} s`;
+  return violations.length === 0 ? how : `${how}\nVIOLATED: ${violations.join('; ')}\n${story}`;
+}

@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest';
+
+import { judgeCuts } from './campaign.ts';
+import type { JudgedCuts } from './campaign.ts';
+import { DrawnGateway } from './drawn-gateway.ts';
+import { SECTOR } from './write-log.ts';
+
+const CUTS = 200;
+const B_FIRST = 'ORDER="B A";A_OK=1;A_TRY=0;B_OK=1;B_TRY=2';
+const B_KEPT = 'ORDER="B A";A_OK=1;A_TRY=0;B_OK=1;B_TRY=0';
+const A_ONLY = 'ORDER=A;A_OK=1;A_TRY=0;B_OK=0;B_TRY=0';
+
+async function judged(gateway: DrawnGateway, cuts = CUTS): Promise<JudgedCuts> {
+  return judgeCuts(await gateway.recording(), { cuts, seed: 1 });
+}
+
+/** A slot that GRUB can start, but with a hole in one of its files; and what belongs there. */
+function withHole(gateway: DrawnGateway): {
+  readonly image: Buffer;
+  readonly sector: number;
+  readonly missing: Buffer;
+} {
+  const image = gateway.image('v2');
+  const sector = Math.floor(image.lastIndexOf('v2 v2 v2') / SECTOR);
+  const missing = Buffer.from(image.subarray(sector * SECTOR, (sector + 1) * SECTOR));
+  image.fill(0, sector * SECTOR, (sector + 1) * SECTOR);
+  return { image, sector, missing };
+}
+
+async function stage(gateway: DrawnGateway): Promise<void> {
+  const { image, sector, missing } = withHole(gateway);
+  await gateway.write('rootfs-b', 0, image);
+  await gateway.write('rootfs-b', sector, missing);
+}
+
+describe('the judge of power cuts', () => {
+  test('finds nothing where a slot is whole and flushed before it is armed, and told after it was kept', async () => {
+    using gateway = new DrawnGateway();
+    gateway.knows('v1').wants('v2');
+    await stage(gateway);
+    await gateway.flush().setEnvironment(B_FIRST);
+    await gateway.flush().setEnvironment(B_KEPT);
+    gateway.flush().knows('v2');
+    const found = await judged(gateway);
+    expect(found.violations).toEqual({});
+    const classes = Object.keys(found.classes).join('\n');
+    expect(classes).toContain('starts A with v1');
+    expect(classes).toContain('starts B with v2');
+  });
+
+  test('finds a slot that is armed before it was flushed', async () => {
+    using gateway = new DrawnGateway();
+    gateway.knows('v1').wants('v2');
+    await stage(gateway);
+    await gateway.setEnvironment(B_FIRST);
+    expect((await judged(gateway.flush())).violations).toHaveProperty('starts a broken slot');
+  });
+
+  test('finds a fallback that is not whole', async () => {
+    using gateway = new DrawnGateway();
+    gateway.knows('v1').wants('v2');
+    await gateway.write('rootfs-b', 0, withHole(gateway).image);
+    await gateway.flush().setEnvironment('ORDER="A B";A_OK=1;A_TRY=0;B_OK=1;B_TRY=0');
+    expect((await judged(gateway.flush())).violations).toEqual({
+      'falls back to a broken slot': expect.any(Number) as number,
+    });
+  });
+
+  test('finds a service that was told before the slot was kept', async () => {
+    using gateway = new DrawnGateway();
+    gateway.knows('v1').wants('v2');
+    await stage(gateway);
+    await gateway.flush().knows('v2').setEnvironment(A_ONLY);
+    await gateway.setEnvironment(B_KEPT);
+    expect((await judged(gateway.flush())).violations).toHaveProperty('starts another version');
+  });
+
+  test('finds a disk whose bootloader has nothing to read', async () => {
+    using gateway = new DrawnGateway();
+    gateway.knows('v1').wants('v2');
+    await gateway.write('boot', 0, Buffer.alloc(64 * 1024));
+    expect((await judged(gateway.flush(), 20)).violations).toHaveProperty('starts nothing');
+  });
+});

@@ -1,0 +1,212 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Flushes, survivors } from './cut.ts';
+import type { Cut, Survivor } from './cut.ts';
+import { GrubProgram } from './grub-choice.ts';
+import type { GrubChoice } from './grub-choice.ts';
+import { partitionOf } from './recording.ts';
+import type { Partition, Recording } from './recording.ts';
+import { KnownImages, SlotContent } from './slot-content.ts';
+import { VirtualDisk } from './virtual-disk.ts';
+
+/** More than any bootloader has attempts for both slots: the start after all of them is among these. */
+const STARTS = 5;
+/** In memory, where there is such a place: cuts are made in it by the thousand. */
+const FAST_FOLDER = '/dev/shm';
+
+export interface Judgement {
+  readonly cut: Cut;
+  /** The slots that would be started, one after the other, if none came up. */
+  readonly starts: readonly string[];
+  /** What the slot that is started holds: the versions whose image it is, byte for byte. */
+  readonly holds: readonly string[];
+  readonly phase: string;
+  /** GRUB said so of what it read. */
+  readonly complaint: string | undefined;
+  /** What may not be; empty: the cut is harmless. */
+  readonly violations: readonly Violation[];
+}
+
+export type Violation =
+  | 'starts nothing'
+  | 'starts a broken slot'
+  | 'falls back to a broken slot'
+  | 'starts another version';
+
+interface Slot {
+  readonly name: string;
+  readonly area: Partition;
+  readonly content: SlotContent;
+}
+
+/** Judges the disks that power cuts leave behind, without starting them. Cuts must come in the order of their events. */
+export class Judge implements Disposable {
+  readonly #recording: Recording;
+  readonly #flushes: Flushes;
+  readonly #folder: string;
+  readonly #disk: VirtualDisk;
+  readonly #grub: GrubProgram;
+  readonly #known: KnownImages;
+  readonly #boot: Partition;
+  readonly #slots: readonly Slot[];
+  readonly #masks = new Map<number, Uint8Array>();
+  readonly #choices = new Map<string, GrubChoice>();
+  #kept = 0;
+  #bootVersion = 0;
+
+  constructor(recording: Recording) {
+    this.#recording = recording;
+    this.#flushes = new Flushes(recording.events);
+    this.#folder = mkdtempSync(join(FAST_FOLDER, 'boots-'));
+    const path = join(this.#folder, 'disk.img');
+    this.#disk = VirtualDisk.of(recording.base, path);
+    this.#grub = new GrubProgram(path);
+    this.#known = new KnownImages(recording.images);
+    this.#boot = partitionOf(recording, 'boot');
+    this.#slots = (['A', 'B'] as const).map((name) => {
+      const area = partitionOf(recording, `rootfs-${name.toLowerCase()}`);
+      return { name, area, content: new SlotContent(path, area, this.#known) };
+    });
+  }
+
+  /** So many starts of GRUB it took. */
+  get starts(): number {
+    return this.#grub.count;
+  }
+
+  async judge(cut: Cut): Promise<Judgement> {
+    this.#advance(this.#flushes.durableBefore(cut.event));
+    const left = survivors(this.#recording, this.#flushes, cut);
+    for (const survivor of left) this.#lay(survivor);
+    const { starts, complaint } = await this.#choose(left);
+    const violations = this.#violations(cut, starts);
+    const holds = this.#contentOf(starts[0]);
+    for (const { content } of this.#slots) content.takeAway();
+    return { cut, starts, holds, phase: phaseAt(this.#recording, cut.position), complaint, violations };
+  }
+
+  [Symbol.dispose](): void {
+    this.#grub[Symbol.dispose]();
+    this.#disk[Symbol.dispose]();
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  #contentOf(start: string | undefined): readonly string[] {
+    return this.#slots.find(({ name }) => name === start)?.content.whole ?? [];
+  }
+
+  #violations(cut: Cut, starts: readonly string[]): readonly Violation[] {
+    if (starts.some((start) => start !== 'A' && start !== 'B')) return ['starts nothing'];
+    const contents = starts.map((start) => this.#contentOf(start));
+    if (contents[0]?.length === 0) return ['starts a broken slot'];
+    const found: Violation[] = [];
+    if (contents.some((versions) => versions.length === 0)) found.push('falls back to a broken slot');
+    const { known, wanted } = knowledgeAt(this.#recording, cut.position);
+    if (contents[0]?.some((version) => version === known || version === wanted) !== true) {
+      found.push('starts another version');
+    }
+    return found;
+  }
+
+  #advance(to: number): void {
+    for (; this.#kept < to; this.#kept += 1) {
+      const event = this.#recording.events[this.#kept];
+      if (event === undefined || event.kind === 'flush') continue;
+      const survivor = { index: this.#kept, event };
+      this.#disk.keep(survivor);
+      const slot = this.#slotOf(survivor);
+      slot?.content.keep(survivor, this.#masksOf(survivor, slot.area));
+      this.#masks.delete(this.#kept);
+      if (isIn(this.#boot, survivor)) this.#bootVersion = this.#kept;
+    }
+  }
+
+  #lay(survivor: Survivor): void {
+    const slot = this.#slotOf(survivor);
+    slot?.content.lay(survivor, this.#masksOf(survivor, slot.area));
+  }
+
+  #slotOf(survivor: Survivor): Slot | undefined {
+    return this.#slots.find(({ area }) => isIn(area, survivor));
+  }
+
+  #masksOf({ index, event }: Survivor, area: Partition): Uint8Array {
+    const known = this.#masks.get(index);
+    if (known !== undefined) return known;
+    const masks = this.#known.compare(event.sector - area.sector, event.data);
+    this.#masks.set(index, masks);
+    return masks;
+  }
+
+  /**
+   * GRUB is asked once for each content of its partition, as long as it has nothing to complain about, and what a script may look
+   * at is the same: a slot is whole, or it is broken and its environment gives it up. Else it is asked on just this disk.
+   */
+  async #choose(left: readonly Survivor[]): Promise<GrubChoice> {
+    const ofBoot = left.filter((survivor) => isIn(this.#boot, survivor));
+    const broken = this.#slots.filter(({ content }) => content.whole.length === 0).map(({ name }) => name);
+    const key = `${this.#bootVersion}|${ofBoot.map(nameOf).join(' ')}|${broken.join(' ')}`;
+    const known = this.#choices.get(key);
+    if (known !== undefined) return known;
+    for (const survivor of left) this.#disk.lay(survivor);
+    this.#disk.guard(this.#boot.sector, this.#boot.sectors);
+    const choice = await this.#grub.start(STARTS, broken.join(' '));
+    this.#disk.takeAway();
+    const isGivenUp = (name: string): boolean => choice.environment.includes(`\n${name}_OK=0\n`);
+    if (choice.complaint === undefined && broken.every((name) => isGivenUp(name))) this.#choices.set(key, choice);
+    return choice;
+  }
+}
+
+function nameOf({ index, arrived }: Survivor): string {
+  return arrived === undefined ? `${index}` : `${index}:${arrived.map(Number).join('')}`;
+}
+
+function isIn({ sector, sectors }: Partition, { event }: Survivor): boolean {
+  return event.sector >= sector && event.sector < sector + sectors;
+}
+
+/** What the service knows by then, and what it wants. Before it knows anything, the factory's version runs. */
+export function knowledgeAt(
+  { happenings, images }: Pick<Recording, 'happenings' | 'images'>,
+  position: number,
+): { readonly known: string | undefined; readonly wanted: string | undefined } {
+  let known = Object.keys(images)[0];
+  let wanted: string | undefined;
+  for (const happening of happenings) {
+    if (happening.at > position) break;
+    if (happening.kind === 'known') known = happening.thing.currentVersionId;
+    if (happening.kind === 'wanted') wanted = happening.version;
+  }
+  return { known, wanted };
+}
+
+const PHASES: readonly (readonly [RegExp, string])[] = [
+  [/\*\*\* power/, 'bootloader'],
+  [/Linux version|systemd\[1\]: Detected/, 'start of Linux'],
+  [/the agent is up/, 'agent is up'],
+  [/staging/i, 'staging'],
+  [/arm(ed|ing)/i, 'armed'],
+  [/reboot/i, 'reboot'],
+  [/judging|trial/i, 'trial'],
+  [/commit/i, 'committed'],
+  [/switching|installed/i, 'told'],
+];
+
+const phasesByRecording = new WeakMap<Recording, readonly { readonly at: number; readonly phase: string }[]>();
+
+/** What the gateway was doing, by what its console said last. */
+export function phaseAt(recording: Recording, position: number): string {
+  const phases = phasesByRecording.get(recording) ?? readPhases(recording);
+  phasesByRecording.set(recording, phases);
+  return phases.findLast(({ at }) => at <= position)?.phase ?? 'bootloader';
+}
+
+function readPhases({ happenings }: Recording): readonly { readonly at: number; readonly phase: string }[] {
+  return happenings.flatMap((happening) => {
+    if (happening.kind !== 'line') return [];
+    const phase = PHASES.find(([pattern]) => pattern.test(happening.text))?.[1];
+    return phase === undefined ? [] : [{ at: happening.at, phase }];
+  });
+}

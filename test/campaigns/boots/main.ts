@@ -1,0 +1,100 @@
+import { writeFileSync } from 'node:fs';
+
+import type { BootType } from '../../stand-ins/machine/disk-images.ts';
+import { countOption, runTool, WrongUse } from '../../tool.ts';
+import type { BootedCut } from './boot-cut.ts';
+import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
+import { scenes } from './scenes.ts';
+import type { Scene } from './scenes.ts';
+import { recordingOf } from './stage.ts';
+
+const list = Object.entries(scenes).map(([name, { says }]) => `  ${name.padEnd(17)} ${says}`);
+
+const help = `npm run boots -- [--scene NAME] [--cuts N] [--boots N] [--seed S] [--boot-type TYPE] [--json FILE]
+
+Runs gateways that really boot: GRUB, Linux, systemd and the built agent on an emulated machine (QEMU without KVM), from
+images that systemd/images makes, against the stand-in of the service. All writes and flushes of their disk are recorded;
+power cuts are made from the recording. For root.
+
+  --scene NAME      one of those below, or all (default); may be repeated
+  --cuts N          so many power cuts of each scene are judged without a start: GRUB itself says which slot it would start,
+                    and that slot must hold a whole image, of the version that the service knows or wants (1000)
+  --boots N         so many of them, of all scenes together, are started until the gateway has come to rest (10)
+  --seed S          of the cuts (a random one)
+  --boot-type TYPE  file system of the boot partition: ext4 (default) or vfat
+  --fresh           record again what is kept in .cache/boots
+  --console         show the console of the gateway that is recorded
+  --json FILE       the figures
+
+Scenes:
+${list.join('\n')}`;
+
+const options = {
+  scene: { type: 'string', multiple: true, default: ['all'] as string[] },
+  cuts: { type: 'string', default: '1000' },
+  boots: { type: 'string', default: '10' },
+  seed: { type: 'string', default: String(Math.floor(Math.random() * 1_000_000)) },
+  'boot-type': { type: 'string', default: 'ext4' },
+  fresh: { type: 'boolean', default: false },
+  console: { type: 'boolean', default: false },
+  json: { type: 'string' },
+} as const;
+
+type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type', string>> & {
+  readonly scene: readonly string[];
+  readonly fresh: boolean;
+  readonly console: boolean;
+};
+
+interface Order {
+  readonly name: string;
+  readonly scene: Scene;
+  readonly bootType: BootType;
+  readonly cuts: number;
+  readonly boots: number;
+  readonly seed: number;
+  readonly isKept: boolean;
+  readonly isShown: boolean;
+}
+
+async function play({ name, scene, bootType, cuts, boots, seed, isKept, isShown }: Order) {
+  const onLine = isShown ? { onLine: (line: string) => console.log(line) } : {};
+  const recording = await recordingOf({ name, scene, bootType, isKept, ...onLine });
+  const { events, seconds, cycles } = recording;
+  const mebibytes = Math.round((events.at(-1)?.position ?? 0) / 2 ** 20);
+  console.log(`\n${name}: ${scene.says}`);
+  console.log(`recorded in ${seconds} s: ${cycles} starts, ${events.length} writes and flushes, ${mebibytes} MiB`);
+  const judged = await judgeCuts(recording, { cuts, seed });
+  console.log(describeJudged(judged));
+  const onBooted = (one: BootedCut): void => console.log(describeBooted(one));
+  const booted = await bootCuts(recording, scene, judged, { boots, seed, onBooted });
+  const { representatives: _, ...shown } = judged;
+  return { scene: name, recordedSeconds: seconds, events: events.length, ...shown, booted };
+}
+
+function readOrders(values: Values, seed: number): readonly Order[] {
+  const [cuts, boots] = [countOption('cuts', values.cuts, 0), countOption('boots', values.boots, 0)];
+  const bootType = values['boot-type'];
+  if (bootType !== 'ext4' && bootType !== 'vfat') throw new WrongUse('--boot-type is ext4 or vfat');
+  const names = values.scene.includes('all') ? Object.keys(scenes).filter((name) => name !== 'short') : values.scene;
+  return names.map((name, number) => {
+    const scene = scenes[name];
+    if (scene === undefined) throw new WrongUse(`--scene is one of ${Object.keys(scenes).join(', ')}`);
+    const share = Math.floor((boots * (number + 1)) / names.length) - Math.floor((boots * number) / names.length);
+    return { name, scene, bootType, cuts, boots: share, seed, isKept: !values.fresh, isShown: values.console };
+  });
+}
+
+await runTool(help, options, async (values) => {
+  const seed = countOption('seed', values.seed, 0);
+  const orders = readOrders(values, seed);
+  console.log(`seed ${seed}`);
+  const figures = [];
+  for (const order of orders) figures.push(await play(order));
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ seed, figures }, undefined, 2)}\n`);
+  const isSound = figures.every(
+    ({ violations, booted }) =>
+      Object.keys(violations).length === 0 && booted.every((one) => one.violations.length === 0),
+  );
+  return isSound ? 0 : 1;
+});

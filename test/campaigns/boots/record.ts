@@ -1,0 +1,172 @@
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { QemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
+import { tool } from '../../stand-ins/machine/tool.ts';
+import { fileContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import type { Thing } from '../../stand-ins/service/world.ts';
+import type { Happening, KnownThing, Partition, RecordingFacts } from './recording.ts';
+
+export interface RecordOptions {
+  readonly scene: string;
+  /** Where the recording is made; it is not there yet. */
+  readonly folder: string;
+  /** The disk as the factory delivers it. */
+  readonly disk: string;
+  readonly bootType: 'ext4' | 'vfat';
+  /** Version → its image, its artifact. The first one is in slot A. */
+  readonly images: Readonly<Record<string, string>>;
+  readonly firmware: Readonly<Record<string, string>>;
+  readonly play: (stage: RecordingStage) => Promise<void>;
+  readonly onLine?: (line: string) => void;
+}
+
+/** What a scene does with the gateway that is being recorded. */
+export interface RecordingStage {
+  readonly gateway: QemuGateway;
+  readonly service: StandIn;
+  /** From now on the owner wants this version. */
+  readonly want: (version: string) => void;
+  /** Until the service was told that it runs. */
+  readonly untilTold: (version: string, deadlineMs: number) => Promise<void>;
+  /** Until the end of an attempt was reported. */
+  readonly untilReported: (deadlineMs: number) => Promise<string>;
+}
+
+/** Plays a scene on a gateway whose disk is listened to. */
+export async function record(options: RecordOptions): Promise<void> {
+  const startMs = performance.now();
+  const draft = `${options.folder}.new`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(draft, { recursive: true });
+  await tool(['cp', '--sparse=always', options.disk, join(draft, 'base.img')]);
+  await tool(['cp', '--sparse=always', options.disk, join(draft, 'disk.img')]);
+  const happenings: Happening[] = [];
+  const cycles = await play(options, draft, happenings);
+  const facts: RecordingFacts = {
+    scene: options.scene,
+    bootType: options.bootType,
+    cycles,
+    images: options.images,
+    firmware: options.firmware,
+    partitions: await partitionsOf(options.disk),
+    happenings,
+    seconds: Math.round((performance.now() - startMs) / 1000),
+  };
+  await writeFile(join(draft, 'recording.json'), JSON.stringify(facts));
+  await rm(join(draft, 'disk.img'));
+  await rename(draft, options.folder);
+}
+
+async function play(options: RecordOptions, folder: string, happenings: Happening[]): Promise<number> {
+  const [factory = ''] = Object.keys(options.images);
+  const note = new Notes(happenings);
+  await using service = await startStandIn({ versions: [{ id: factory }], onCall: (call) => note.called(call) });
+  note.world = service.world;
+  for (const [id, path] of Object.entries(options.firmware)) {
+    service.world.addVersion({ id, firmware: fileContent(path) });
+  }
+  await using gateway = new QemuGateway({
+    disk: join(folder, 'disk.img'),
+    logs: folder,
+    servicePort: Number(new URL(service.url).port),
+    onLine: (text) => {
+      note.line(text);
+      options.onLine?.(text);
+    },
+  });
+  note.position = () => gateway.position;
+  gateway.powerOn();
+  await options.play({
+    gateway,
+    service,
+    want: (version) => {
+      service.world.targetVersionId = version;
+      happenings.push({ kind: 'wanted', at: gateway.position, version });
+    },
+    untilTold: async (version, deadlineMs) => note.until(({ told }) => told === version, deadlineMs),
+    untilReported: async (deadlineMs) => {
+      const before = note.reports.length;
+      await note.until(({ reports }) => reports.length > before, deadlineMs);
+      return note.reports.at(-1) ?? '';
+    },
+  });
+  await gateway.powerOff();
+  return gateway.cycles;
+}
+
+/** What the world saw, with the place in the history of the disk at which it did. */
+class Notes {
+  readonly #happenings: Happening[];
+  readonly reports: string[] = [];
+  told: string | undefined;
+  world: StandIn['world'] | undefined;
+  position = (): number => 0;
+  #known = '';
+  readonly #waiting = new Set<() => void>();
+
+  constructor(happenings: Happening[]) {
+    this.#happenings = happenings;
+  }
+
+  line(text: string): void {
+    this.#happenings.push({ kind: 'line', at: this.position(), text });
+  }
+
+  called(call: { readonly operation: string; readonly path: string; readonly body: string; status: number }): void {
+    const at = this.position();
+    const thing = this.world?.things[0];
+    if (thing !== undefined) this.#notice(at, known(thing));
+    if (call.operation === 'setProperty' && call.status === 204 && call.path.includes('update_outcome')) {
+      this.reports.push(call.body);
+      this.#happenings.push({ kind: 'reported', at, outcome: call.body });
+    }
+    if (call.operation === 'switchTo' && call.status === 204) this.told = thing?.currentVersionId;
+    for (const wake of this.#waiting) wake();
+  }
+
+  async until(condition: (notes: Notes) => boolean, deadlineMs: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (condition(this)) resolve();
+    };
+    const timer = setTimeout(() => reject(new Error(`it did not happen within ${deadlineMs / 1000} s`)), deadlineMs);
+    this.#waiting.add(look);
+    look();
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(look);
+    }
+  }
+
+  #notice(at: number, thing: KnownThing): void {
+    const text = JSON.stringify(thing);
+    if (text === this.#known) return;
+    this.#known = text;
+    this.#happenings.push({ kind: 'known', at, thing });
+  }
+}
+
+function known({ thingId, serialNumber, apiKey, activations, currentVersionId }: Thing): KnownThing {
+  return {
+    thingId,
+    serialNumber,
+    apiKey,
+    activations,
+    ...(currentVersionId === undefined ? {} : { currentVersionId }),
+  };
+}
+
+/** By sgdisk(8). */
+export async function partitionsOf(disk: string): Promise<Partition[]> {
+  const listed = await tool(['sgdisk', '--print', disk]);
+  return [...listed.matchAll(/^ +\d+ +(\d+) +(\d+) +\S+ \S+ +\S+ +(\S+)$/gm)].map(([, start, end, name = '']) => ({
+    name,
+    sector: Number(start),
+    sectors: Number(end) - Number(start) + 1,
+  }));
+}

@@ -1,0 +1,70 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+import * as z from 'zod';
+
+import { readWriteLog } from './write-log.ts';
+import type { DiskEvent } from './write-log.ts';
+
+/** What the service knows of the gateway. */
+const thingSchema = z.strictObject({
+  thingId: z.string(),
+  serialNumber: z.string(),
+  apiKey: z.string(),
+  activations: z.number(),
+  currentVersionId: z.string().optional(),
+});
+export type KnownThing = z.infer<typeof thingSchema>;
+
+const happeningSchema = z.discriminatedUnion('kind', [
+  /** The owner wants this version from now on. */
+  z.strictObject({ kind: z.literal('wanted'), at: z.number(), version: z.string() }),
+  /** What the service knows, whenever that changed. */
+  z.strictObject({ kind: z.literal('known'), at: z.number(), thing: thingSchema }),
+  z.strictObject({ kind: z.literal('reported'), at: z.number(), outcome: z.string() }),
+  /** A line of the console. */
+  z.strictObject({ kind: z.literal('line'), at: z.number(), text: z.string() }),
+]);
+export type Happening = z.infer<typeof happeningSchema>;
+
+const partitionSchema = z.strictObject({ name: z.string(), sector: z.number(), sectors: z.number() });
+export type Partition = z.infer<typeof partitionSchema>;
+
+export const recordingSchema = z.strictObject({
+  scene: z.string(),
+  bootType: z.enum(['ext4', 'vfat']),
+  cycles: z.number(),
+  /** Versions that a slot may hold, and their images. */
+  images: z.record(z.string(), z.string()),
+  firmware: z.record(z.string(), z.string()),
+  partitions: z.array(partitionSchema),
+  happenings: z.array(happeningSchema),
+  seconds: z.number(),
+});
+export type RecordingFacts = z.infer<typeof recordingSchema>;
+
+/** The history of a gateway's disk, and of what the world saw meanwhile; places in it are bytes of the log. */
+export interface Recording extends RecordingFacts {
+  readonly folder: string;
+  /** The disk before the first write. */
+  readonly base: string;
+  readonly events: readonly DiskEvent[];
+}
+
+export function readRecording(folder: string): Recording {
+  const facts = recordingSchema.parse(JSON.parse(readFileSync(join(folder, 'recording.json'), 'utf8')));
+  const events: DiskEvent[] = [];
+  let position = 0;
+  for (let cycle = 0; cycle < facts.cycles; cycle += 1) {
+    const log = join(folder, `writes-${cycle}`);
+    for (const event of readWriteLog(log, position)) events.push(event);
+    position += statSync(log).size;
+  }
+  return { ...facts, folder, base: join(folder, 'base.img'), events };
+}
+
+export function partitionOf(recording: Pick<RecordingFacts, 'partitions'>, name: string): Partition {
+  const found = recording.partitions.find((partition) => partition.name === name);
+  if (found === undefined) throw new Error(`the disk has no partition ${name}`);
+  return found;
+}

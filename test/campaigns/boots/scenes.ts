@@ -1,0 +1,86 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Difference } from '../../stand-ins/machine/slot-images.ts';
+import type { RecordingStage } from './record.ts';
+
+const MINUTE_MS = 60_000;
+/** An emulated machine on a busy one: a whole update takes two minutes on an idle one. */
+export const PATIENCE_MS = 30 * MINUTE_MS;
+
+export interface Scene {
+  readonly says: string;
+  /** Version → what distinguishes its image. The first one comes from the factory. */
+  readonly versions: Readonly<Record<string, Difference>>;
+  readonly play: (stage: RecordingStage) => Promise<void>;
+  /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
+  readonly ends?: string;
+}
+
+/** Half of it differs from that of any other release. */
+function application(): string {
+  return randomBytes(4 * 1024 * 1024).toString('hex');
+}
+
+function release(version: string, difference: Difference = {}): Difference {
+  return { '/etc/app-version': version, '/opt/application': application(), ...difference };
+}
+
+/** A firmware that must not stay: the gateway ends where it began, and says why. */
+function bad(says: string, difference: Difference): Scene {
+  return {
+    says,
+    versions: { v1: release('v1'), v2: release('v2', difference) },
+    ends: 'v1',
+    play: async ({ want, untilReported, gateway }) => {
+      want('v2');
+      await untilReported(PATIENCE_MS);
+      if (gateway.boots.at(-1) !== 'A') throw new Error(`slot ${gateway.boots.at(-1)} runs after a bad firmware`);
+    },
+  };
+}
+
+const agentUnit = '/etc/systemd/system/thing-agent.service.d/broken.conf';
+const bootPartition = 'PARTLABEL=boot /boot ext4 noatime 0 2\n';
+
+export const scenes: Readonly<Record<string, Scene>> = {
+  update: {
+    says: 'a whole update from activation to switch, and one back into slot A',
+    versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
+    play: async ({ want, untilTold }) => {
+      want('v2');
+      await untilTold('v2', PATIENCE_MS);
+      want('v3');
+      await untilTold('v3', PATIENCE_MS);
+    },
+  },
+  short: {
+    says: 'a whole update from activation to switch',
+    versions: { v1: release('v1'), v2: release('v2') },
+    play: async ({ want, untilTold }) => {
+      want('v2');
+      await untilTold('v2', PATIENCE_MS);
+    },
+  },
+  'no-init': bad('a firmware without init', { '/usr/lib/systemd/systemd': undefined }),
+  'no-kernel': bad('a firmware without a kernel', { '/vmlinuz': undefined }),
+  'no-runtime': bad('a firmware whose agent has no runtime', { '/usr/lib/thing-agent/bin/node': undefined }),
+  'no-agent': bad('a firmware whose agent cannot start', {
+    [agentUnit]: '[Service]\nExecStart=\nExecStart=/bin/false\n',
+  }),
+  sick: bad('a firmware whose health fails', {
+    '/usr/lib/app/healthy': '#!/bin/sh\necho the pump does not turn; exit 1\n',
+  }),
+  emergency: bad('a firmware that ends in emergency mode', {
+    '/etc/fstab': `${bootPartition}PARTLABEL=nowhere /srv ext4 x-systemd.device-timeout=5s 0 2\n`,
+  }),
+  'no-state': bad('a firmware that does not mount the state partition', { '/etc/fstab': bootPartition }),
+  'state-read-only': bad('a firmware that mounts the state partition read-only', {
+    '/etc/fstab': `${bootPartition}PARTLABEL=state /var/lib/thing-agent ext4 ro,noatime 0 2\n`,
+  }),
+  'state-full': bad('a firmware that fills the state partition', {
+    '/etc/systemd/system/fill.service':
+      '[Unit]\nBefore=thing-agent.service\nRequiresMountsFor=/var/lib/thing-agent\n[Service]\nType=oneshot\n' +
+      'ExecStart=-/bin/dd if=/dev/zero of=/var/lib/thing-agent/ballast bs=64k\nExecStart=-/bin/sync\n',
+    '/etc/systemd/system/thing-agent.service.d/fill.conf': '[Unit]\nWants=fill.service\nAfter=fill.service\n',
+  }),
+};

@@ -1,0 +1,111 @@
+import { readFileSync, statSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { GrubProgram } from '../../campaigns/boots/grub-choice.ts';
+import { partitionsOf } from '../../campaigns/boots/record.ts';
+import { tool } from '../../stand-ins/machine/tool.ts';
+import { run, systemdDirectory } from './installed-root.ts';
+
+const scripts = join(systemdDirectory, 'images');
+const MIB = 1024 * 1024;
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'images-'));
+  for (const part of ['usr/lib/thing-agent/agent', 'vmlinuz', 'initrd.img', 'etc/fstab']) {
+    await mkdir(dirname(join(folder, 'root', part)), { recursive: true });
+    await writeFile(join(folder, 'root', part), part === 'etc/fstab' ? '/dev/mine /boot xfs ro 0 0\n' : part);
+  }
+  await tool([join(scripts, 'slot'), '--root', join(folder, 'root'), '--out', join(folder, 'rootfs.ext4')]);
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
+describe('what a slot holds', () => {
+  test('is a clean file system with what was in the folder, and the mounts that it lacked', async () => {
+    const image = join(folder, 'rootfs.ext4');
+    await tool(['e2fsck', '-fn', image]);
+    const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
+    expect(fstab).toContain('/dev/mine /boot xfs ro 0 0\nPARTLABEL=state /var/lib/thing-agent ext4 noatime 0 2');
+    expect(fstab.match(/\/boot/g)).toHaveLength(1);
+    expect(await tool(['debugfs', '-R', 'cat /vmlinuz', image])).toContain('vmlinuz');
+    expect(await tool(['dumpe2fs', '-h', image])).not.toContain('has_journal');
+  });
+
+  test('needs an agent and a kernel', async () => {
+    await mkdir(join(folder, 'empty'), { recursive: true });
+    const { exitCode, output } = await run(
+      join(scripts, 'slot'),
+      '--root',
+      join(folder, 'empty'),
+      '--out',
+      join(folder, 'x'),
+    );
+    expect([exitCode, output]).toEqual([
+      66,
+      expect.stringContaining('/usr/lib/thing-agent/agent is missing') as unknown,
+    ]);
+  });
+});
+
+describe('a disk for GRUB', () => {
+  test.each([
+    ['bios', 'ext4'],
+    ['bios', 'vfat'],
+    ['efi', 'vfat'],
+  ])(
+    'on %s with a boot partition on %s has its partitions, and GRUB starts slot A from it',
+    async (firmware, bootType) => {
+      const disk = join(folder, `${firmware}-${bootType}.img`);
+      const given = ['--firmware', firmware, '--boot-type', bootType, '--slot-size', '16', '--attempts', '2'];
+      await tool([join(scripts, 'grub'), '--slot', join(folder, 'rootfs.ext4'), '--out', disk, ...given]);
+      await tool(['sgdisk', '--verify', disk]);
+      const partitions = await partitionsOf(disk);
+      const grub = firmware === 'bios' ? ['grub'] : [];
+      expect(partitions.map(({ name }) => name)).toEqual(['boot', 'rootfs-a', 'rootfs-b', 'state', ...grub]);
+      const sizes = Object.fromEntries(partitions.map(({ name, sectors }) => [name, (sectors * 512) / MIB]));
+      expect([sizes['rootfs-a'], sizes['rootfs-b']]).toEqual([16, 16]);
+      const [, a] = partitions;
+      const slot = readFileSync(join(folder, 'rootfs.ext4'));
+      const offset = (a?.sector ?? 0) * 512;
+      expect(
+        readFileSync(disk)
+          .subarray(offset, offset + slot.byteLength)
+          .equals(slot),
+      ).toBe(true);
+      using program = new GrubProgram(disk);
+      expect(await program.start(1, '')).toMatchObject({ starts: ['A'], complaint: undefined });
+    },
+  );
+
+  test('begins with GRUB’s own code, which knows where it goes on', async () => {
+    const disk = join(folder, 'code.img');
+    await tool([join(scripts, 'grub'), '--slot', join(folder, 'rootfs.ext4'), '--out', disk]);
+    const bytes = readFileSync(disk);
+    const boot = readFileSync('/usr/lib/grub/i386-pc/boot.img');
+    expect(bytes.subarray(0, 0x5c).equals(boot.subarray(0, 0x5c))).toBe(true);
+    expect(bytes.readBigUInt64LE(0x5c)).toBe(2048n);
+    expect(bytes.readBigUInt64LE(2048 * 512 + 0x1f4)).toBe(2049n);
+    const sectors = bytes.readUInt16LE(2048 * 512 + 0x1fc);
+    expect(bytes.subarray((2048 + sectors) * 512, (2048 + sectors + 1) * 512).some((byte) => byte !== 0)).toBe(true);
+    expect(statSync(disk).size % MIB).toBe(0);
+  });
+
+  test.each([
+    [['--firmware', 'coreboot'], 64, '--firmware is bios or efi'],
+    [['--boot-type', 'btrfs'], 64, '--boot-type is ext4 or vfat'],
+    [['--slot-size', '1'], 64, 'does not fit into a slot of 1 MiB'],
+    [['--nonsense'], 64, 'unknown argument --nonsense'],
+    [['--page', '/nowhere'], 66, 'the page with GRUB'],
+  ])('with %j is refused', async (given, code, message) => {
+    const out = ['--slot', join(folder, 'rootfs.ext4'), '--out', join(folder, 'refused.img')];
+    const { exitCode, output } = await run(join(scripts, 'grub'), ...out, ...given);
+    expect([exitCode, output]).toEqual([code, expect.stringContaining(message) as unknown]);
+  });
+});

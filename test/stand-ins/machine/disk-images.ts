@@ -1,0 +1,243 @@
+import { createHash, createPublicKey } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import { makeKeyPair, pemOf } from '../../rooms/firmware/artifact/keys.ts';
+import type { DebianRecipe } from './debian.ts';
+import { SlotImages } from './slot-images.ts';
+import type { SlotImagesOptions } from './slot-images.ts';
+import { tool } from './tool.ts';
+
+const project = resolve(import.meta.dirname, '../../..');
+export const imageScripts = join(project, 'systemd/images');
+export const cacheFolder = join(project, '.cache/boots');
+
+/** Where a guest finds the stand-in of the service (qemu.ts). */
+export const serviceUrl = 'http://10.0.2.100';
+export const DEVICE_TYPE = 'virtual-gateway';
+
+const drivers = [
+  'drivers/virtio',
+  'drivers/net/virtio_net.ko',
+  'drivers/net/net_failover.ko',
+  'net/core/failover.ko',
+  'fs/fat',
+  'fs/nls',
+];
+
+/**
+ * A gateway's root file system: Debian's kernel, which has NVMe and ext4 built in and needs no initrd, systemd, and what
+ * README.md and the bootloader want. What nobody uses there is taken out, because an emulated machine moves each byte slowly.
+ */
+const debian: DebianRecipe = {
+  packages: [
+    'systemd-sysv',
+    'udev',
+    'kmod',
+    'libstdc++6',
+    'util-linux',
+    'e2fsprogs',
+    'dosfstools',
+    'grub-common',
+    'linux-image-cloud-amd64',
+  ],
+  finish: String.raw`
+    set -e
+    cp -L boot/vmlinuz-* vmlinuz.new && rm -rf boot/* initrd.img* vmlinuz vmlinuz.old && mv vmlinuz.new vmlinuz
+    version=$(ls usr/lib/modules) && mkdir kept
+    (cd usr/lib/modules/$version/kernel && cp -r --parents ${drivers.join(' ')} /$OLDPWD/kept/)
+    rm -rf usr/lib/modules/$version/kernel && mv kept usr/lib/modules/$version/kernel
+    chroot . depmod $version
+    rm -rf usr/share/perl* usr/lib/x86_64-linux-gnu/perl* usr/lib/x86_64-linux-gnu/gconv usr/lib/x86_64-linux-gnu/libperl*
+    rm -rf usr/bin/perl* usr/share/grub usr/lib/udev/hwdb* var/lib/dpkg var/lib/apt var/cache/* usr/share/zsh usr/lib/grub
+    mkdir -p etc/systemd/system/multi-user.target.wants
+    ln -sf /usr/lib/systemd/system/systemd-networkd.service etc/systemd/system/multi-user.target.wants/
+    find usr/lib/systemd/system-generators -type f ! -name systemd-fstab-generator -delete
+    rm -f usr/lib/systemd/system/sysinit.target.wants/*.automount usr/lib/systemd/system/sysinit.target.wants/*.mount
+    rm -rf usr/lib/systemd/system/modprobe@* etc/systemd/system/timers.target.wants usr/lib/systemd/system/timers.target.wants
+    true
+  `,
+};
+
+const masked = [
+  'e2scrub_reap.service',
+  'getty@tty1.service',
+  'systemd-binfmt.service',
+  'systemd-fsckd.socket',
+  'systemd-initctl.socket',
+  'systemd-journald-audit.socket',
+  'systemd-logind.service',
+  'systemd-modules-load.service',
+  'systemd-pcrphase.service',
+  'systemd-pcrphase-sysinit.service',
+  'systemd-pstore.service',
+  'systemd-random-seed.service',
+  'systemd-sysctl.service',
+  'systemd-update-utmp.service',
+  'systemd-user-sessions.service',
+];
+
+const files: Readonly<Record<string, string>> = {
+  '/etc/fstab': '',
+  '/etc/hostname': 'gateway\n',
+  // An emulated machine's half hour would be a long one.
+  '/etc/systemd/system/thing-agent-trial.timer.d/soon.conf': '[Timer]\nOnBootSec=\nOnBootSec=5min\n',
+  '/etc/systemd/system/thing-agent-trial.service.d/soon.conf': '[Service]\nEnvironment=PATIENCE=60\nRestartSec=1min\n',
+  // What a release changes: room for it in every image.
+  '/opt/application': 'x'.repeat(8 * 1024 * 1024),
+  '/etc/systemd/network/ethernet.network':
+    '[Match]\nName=e*\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\nLinkLocalAddressing=no\n',
+  // Masked: they only cost time on an emulated machine.
+  ...Object.fromEntries(masked.map((unit) => [`/etc/systemd/system/${unit}`, ''])),
+  '/initrd.img': emptyArchive(),
+};
+
+/** cpio(5), "newc": the kernel takes it for a root file system in memory without an /init, and mounts `root=`. */
+function emptyArchive(): string {
+  const name = 'TRAILER!!!\0';
+  const fields = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.length, 0];
+  const text = `070701${fields.map((field) => field.toString(16).padStart(8, '0')).join('')}${name}`;
+  return text.padEnd(512, '\0');
+}
+
+export interface GatewayConfig {
+  readonly health?: string;
+  readonly trials?: number;
+  /** More TOML, in tables of its own. */
+  readonly extra?: string;
+}
+
+export function gatewayConfig({ health, trials = 2, extra = '' }: GatewayConfig = {}): string {
+  return `
+[service]
+url = "${serviceUrl}"
+
+[device]
+device_type = "${DEVICE_TYPE}"
+
+[update]
+splay = "0s"
+schedule = "* * * * *"
+health = ${health ?? '{ deadline = "3m", commands = [["/usr/lib/app/healthy"]] }'}
+trial_attempts = ${trials}
+
+[trust]
+keys = ["/etc/thing-agent/trust/release.pem"]
+
+[report]
+outcome = "update_outcome"
+
+[targets.gateway]
+kind = "slots"
+slots = { A = "/dev/disk/by-partlabel/rootfs-a", B = "/dev/disk/by-partlabel/rootfs-b" }
+bootloader = { kind = "grub" }
+${extra}
+`;
+}
+
+export type BootType = 'ext4' | 'vfat';
+
+/** What all images of a gateway have in common. */
+export interface Variety {
+  readonly bootType: BootType;
+  readonly config?: GatewayConfig;
+}
+
+export interface GatewayImages extends AsyncDisposable {
+  /** Names everything that all images have in common: the agent, the scripts, the recipe. */
+  readonly key: string;
+  readonly images: SlotImages;
+}
+
+/**
+ * The images of a virtual gateway. What they are made from is kept in `.cache/boots`, together with the key that signs their
+ * firmware, until the agent, the scripts or the recipe change.
+ */
+export async function openGatewayImages(variety: Variety): Promise<GatewayImages> {
+  const key = await keyOf(variety);
+  const images = await openSlotImages(variety, join(cacheFolder, `base-${key}`));
+  return { key, images, [Symbol.asyncDispose]: async () => images[Symbol.asyncDispose]() };
+}
+
+async function openSlotImages(variety: Variety, folder: string): Promise<SlotImages> {
+  const [kept, keyFile] = [join(folder, 'base.ext4'), join(folder, 'private.pem')];
+  if (existsSync(kept)) {
+    const privatePem = await readFile(keyFile, 'utf8');
+    const publicPem = pemOf(createPublicKey(privatePem), 'spki');
+    return SlotImages.open({ ...recipe({ privatePem, publicPem }, variety), kept });
+  }
+  const keys = makeKeyPair('ecdsa-p256');
+  const images = await SlotImages.open(recipe(keys, variety));
+  await mkdir(folder, { recursive: true });
+  await writeFile(keyFile, keys.privatePem);
+  await copyFile(images.base, `${kept}.new`);
+  await rename(`${kept}.new`, kept);
+  return images;
+}
+
+/** Everything that goes into the images: the built agent, the scripts, the recipe. */
+async function keyOf(variety: Variety): Promise<string> {
+  const tree = await mkdtemp(join(tmpdir(), 'tree-'));
+  try {
+    await tool(['npm', 'run', '--silent', '--prefix', project, 'build', '--', '--out', tree]);
+    await copyFile(join(imageScripts, 'slot'), join(tree, 'slot'));
+    const sums = await tool(['sh', '-c', `cd '${tree}' && find . -type f -print0 | sort -z | xargs -0 sha256sum`]);
+    const parts = [sums, JSON.stringify([debian, files, variety, gatewayConfig(variety.config)])];
+    return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 16);
+  } finally {
+    await rm(tree, { recursive: true });
+  }
+}
+
+/** How the images of a virtual gateway are made. */
+function recipe(keys: SlotImagesOptions['keys'], { bootType, config = {} }: Variety): SlotImagesOptions {
+  return {
+    keys,
+    deviceType: DEVICE_TYPE,
+    debian,
+    files: {
+      ...files,
+      '/etc/thing-agent/config.toml': gatewayConfig(config),
+      '/usr/lib/app/healthy': '#!/bin/sh\n',
+    },
+    makeImage: async (root, image) => {
+      await tool(['strip', join(root, 'usr/lib/thing-agent/bin/node')]);
+      await tool([join(imageScripts, 'slot'), '--root', root, '--out', image, '--boot-type', bootType]);
+    },
+  };
+}
+
+export interface DiskOptions {
+  readonly slot: string;
+  readonly out: string;
+  readonly bootType: BootType;
+  readonly firmware?: 'bios' | 'efi';
+  readonly stateMib?: number;
+}
+
+/** The kernel's command line, beside what the page for integrators says. */
+const kernelArguments =
+  'console=ttyS0 systemd.volatile=state systemd.journald.forward_to_console=1 systemd.show_status=no quiet mitigations=off apparmor=0';
+
+/** A gateway's whole disk, as the factory delivers it. */
+export async function makeGrubDisk({
+  slot,
+  out,
+  bootType,
+  firmware = 'bios',
+  stateMib = 16,
+}: DiskOptions): Promise<void> {
+  const options = {
+    slot,
+    out,
+    'boot-type': bootType,
+    firmware,
+    args: kernelArguments,
+    'state-size': `${stateMib}`,
+    'boot-size': '12',
+  };
+  const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  await tool([join(imageScripts, 'grub'), '--serial', ...given]);
+}

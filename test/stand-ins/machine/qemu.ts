@@ -1,0 +1,68 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+export interface QemuOptions {
+  /** The disk image. */
+  readonly disk: string;
+  /** Where every write and flush of the disk is noted, in the format of dm-log-writes; undefined: nowhere. */
+  readonly log?: string | undefined;
+  /** On this machine: where the stand-in of the service listens. */
+  readonly servicePort: number;
+  readonly serialNumber: string;
+  readonly onLine: (line: string) => void;
+  /** UEFI in place of a BIOS. */
+  readonly efi?: { readonly code: string; readonly variables: string } | undefined;
+  /** More of QEMU's options. */
+  readonly more?: readonly string[];
+}
+
+/**
+ * A machine by software emulation, from power on to its reset or power cut. The disk is an NVMe one because Debian's kernel has
+ * its driver built in. A reset ends the program (`-no-reboot`): GRUB after a warm reset is many times slower than after a start.
+ */
+export function startQemu(options: QemuOptions): ChildProcess {
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...qemuArguments(options)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => options.onLine(plain(line)));
+  }
+  return child;
+}
+
+/** Without the escape sequences of BIOS and bootloader. */
+function plain(line: string): string {
+  // eslint-disable-next-line no-control-regex -- escape sequences begin with a control character
+  return line.replaceAll(/\x1b(?:\[[0-9;?=]*[A-Za-z]|[c78=>])|\r/g, '');
+}
+
+function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }: QemuOptions): readonly string[] {
+  const file = { driver: 'file', filename: disk, 'node-name': 'disk', cache: { direct: false, 'no-flush': true } };
+  const node = (value: object): string[] => ['-blockdev', JSON.stringify(value)];
+  const blocks = node(file);
+  if (log !== undefined) {
+    blocks.push(...node({ driver: 'file', filename: log, 'node-name': 'log', cache: { 'no-flush': true } }));
+    blocks.push(
+      ...node({ driver: 'blklogwrites', file: 'disk', log: 'log', 'log-sector-size': 512, 'node-name': 'logged' }),
+    );
+  }
+  const forward = `guestfwd=tcp:10.0.2.100:80-cmd:socat - TCP:127.0.0.1:${servicePort}`;
+  const machine = ['-accel', 'tcg,thread=single', '-cpu', 'max', '-m', '384', '-smp', '1', '-no-reboot', '-nodefaults'];
+  const console = ['-display', 'none', '-serial', 'stdio', '-monitor', 'none', '-rtc', 'base=utc'];
+  const network = ['-netdev', `user,id=net,restrict=on,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='];
+  return machine.concat(
+    console,
+    ['-smbios', `type=1,serial=${serialNumber}`],
+    blocks,
+    ['-device', `nvme,drive=${log === undefined ? 'disk' : 'logged'},serial=disk`],
+    network,
+    efi === undefined ? [] : flash(efi),
+    more,
+  );
+}
+
+function flash({ code, variables }: { readonly code: string; readonly variables: string }): string[] {
+  const drives = [`unit=0,readonly=on,file=${code}`, `unit=1,file=${variables}`];
+  return drives.flatMap((drive) => ['-drive', `if=pflash,format=raw,${drive}`]);
+}
