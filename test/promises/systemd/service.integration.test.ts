@@ -104,7 +104,7 @@ describe('the installed service', () => {
       stderr: matching(/Read-only file system/),
     });
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
-    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*what it starts runs/);
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*what\s+it\s+starts\s+runs/);
     const dropIn = '/run/systemd/system/thing-agent-trial.service.d/test.conf';
     await gateway.write(dropIn, '[Service]\nPrivateDevices=yes\n');
     await gateway.tell('systemctl', 'daemon-reload');
