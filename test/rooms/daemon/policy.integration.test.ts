@@ -108,14 +108,17 @@ test('a firmware that is refused is tried as often as the configuration says, an
   expect(await update()).toEqual(installed('1.9.0'));
 });
 
-test('a firmware that ended badly is held back under any name, until a person forces it or another is named', async () => {
+test('a firmware that ended badly is tried once under each id, until a person lets it be tried or another is named', async () => {
   await update();
   service.world.targetVersionId = 'bad';
   expect(await update()).toEqual(held('quarantined'));
   service.world.addVersion({ id: 'bad-again', firmware: bufferContent(firmware.bad) });
   service.world.targetVersionId = 'bad-again';
-  expect(await update()).toMatchObject({ kind: 'error', error: { code: 'quarantined', exit: 'refused' } });
+  expect(await update()).toEqual(held('quarantined'));
   expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad' }, { version: 'bad-again' }] });
+  expect(await gateway.json('forget', 'bad')).toEqual({ forgotten: ['bad'] });
+  expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad-again' }] });
+  expect(await gateway.run('forget', 'bad')).toMatchObject({ exitCode: 77 });
   service.world.targetVersionId = '1.9.0';
   expect(await update()).toEqual(installed('1.9.0'));
 });
