@@ -42,13 +42,7 @@ const STAGING_RETRIES: RetryPolicy = {
 export async function update(order: InstallOrder, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
   const slot = otherSlot(await bootloader.bootedSlot(signal));
-  if (await bootloader.onTrial(signal)) {
-    throw new UpdateError(
-      'update-under-way',
-      'what runs is on trial: nothing is staged before it is committed or left',
-    );
-  }
-  await journal.probe();
+  await refuseUnsettled(ports, signal);
   await bootloader.canary(signal);
 
   const attempt = attemptFor(order, slot, ports);
@@ -82,6 +76,20 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
 /** A release is shown, kept and reported under the name that it was signed with. */
 function signedName({ by }: InstallOrder, { name, signedBy }: FirmwareHeader): string | undefined {
   return by === 'file' || signedBy !== undefined ? name : undefined;
+}
+
+/**
+ * Where nothing can be kept, nothing is begun. What is under way may only be known now: the journal could not be read when
+ * it was settled.
+ */
+async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<void> {
+  await journal.probe();
+  const { kind } = journal.state.phase;
+  if (kind !== 'idle' && kind !== 'staging')
+    throw new UpdateError('update-under-way', `an update is under way (${kind})`);
+  if (!(await bootloader.onTrial(signal))) return;
+  const why = 'what runs is on trial: nothing is staged before it is committed or left';
+  throw new UpdateError('update-under-way', why);
 }
 
 function outcomeOfJudgement(end: TrialEnd): InstallOutcome {

@@ -74,12 +74,12 @@ export function lastWordIn(text: string): LastWord | undefined {
   return (slot === 'A' || slot === 'B') && code !== undefined ? { slot, code } : undefined;
 }
 
-/** Left out where there is no room for it. */
-export function withLastWord(text: string, word: LastWord | undefined): string {
+/** Left out where it does not fit into so many bytes: the file does not grow for it. */
+export function withLastWord(text: string, word: LastWord | undefined, roomBytes: number): string {
   const without = text.replace(LAST_WORD, '');
   if (word === undefined) return without;
   const said = `${without.trimEnd()}\n#thing.left=${word.slot}:${word.code}\n`;
-  return Buffer.byteLength(said) <= MAX_AUTOBOOT_BYTES ? said : without;
+  return Buffer.byteLength(said) <= roomBytes ? said : without;
 }
 
 function says(text: string, partition: number, trialPartition: number): boolean {

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
 
 import { overwriteDurably, replaceFileDurably } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
@@ -74,12 +75,12 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   async change(state: TrybootState, change: BootChange, signal: AbortSignal): Promise<void> {
-    if (this.holds(state, change)) return;
+    if (this.holds(state, change) && isDeepStrictEqual(state.lastWord, changedWord(state, change))) return;
     signal.throwIfAborted();
     const { standing, tried } = changed(state, change);
     const { partitions } = this.#parts;
     const text = withPartitions(state.text, partitions[standing], partitions[tried]);
-    await this.#write(state.text, withLastWord(text, changedWord(state, change)));
+    await this.#write(state.text, withLastWord(text, changedWord(state, change), Buffer.byteLength(state.text)));
   }
 
   holds(state: TrybootState, change: BootChange): boolean {

@@ -69,6 +69,9 @@ const images = {
   dead: 'dead: it never starts the agent',
   hang: 'hang: its health command never ends',
   stuck: 'stuck: the whole machine stops while it is judged',
+  blind: 'blind: it does not mount the state directory',
+  frozen: 'frozen: it mounts the state directory read-only',
+  stuffed: 'stuffed: its state directory has no room',
   flap: 'flap: now it is healthy, now it is not',
 } as const;
 
@@ -96,7 +99,7 @@ export async function buildCatalog(): Promise<CatalogData> {
   for (const [id, image] of Object.entries({ ...images, ...forgeries })) {
     const bytes = Buffer.from(image, 'latin1');
     const decoded = await buildArtifact({
-      name: `version ${id}`,
+      name: id,
       devices: [DEVICE_TYPE],
       key: keyOf(id).privateKey,
       files: [{ name: 'rootfs.img', content: bytes }],
@@ -107,7 +110,7 @@ export async function buildCatalog(): Promise<CatalogData> {
   }
   for (const [id, contents] of Object.entries(withBoard)) {
     const decoded = await buildArtifact({
-      name: `version ${id}`,
+      name: id,
       devices: [DEVICE_TYPE],
       key: own.privateKey,
       ...files(contents),

@@ -7,7 +7,6 @@ import type { UpdateState } from '../../../src/update/state.ts';
 import { advance } from '../../../src/update/transitions.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
-import { GARBAGE } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
 import { Violation } from './violation.ts';
 
@@ -82,9 +81,9 @@ export class Chronicle {
   journalWasLost = false;
 
   /** The medium has lost the journal, and with it what it knew of attempts. */
-  journalIsLost(): void {
+  journalIsLost(text: string): void {
     this.journalWasLost = true;
-    reduceTo(this.journals, GARBAGE);
+    reduceTo(this.journals, text);
     this.journals.add(JSON.stringify({ ...initialState, phase: { kind: 'lost' } }));
     this.begun.clear();
   }
@@ -152,6 +151,7 @@ export class Chronicle {
       canary: (signal): Promise<void> => inner.canary(signal),
       inspect: (signal): Promise<BootState> => inner.inspect(signal),
       markUnbootable: async (slot, signal, lastWord): Promise<void> => {
+        this.#judgeGivingUp(slot);
         await inner.markUnbootable(slot, signal, lastWord);
         if (this.trying === slot) this.trying = undefined;
       },
@@ -187,6 +187,12 @@ export class Chronicle {
   #judgeEvent({ type }: UpdateEvent, { phase }: UpdateState): void {
     if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
     throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
+  }
+
+  /** What was committed stays, whatever became of the journal or the service. */
+  #judgeGivingUp(slot: SlotName): void {
+    if (slot !== this.#hardware.boot.booted || slot !== this.kept || slot === this.trying) return;
+    throw this.#violation(`slot ${slot} runs and was committed, and is to be given up`);
   }
 
   /** What was found bad cannot boot any more when the machine leaves it; what a person went back to may, but not next. */

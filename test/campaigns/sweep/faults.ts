@@ -22,6 +22,8 @@ export const faultKinds = [
   'rot',
   /** At a start: the journal's file is garbage. */
   'journal-lost',
+  /** At a start: the journal is that of a newer agent, in a phase that this one does not know. */
+  'journal-newer',
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
 

@@ -1,3 +1,4 @@
+import type { DurableFs } from '../../../src/system/durable-file.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { BootMachine } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, BootMemory } from '../../stand-ins/machine/boot-machines.ts';
@@ -66,7 +67,10 @@ export class Hardware {
   nowMs: number;
   /** What the reboot command was told; undefined: it was not called in this boot. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
-  onJournalLost: () => void = () => {};
+  /** Told what its file says now. */
+  onJournalLost: (text: string) => void = () => {};
+  /** The state directory as what runs has mounted it. */
+  stateFs: DurableFs;
   /** By its watchdog: no cut of the case. */
   wasReset = false;
 
@@ -77,6 +81,7 @@ export class Hardware {
     this.#random = seededRandom(seed);
     this.faults = faults;
     this.disk = new ForgetfulFs(power, random, state.files);
+    this.stateFs = this.disk.api;
     this.slots = new MemorySlots(TARGET, state.slots, power, random);
     this.boot = new BootMachine({ kind, power, random, memory: state.bootMemory });
     this.boot.booted = state.booted;
@@ -141,8 +146,17 @@ export class Hardware {
     this.rebootAsked = undefined;
     this.boots += 1;
     this.slots.booted = this.boot.start(argument);
+    this.#mountState();
     this.#age();
     this.power.step('the kernel starts');
+  }
+
+  /** What runs may be an image that does that wrong. */
+  #mountState(): void {
+    const { running, disk } = this;
+    const isBlind = running.startsWith('blind');
+    this.stateFs = isBlind ? new ForgetfulFs(this.power, () => this.#random()).api : disk.api;
+    disk.unchangeable = Object.entries(stateTroubles).find(([image]) => running.startsWith(image))?.[1];
   }
 
   #age(): void {
@@ -152,8 +166,27 @@ export class Hardware {
     if (faults.strikes('rot') && isBeingStaged && !boot.bootable.includes(spare)) {
       slots.rot(spare, Math.floor(this.#random() * ROT_BYTES));
     }
-    if (!faults.strikes('journal-lost') || disk.read(JOURNAL) === undefined) return;
-    disk.put(JOURNAL, GARBAGE);
-    this.onJournalLost();
+    const journal = disk.read(JOURNAL);
+    const isLost = faults.strikes('journal-lost');
+    const isNewer = faults.strikes('journal-newer');
+    if (journal === undefined || (!isLost && !isNewer)) return;
+    const text = isLost ? GARBAGE : asOfNextVersion(journal);
+    disk.put(JOURNAL, text);
+    this.onJournalLost(text);
+  }
+}
+
+/** By the first word of an image: what it answers to a change in the state directory. */
+const stateTroubles: Readonly<Record<string, string>> = { frozen: 'EROFS', stuffed: 'ENOSPC' };
+
+/** As a newer agent in the other slot might have left it. */
+function asOfNextVersion(text: string): string {
+  try {
+    const { phase, ...parts } = JSON.parse(text) as Record<string, unknown>;
+    const later = { ...(phase as object), kind: 'dreaming' };
+    return JSON.stringify({ format: 1, phase: later, ...parts, dreams: [1] });
+  } catch (error) {
+    if (error instanceof SyntaxError) return text;
+    throw error;
   }
 }

@@ -80,7 +80,7 @@ export class Life {
       from?.hardware ?? factoryState(catalog.entry('v1')),
     );
     const chronicle = new Chronicle(hardware, catalog, from?.chronicle ?? newChronicle);
-    hardware.onJournalLost = () => chronicle.journalIsLost();
+    hardware.onJournalLost = (text) => chronicle.journalIsLost(text);
     const onSwitch = (versionId: string): void => judgeSwitch(this.gateway, versionId);
     const parts = { catalog, power: hardware.power, faults, onSwitch };
     const transport = new MemoryTransport(parts, from?.service ?? newService);

@@ -47,7 +47,7 @@ export class Program {
   private constructor(parts: ProgramParts, journal: Journal) {
     const { hardware, chronicle, transport, trust, follow } = parts;
     const clock = fakeClock(hardware);
-    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.disk.api);
+    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
     this.session = new ServiceSession({
       provisioning: transport,
@@ -105,7 +105,7 @@ export class Program {
   }
 
   static async start(parts: ProgramParts): Promise<Program> {
-    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.disk.api));
+    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.stateFs));
   }
 
   get signal(): AbortSignal {

@@ -283,6 +283,20 @@ describe('an activation that is cut by the power', () => {
     }
   });
 
+  test('a disk that can neither be read nor written does not keep the gateway from working, either', async () => {
+    const rig = new SessionRig();
+    await rig.start().currentVersion(signal);
+    rig.disk.unreadable = 'EIO';
+    rig.disk.unchangeable = 'EIO';
+    const session = rig.start();
+    await session.currentVersion(signal);
+    await session.currentVersion(signal);
+    expect(rig.count('activate')).toBe(2);
+    expect(rig.log.lines.find(({ level }) => level === 'error')).toMatchObject({
+      fields: { code: 'state-unavailable' },
+    });
+  });
+
   test('a full disk does not keep the gateway from working, and its identity is stored later', async () => {
     const rig = new SessionRig();
     rig.disk.full = true;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import { deviceNumber, identityAt } from '../../../src/slots/device-identity.ts';
-import { findMountedSlot, findUse } from '../../../src/slots/mounts.ts';
+import { findMountedSlot, findUse, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
 import { FakeSystem } from './fake-system.ts';
 
 async function twoSlots(...mounts: readonly string[]): Promise<FakeSystem & { slots: { A: string; B: string } }> {
@@ -125,4 +125,42 @@ test.each([
   [((0x12345n >> 12n) << 44n) | (0x345n << 8n) | ((0xabcden >> 8n) << 20n) | 0xden, '74565:703710'],
 ])('device number %d is %s', (rdev, text) => {
   expect(deviceNumber(rdev)).toBe(text);
+});
+
+describe('a state directory', () => {
+  test.each([
+    ['on the running slot', '1 0 7:3 / / rw - ext4 /dev/loop3 rw'],
+    [
+      'on a slot that is mounted beside',
+      '1 0 8:1 / / rw - ext4 /dev/sda1 rw',
+      '2 1 7:3 / /usr rw - ext4 /dev/loop3 rw',
+    ],
+    [
+      'on an overlay whose upper layer is the slot',
+      '1 0 7:3 / /ro rw - ext4 /dev/loop3 rw',
+      '2 0 0:9 / / rw - overlay o rw,lowerdir=/gone,upperdir=/ro/upper',
+    ],
+  ])('%s is refused', async (_, ...mounts) => {
+    await using system = await twoSlots(...mounts);
+    await system.loop('7:3', system.slots.B);
+    const refused = refuseStateOnSlot('/usr/no/such/directory', Object.values(system.slots), system.view);
+    await expect(refused).rejects.toMatchObject({ code: 'state-on-slot', exit: 'configuration' });
+  });
+
+  test.each([
+    ['on a partition of its own', '1 0 7:3 / / rw - ext4 l rw', '2 1 8:3 / /usr rw - ext4 /dev/sda3 rw'],
+    [
+      'on an overlay that only reads the slot',
+      '1 0 7:3 / /ro rw - ext4 /dev/loop3 rw',
+      '3 0 8:3 / /rw rw - ext4 /dev/sda3 rw',
+      '2 0 0:9 / / rw - overlay o rw,lowerdir=/ro,upperdir=/rw/upper',
+    ],
+    ['in memory', '1 0 7:3 / / rw - ext4 l rw', '2 1 0:30 / /usr rw - tmpfs tmpfs rw'],
+    ['where nothing can be told', ''],
+  ])('%s is not', async (_, ...mounts) => {
+    await using system = await twoSlots(...mounts);
+    await system.loop('7:3', system.slots.B);
+    const admitted = refuseStateOnSlot('/usr/no/such/directory', Object.values(system.slots), system.view);
+    await expect(admitted).resolves.toBeUndefined();
+  });
 });

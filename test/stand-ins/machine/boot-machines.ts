@@ -1,3 +1,4 @@
+import { MAX_AUTOBOOT_BYTES } from '../../../src/slots/bootloaders/autoboot-text.ts';
 import { BootPrograms } from '../../../src/slots/bootloaders/boot-programs.ts';
 import { Handler } from '../../../src/slots/bootloaders/custom.ts';
 import { EnvironmentBootloader } from '../../../src/slots/bootloaders/environment-bootloader.ts';
@@ -160,7 +161,7 @@ const FILE = 'autoboot.txt';
 /** Raspberry Pi: the trial is asked for at the reboot, and forgotten by whatever else happens. */
 const tryboot: Bootrom = {
   factory: {
-    [FILE]: '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n\n',
+    [FILE]: '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n'.padEnd(MAX_AUTOBOOT_BYTES, '\n'),
   },
   start: (memory, argument) => partitionOf(memory, argument === TRYBOOT_ARGUMENT),
   bootable: (memory) => unique([partitionOf(memory, false), partitionOf(memory, true)]),

@@ -18,6 +18,10 @@ export class ForgetfulFs {
   #durableNames = new Map<string, Inode>();
   #names = new Map<string, Inode>();
   full = false;
+  /** Of a file system that can be read and not changed: the code of the error, such as EROFS. */
+  unchangeable: string | undefined;
+  /** Of one that cannot be read either. */
+  unreadable: string | undefined;
   /** Asked before each change: the code of the error that it fails with, such as ENOSPC. */
   trouble: () => string | undefined = () => undefined;
 
@@ -75,13 +79,14 @@ export class ForgetfulFs {
   }
 
   #readFile(path: string): string {
+    this.#refuseInTrouble(this.unreadable);
     const inode = this.#names.get(path);
     if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' });
     return inode.current;
   }
 
   #rename(from: string, to: string): void {
-    this.#refuseInTrouble();
+    this.#refuseChange();
     this.#power.step(`rename ${from} ${to}`);
     const inode = this.#names.get(from);
     if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${from}`), { code: 'ENOENT' });
@@ -96,7 +101,7 @@ export class ForgetfulFs {
         found === undefined ? this.#syncDirectory() : this.#syncFile(path, found);
       return { sync, [Symbol.asyncDispose]: async () => {} };
     }
-    this.#refuseInTrouble();
+    this.#refuseChange();
     this.#power.step(`create ${path}`);
     const inode: Inode = { durable: '', current: '' };
     this.#names.set(path, inode);
@@ -104,7 +109,7 @@ export class ForgetfulFs {
       writeFile: async (text: string) => {
         this.#power.need(`write ${path}`);
         inode.current = text.slice(0, text.length / 2);
-        this.#refuseInTrouble(this.full ? 'ENOSPC' : undefined);
+        this.#refuseInTrouble(this.full ? 'ENOSPC' : this.trouble());
         inode.current = text;
         this.#power.step(`write ${path}`);
       },
@@ -113,18 +118,22 @@ export class ForgetfulFs {
     };
   }
 
-  #refuseInTrouble(code = this.trouble()): void {
+  #refuseChange(): void {
+    this.#refuseInTrouble(this.unchangeable ?? this.trouble());
+  }
+
+  #refuseInTrouble(code: string | undefined): void {
     if (code !== undefined) throw Object.assign(new Error(`${code}: made to fail`), { code });
   }
 
   #syncFile(path: string, inode: Inode): void {
-    this.#refuseInTrouble();
+    this.#refuseInTrouble(this.trouble());
     this.#power.step(`fsync ${path}`);
     inode.durable = inode.current;
   }
 
   #syncDirectory(): void {
-    this.#refuseInTrouble();
+    this.#refuseInTrouble(this.trouble());
     this.#power.step('fsync directory');
     this.#durableNames = new Map(this.#names);
   }

@@ -110,6 +110,7 @@ describe('autoboot.txt', () => {
   test('has the last word of a slot as a comment, until that slot is armed again', async () => {
     await using rig = await TrybootRig.open();
     const { bootloader } = rig;
+    await bootloader.canary(signal);
     await bootloader.tryOnce('B', evidence, signal);
     expect(await rig.boot('0 tryboot')).toBe('B');
     await bootloader.markUnbootable('B', signal, 'state-unavailable');
@@ -119,7 +120,7 @@ describe('autoboot.txt', () => {
       bootable: false,
       lastWord: 'state-unavailable',
     });
-    await bootloader.tryOnce('B', evidence, signal);
+    await bootloader.markUnbootable('B', signal);
     expect(await rig.read()).not.toContain('state-unavailable');
   });
 
