@@ -52,6 +52,8 @@ interface EventData {
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
   /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
   readonly 'slots-swapped': { readonly booted: SlotName };
+  /** What is to be installed runs already, perhaps under another name. */
+  readonly 'found-installed': { readonly at: string };
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
   /** Partitions of the slot were read, and hold something else than was recorded. */

@@ -69,6 +69,8 @@ export interface FirmwareHeader {
   /** It has a signature, but by no trusted key, and counts as unsigned. */
   readonly unknownSigner?: boolean | undefined;
   readonly payloads: readonly PayloadHeader[];
+  /** As of a StagedFirmware; undefined: not known before its end. */
+  readonly provides?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface PayloadHeader {
@@ -77,6 +79,8 @@ export interface PayloadHeader {
   readonly target: { readonly name: string } | 'rootfs-image' | 'default';
   /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
   readonly order?: number | undefined;
+  /** `sha256:` and hex, as the manifest promises; undefined: a raw image. */
+  readonly digest?: string | undefined;
 }
 
 /** Where a raw, uncompressed image may go on after a restart. Durable only after the data that it speaks of. */

@@ -1,4 +1,4 @@
-import type { Outcome, UpdateState } from './state.ts';
+import type { Attempt, Outcome, UpdateState } from './state.ts';
 
 export const MAX_REPORTS = 16;
 
@@ -36,4 +36,13 @@ function standingIn(outcome: Outcome, leaving: Outcome | undefined): Outcome {
 /** Ends of attempts of which the service will learn no more than their number. */
 export function countDropped(reports: readonly Outcome[]): number {
   return reports.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
+}
+
+export function howInstalled({ downgrade }: Attempt): string {
+  return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
+}
+
+export function wentBack({ unverified }: Attempt): string {
+  const reason = 'went back to what was installed before';
+  return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }

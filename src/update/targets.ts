@@ -1,6 +1,7 @@
 import { UpdateError } from './errors.ts';
 import type { UpdateSettings } from './order.ts';
-import type { FirmwareHeader, PayloadHeader, Target } from './ports.ts';
+import type { FirmwareHeader, PayloadHeader, StagedFirmware, Target } from './ports.ts';
+import type { FirmwareRecord } from './state.ts';
 
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 
@@ -42,4 +43,17 @@ function refuse(
 ): UpdateError {
   const what = payload === undefined ? 'firmware' : `payload ${payload.fileName}`;
   return new UpdateError(code, `${what}: ${why}`);
+}
+
+export function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadHeader, Target>): FirmwareRecord {
+  const payloads = firmware.payloads.map(({ header, written }) => ({
+    target: targets.get(header)?.name ?? header.fileName,
+    kind: targets.get(header)?.kind ?? 'slots',
+    order: header.order,
+    sizeBytes: written.sizeBytes,
+    digest: written.digest,
+  }));
+  const { digest, provides, header } = firmware;
+  const { name, signedBy, securityVersion } = header;
+  return { digest, name, signedBy, securityVersion, provides: { ...provides }, payloads };
 }

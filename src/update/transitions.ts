@@ -5,7 +5,7 @@ import type { EventOf, EventType } from './events.ts';
 import type { SlotName } from './ports.ts';
 import { dateAnew, lift, withQuarantined } from './quarantine.ts';
 import { raiseFloor } from './release-rules.ts';
-import { withOutcomes } from './reports.ts';
+import { howInstalled, withOutcomes, wentBack } from './reports.ts';
 import { forgetPartitions, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, FirmwareRecord, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
@@ -71,6 +71,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   failed: fail,
   withdrawn: withdraw,
   'slots-swapped': swapSlots,
+  'found-installed': findInstalled,
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
   'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
   'factory-version': (state, { installed }) => ({ ...state, installed }),
@@ -207,13 +208,20 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
   ]);
 }
 
-function howInstalled({ downgrade }: Attempt): string {
-  return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
-}
-
-function wentBack({ unverified }: Attempt): string {
-  const reason = 'went back to what was installed before';
-  return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
+/** A person's file does not take away the name that the service has for it. */
+function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
+  const { attempt } = inPhase(state, 'staging');
+  assert(state.installed !== undefined, 'nothing is installed');
+  const isNamed = attempt.by === 'service';
+  const { id } = attempt.version;
+  const name = state.installed.signedBy === undefined ? attempt.version.name : state.installed.version.name;
+  const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
+  const installed = { ...state.installed, ...(isNamed ? named : overriddenBy(state)) };
+  const pendingSwitch = isNamed ? id : state.pendingSwitch;
+  const tries = isNamed ? undefined : state.tries;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries };
+  const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
+  return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
 }
 
 /** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */

@@ -4,6 +4,7 @@ import type { RetryPolicy } from '../system/retry.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
+import { endInstalled, findHeld, HeldAlready } from './held.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import type {
@@ -18,10 +19,11 @@ import type {
 } from './ports.ts';
 import { holdsFirmware, inForce } from './quarantine.ts';
 import { refuseRelease } from './release-rules.ts';
+import { savedWrites } from './saved-writes.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload, recordsOf } from './state.ts';
-import type { Attempt, FirmwareRecord, PartitionRecord } from './state.ts';
-import { resolveTargets } from './targets.ts';
+import type { Attempt, PartitionRecord } from './state.ts';
+import { recordOf, resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 import type { TrialEnd } from './trial.ts';
 import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
@@ -49,6 +51,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   await journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
   const staging = new Staging(order, slot, ports);
   const firmware = await staging.run(signal);
+  if (firmware === undefined) return endInstalled(order, ports);
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
@@ -148,7 +151,8 @@ class Staging {
     return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
   }
 
-  async run(signal: AbortSignal): Promise<StagedFirmware> {
+  /** Undefined: it is what runs. */
+  async run(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { clock, random, log } = this.#ports;
     const onRetry = (error: AgentError, delayMs: number): void =>
       log.warn({ code: error.code, delayMs: Math.round(delayMs) }, `staging starts over: ${error.message}`);
@@ -160,11 +164,34 @@ class Staging {
     }
   }
 
-  async #stageOnce(signal: AbortSignal): Promise<StagedFirmware> {
+  async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    const { onProgress } = this.#ports;
+    onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
+    const firmware = await this.#transfer(signal);
+    if (firmware === undefined) return undefined;
+    this.#refuseQuarantined(firmware.digest);
+    const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
+    for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
+      onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });
+      await copyPartition(completion, this.#slot, open, signal);
+    }
+    return firmware;
+  }
+
+  /** As far as its header, where it is already what it would become. Undefined: it runs. */
+  async #transfer(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    try {
+      return await this.#transferWhole(signal);
+    } catch (error) {
+      if (!(error instanceof HeldAlready)) throw error;
+      return error.held.kind === 'in-slot' ? error.held.firmware : undefined;
+    }
+  }
+
+  async #transferWhole(signal: AbortSignal): Promise<StagedFirmware> {
     const { journal, onProgress, stageFirmware } = this.#ports;
     const { phase, installed } = journal.state;
-    onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
-    const firmware = await stageFirmware(
+    return stageFirmware(
       {
         source: this.#order.source,
         installedProvides: installed?.provides ?? {},
@@ -172,7 +199,7 @@ class Staging {
           this.#refuseQuarantined(header.digest);
           this.#refuseRelease(header);
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
-          this.#completions = await planCompletion(this.targets.values(), this.#slot, this.#ports, signal);
+          await this.#stopIfHeld(header, signal);
         },
         openPayload: (opening) => this.#openPayload(opening, signal),
         resume: phase.kind === 'staging' ? phase.checkpoint : undefined,
@@ -183,13 +210,15 @@ class Staging {
       },
       signal,
     );
-    this.#refuseQuarantined(firmware.digest);
-    const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
-    for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
-      onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });
-      await copyPartition(completion, this.#slot, open, signal);
-    }
-    return firmware;
+  }
+
+  /** Also plans what becomes of the partitions that the firmware does not bring. */
+  async #stopIfHeld(header: FirmwareHeader, signal: AbortSignal): Promise<void> {
+    const [ports, slot] = [this.#ports, this.#slot];
+    const held = this.#isForced ? undefined : await findHeld(header, this.targets, { slot, ports }, signal);
+    if (held?.kind === 'installed') throw new HeldAlready(held);
+    this.#completions = await planCompletion(this.targets.values(), slot, ports, signal);
+    if (held !== undefined) throw new HeldAlready(held);
   }
 
   async #openPayload(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {
@@ -222,11 +251,14 @@ class Staging {
     this.#ports.log.warn({ version: header.name }, `an older release is installed, as root said: it ${this.downgrade}`);
   }
 
+  get #isForced(): boolean {
+    const { phase } = this.#ports.journal.state;
+    return 'attempt' in phase && phase.attempt.forced === true;
+  }
+
   #refuseQuarantined(digest: string | undefined): void {
     const { journal, clock, settings } = this.#ports;
-    const { phase } = journal.state;
-    const isForced = 'attempt' in phase && phase.attempt.forced === true;
-    if (digest === undefined || isForced) return;
+    if (digest === undefined || this.#isForced) return;
     const held = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
     const entry = held.find((known) => holdsFirmware(known, digest, this.#order.version));
     if (entry === undefined) return;
@@ -254,27 +286,4 @@ class Staging {
       },
     });
   }
-}
-
-function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadHeader, Target>): FirmwareRecord {
-  const payloads = firmware.payloads.map(({ header, written }) => ({
-    target: targets.get(header)?.name ?? header.fileName,
-    kind: targets.get(header)?.kind ?? 'slots',
-    order: header.order,
-    sizeBytes: written.sizeBytes,
-    digest: written.digest,
-  }));
-  const { digest, provides, header } = firmware;
-  const { name, signedBy, securityVersion } = header;
-  return { digest, name, signedBy, securityVersion, provides: { ...provides }, payloads };
-}
-
-function savedWrites(firmware: StagedFirmware): string {
-  const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
-  const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);
-  return `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }

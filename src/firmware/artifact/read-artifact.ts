@@ -44,7 +44,8 @@ export async function readArtifact(
   const artifact = await openHeader(envelope, context, signal);
   requireCompatible(artifact, context);
   const promised = assignTargets(artifact, envelope.manifest);
-  const header = describe(artifact, envelope, promised);
+  const provides = providesAfter(artifact, request.installedProvides);
+  const header = { ...describe(artifact, envelope, promised), provides };
   signal.throwIfAborted();
   await request.accept(header);
 
@@ -54,7 +55,7 @@ export async function readArtifact(
   }
   const extra = await tar.next();
   if (extra !== undefined) throw unexpected(extra.name, 'the end');
-  return { header, digest: envelope.digest, provides: providesAfter(artifact, request.installedProvides), payloads };
+  return { header, digest: envelope.digest, provides, payloads };
 }
 
 async function openHeader(

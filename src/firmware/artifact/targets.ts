@@ -51,7 +51,12 @@ function assignPayload(
     if (!files.has(fileName)) throw malformed(`its meta-data names a target for ${quoted(fileName)}, which it lacks`);
   }
   return Array.from(files, ([fileName, digest]) => ({
-    header: { fileName, target: targetOf(payload, fileName), order: orderOf(payload, number, fileName) },
+    header: {
+      fileName,
+      target: targetOf(payload, fileName),
+      order: orderOf(payload, number, fileName),
+      digest: `sha256:${digest}`,
+    },
     digest: `sha256:${digest}`,
   }));
 }

@@ -118,6 +118,32 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     expect(await held(gateway.booted)).toEqual({ root: 'healthy root 1', boot: 'boot 3' });
   });
 
+  test('installs nothing twice: what runs is not staged again, and what the other slot holds is tried at once', async () => {
+    const [one, two] = [
+      await release('1', { root: rootOf('1'), boot: bootOf('1') }),
+      await release('2', { root: rootOf('2'), boot: bootOf('2') }),
+    ];
+    await install(one);
+    expect(await gateway.run('install', one)).toMatchObject({ exitCode: 0 });
+    expect(gateway.rebootRequested).toBe(false);
+    expect((await held('A')).root).toBe('healthy root 0');
+    await install(two);
+    expect(gateway.booted).toBe('A');
+    const again = await gateway.run('install', one);
+    expect(again.stderr).toContain('staged: 0.3 MiB, of which 0.3 MiB were there already');
+    expect(gateway.boot()).toBe('B');
+  });
+
+  test('goes back to the image of the factory, and says that nobody verified it', async () => {
+    await install(await release('1', { root: rootOf('1'), boot: bootOf('1') }));
+    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 0 });
+    expect(gateway.boot()).toBe('A');
+    await gateway.run('--update-now');
+    const status = JSON.stringify(await gateway.json('status'));
+    expect(status).toContain('not verified again: gateway (nobody has verified it), boot (nobody has verified it)');
+    expect(await held('A')).toEqual({ root: 'healthy root 0', boot: 'boot 0' });
+  });
+
   test('refuses a release of one partition where nothing vouches for the other, before a byte is written', async () => {
     const refused = await install(await release('1', { boot: bootOf('1') }));
     expect(refused).toMatchObject({ exitCode: 77 });

@@ -135,7 +135,8 @@ export class Gateway {
 
   async install(versionId: string, source: FirmwareSource, force = false): Promise<InstallOutcome> {
     const ports = await this.ports();
-    const version = { id: versionId, name: `version ${versionId}` };
+    const known = this.service.versions.find(({ id }) => id === versionId);
+    const version = known ?? { id: versionId, name: `version ${versionId}` };
     const order = { version, by: 'service', source, reboot: true, force } as const;
     return this.#untilReboot(() => update(order, ports, signal), {
       kind: 'rebooting',

@@ -70,8 +70,8 @@ describe('a signed artifact', () => {
     const artifact = await buildArtifact({ ...targeted, edit: { manifest: (text) => (manifest = text) } });
     const { gateway, staged } = await stage(artifact, { keys });
     const payloads = [
-      { fileName: 'r.ext4', target: { name: 'gateway' } },
-      { fileName: 'meter.hex', target: { name: 'meter' } },
+      { fileName: 'r.ext4', target: { name: 'gateway' }, digest: digestOf(rootfs) },
+      { fileName: 'meter.hex', target: { name: 'meter' }, digest: digestOf(meter) },
     ];
     expect(gateway.header).toEqual({
       kind: 'artifact',
@@ -80,6 +80,7 @@ describe('a signed artifact', () => {
       signedBy: 'release.pem',
       unknownSigner: false,
       payloads,
+      provides: staged.provides,
     });
     expect(staged).toMatchObject({ header: gateway.header, digest: digestOf(Buffer.from(manifest)) });
     expect(staged.payloads).toEqual(
@@ -103,7 +104,7 @@ describe('a signed artifact', () => {
 
   test('of type rootfs-image goes to the slots', async () => {
     const { staged } = await stage(await buildArtifact(signed), { keys });
-    expect(staged.header.payloads).toEqual([{ fileName: 'r.ext4', target: 'rootfs-image' }]);
+    expect(staged.header.payloads).toEqual([{ fileName: 'r.ext4', target: 'rootfs-image', digest: digestOf(rootfs) }]);
   });
 
   test('may have several payloads', async () => {
