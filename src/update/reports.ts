@@ -42,6 +42,7 @@ export function howInstalled({ downgrade }: Attempt): string {
   return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
 }
 
+/** Why a rollback ended well. */
 export function wentBack({ unverified }: Attempt): string {
   const reason = 'went back to what was installed before';
   return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;

@@ -1,5 +1,6 @@
 import type { SlotName } from './ports.ts';
-import type { PartitionRecord, SlotsKnowledge } from './state.ts';
+import { hasSlotPayload } from './state.ts';
+import type { FirmwareRecord, Installed, PartitionRecord, SlotsKnowledge, UpdateState } from './state.ts';
 
 /** They hold, or are about to hold, something else: the slot is not what was seen to run any more. */
 export function forgetPartitions(slots: SlotsKnowledge, slot: SlotName, targets: readonly string[]): SlotsKnowledge {
@@ -18,4 +19,14 @@ export function rememberPartitions(
 
 export function rememberSeen(slots: SlotsKnowledge, slot: SlotName, at: string): SlotsKnowledge {
   return { ...slots, [slot]: { ...slots[slot], seen: { at } } };
+}
+
+/** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */
+export function previousAfter(
+  { installed, previous }: UpdateState,
+  slot: SlotName,
+  firmware: FirmwareRecord,
+): Installed | undefined {
+  if (!hasSlotPayload(firmware)) return undefined;
+  return installed?.slot === slot ? previous : installed;
 }

@@ -2,13 +2,12 @@ import assert from 'node:assert';
 
 import { isHeldBack, isUnclear, staysFallback } from './blame.ts';
 import type { EventOf, EventType } from './events.ts';
-import type { SlotName } from './ports.ts';
 import { dateAnew, lift, withQuarantined } from './quarantine.ts';
 import { raiseFloor } from './release-rules.ts';
 import { howInstalled, withOutcomes, wentBack } from './reports.ts';
-import { forgetPartitions, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
+import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
-import type { Attempt, FirmwareRecord, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+import type { Attempt, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
 import { countBegin, countFailure, countLook, countProgress } from './tries.ts';
 import { remember } from './turns.ts';
 
@@ -222,16 +221,6 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries };
   const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
   return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
-}
-
-/** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */
-function previousAfter(
-  { installed, previous }: UpdateState,
-  slot: SlotName,
-  firmware: FirmwareRecord,
-): Installed | undefined {
-  if (!hasSlotPayload(firmware)) return undefined;
-  return installed?.slot === slot ? previous : installed;
 }
 
 function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
