@@ -8,14 +8,16 @@ import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { sha256 } from '../../stand-ins/machine/memory-slots.ts';
 
-/** How all versions come: as signed artifacts, or as raw images that the operator permits unsigned. */
-export type Form = 'artifact' | 'image';
+/** How all versions come: as signed artifacts, the same for a gateway of two pairs of slots, or as raw images that the operator permits unsigned. */
+export type Form = 'artifact' | 'pairs' | 'image';
 
 /** One version at the service. The first word of its image says how a gateway fares that boots it. */
 export interface CatalogEntry {
   readonly id: string;
   /** Empty: it has none for a slot. */
   readonly image: string;
+  /** What stands beside it in the second pair of slots, if there is one. */
+  readonly boot: string;
   /** What the meter runs when it is installed. */
   readonly meter: string;
   /** The same as the slot holds it. */
@@ -31,6 +33,7 @@ export interface CatalogEntry {
 /** Plain data, so that it can be given to a worker. */
 export interface CatalogData {
   readonly artifacts: readonly CatalogEntry[];
+  readonly pairs: readonly CatalogEntry[];
   readonly images: readonly CatalogEntry[];
   readonly trustedPems: readonly string[];
 }
@@ -40,8 +43,8 @@ export class Catalog {
   readonly list: readonly CatalogEntry[];
   readonly trust: TrustSettings;
 
-  constructor({ artifacts, images, trustedPems }: CatalogData, form: Form) {
-    this.list = form === 'artifact' ? artifacts : images;
+  constructor({ trustedPems, ...lists }: CatalogData, form: Form) {
+    this.list = { artifact: lists.artifacts, pairs: lists.pairs, image: lists.images }[form];
     const keys = trustedPems.map((pem, index) => parseTrustedKey(`key-${index}.pem`, pem));
     this.trust = { keys, allowUnsigned: form === 'image' };
   }
@@ -56,9 +59,13 @@ export class Catalog {
 export const DEVICE_TYPE = 'swept-gateway';
 /** The names of the targets. */
 export const TARGET = 'gateway';
+export const BOOT_TARGET = 'boot';
 export const BOARD = 'meter';
 
 const METER = { old: 'old meter', new: 'new meter program', bad: 'bad meter program' } as const;
+
+/** Of the boot partition, for a gateway that has two pairs. */
+const boots = { v1: 'boot 1, of the factory', v2: 'boot 2, a longer one than 1', boot3: 'boot 3' } as const;
 
 /** None is the beginning of another. */
 const images = {
@@ -106,7 +113,7 @@ export async function buildCatalog(): Promise<CatalogData> {
       edit: id === 'lie' ? lying : {},
     });
     const digest = id in images ? await digestOf(decoded, trust) : undefined;
-    artifacts.push({ id, image, meter: METER.old, bytes, decoded, text: encode(decoded), digest });
+    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, text: encode(decoded), digest });
   }
   for (const [id, contents] of Object.entries(withBoard)) {
     const decoded = await buildArtifact({
@@ -116,13 +123,54 @@ export async function buildCatalog(): Promise<CatalogData> {
       ...files(contents),
     });
     const bytes = Buffer.from(contents.image, 'latin1');
-    artifacts.push({ id, ...contents, bytes, decoded, text: encode(decoded), digest: await digestOf(decoded, trust) });
+    artifacts.push({
+      id,
+      ...contents,
+      boot: '',
+      bytes,
+      decoded,
+      text: encode(decoded),
+      digest: await digestOf(decoded, trust),
+    });
   }
   return {
     artifacts,
+    pairs: await buildPairs(own, trust),
     images: Object.entries(images).map(([id, image]) => rawEntry(id, image)),
     trustedPems: [own.publicPem, second.publicPem],
   };
+}
+
+/** Releases for a boot partition and a root: whole ones, a forged root beside a genuine boot partition, and that alone. */
+async function buildPairs(own: KeyPair, trust: TrustSettings): Promise<CatalogEntry[]> {
+  const build = async (id: string, image: string, boot: string, edit: Partial<Edits> = {}): Promise<Buffer> => {
+    const root = { name: 'rootfs.img', content: Buffer.from(image, 'latin1') };
+    const all = [root, { name: 'boot.img', content: Buffer.from(boot, 'latin1') }];
+    const held = all.filter(({ content }) => content.length > 0);
+    const targets = Object.fromEntries(held.map(({ name }) => [name, name === 'boot.img' ? BOOT_TARGET : TARGET]));
+    return buildArtifact({ name: id, devices: [DEVICE_TYPE], key: own.privateKey, files: held, targets, edit });
+  };
+  const entry = async (
+    id: string,
+    { image, boot }: Pick<CatalogEntry, 'image' | 'boot'>,
+    decoded: Buffer,
+  ): Promise<CatalogEntry> => {
+    const bytes = Buffer.from(image, 'latin1');
+    const digest = id === 'lie' ? undefined : await digestOf(decoded, trust);
+    return { id, image, boot, meter: METER.old, bytes, decoded, text: encode(decoded), digest };
+  };
+  const v1 = await build('v1', images.v1, boots.v1);
+  const v2 = await build('v2', images.v2, boots.v2);
+  const lie = await build('lie', forgeries.lie, boots.v2, lying);
+  const boot3 = await build('boot3', '', boots.boot3);
+  return [
+    await entry('v1', { image: images.v1, boot: boots.v1 }, v1),
+    await entry('v2', { image: images.v2, boot: boots.v2 }, v2),
+    await entry('lie', { image: forgeries.lie, boot: boots.v2 }, lie),
+    // Beside whichever root runs when it is installed.
+    await entry('boot3', { image: images.v2, boot: boots.boot3 }, boot3),
+    await entry('boot3', { image: images.v1, boot: boots.boot3 }, boot3),
+  ];
 }
 
 function files({ image, meter }: { readonly image: string; readonly meter: string }): PayloadOptions {
@@ -134,7 +182,7 @@ function files({ image, meter }: { readonly image: string; readonly meter: strin
 
 function rawEntry(id: string, image: string): CatalogEntry {
   const bytes = Buffer.from(image, 'latin1');
-  return { id, image, meter: METER.old, bytes, decoded: bytes, text: encode(bytes), digest: sha256(bytes) };
+  return { id, image, boot: '', meter: METER.old, bytes, decoded: bytes, text: encode(bytes), digest: sha256(bytes) };
 }
 
 /** Signed, and then the last letter of the payload is another one. */

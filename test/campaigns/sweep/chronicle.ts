@@ -100,7 +100,10 @@ export class Chronicle {
 
   /** The image that a slot surely holds; undefined: none that we know. */
   imageIn(slot: SlotName): CatalogEntry | undefined {
-    return this.#catalog.list.find(({ bytes }) => bytes.length > 0 && this.#hardware.slots.holds(slot, bytes));
+    const { slots, bootSlots } = this.#hardware;
+    const holdsAll = ({ bytes, boot }: CatalogEntry): boolean =>
+      slots.holds(slot, bytes) && (bootSlots?.holds(slot, Buffer.from(boot, 'latin1')) ?? true);
+    return this.#catalog.list.find((entry) => entry.bytes.length > 0 && holdsAll(entry));
   }
 
   journal(inner: Journal): Journal {

@@ -7,7 +7,7 @@ import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
 import type { BoardMemory } from '../../stand-ins/machine/memory-board.ts';
 import { MemorySlots } from '../../stand-ins/machine/memory-slots.ts';
 import { Power, seededRandom } from '../../stand-ins/machine/power.ts';
-import { BOARD, TARGET } from './catalog.ts';
+import { BOARD, BOOT_TARGET, TARGET } from './catalog.ts';
 import type { CatalogEntry } from './catalog.ts';
 import type { Faults } from './faults.ts';
 
@@ -25,6 +25,8 @@ const ROT_BYTES = 24;
 export interface HardwareState {
   readonly files: Readonly<Record<string, string>>;
   readonly slots: Readonly<Record<SlotName, string>>;
+  /** The second pair; undefined: there is none. */
+  readonly bootSlots: Readonly<Record<SlotName, string>> | undefined;
   readonly bootMemory: BootMemory | undefined;
   readonly booted: SlotName;
   readonly board: BoardMemory;
@@ -34,13 +36,14 @@ export interface HardwareState {
   readonly nowMs: number;
 }
 
-export function factoryState({ image, meter }: CatalogEntry): HardwareState {
+export function factoryState({ image, boot, meter }: CatalogEntry): HardwareState {
   const slots = { A: image, B: '' };
   const board = { running: meter, payload: '', kept: undefined };
   return {
     board,
     files: {},
     slots,
+    bootSlots: boot === '' ? undefined : { A: boot, B: '' },
     bootMemory: undefined,
     booted: 'A',
     boots: 0,
@@ -55,6 +58,7 @@ export class Hardware {
   readonly power = new Power();
   readonly disk: ForgetfulFs;
   readonly slots: MemorySlots;
+  readonly bootSlots: MemorySlots | undefined;
   readonly boot: BootMachine;
   readonly board: MemoryBoard;
   readonly faults: Faults;
@@ -83,9 +87,10 @@ export class Hardware {
     this.disk = new ForgetfulFs(power, random, state.files);
     this.stateFs = this.disk.api;
     this.slots = new MemorySlots(TARGET, state.slots, power, random);
+    this.bootSlots = state.bootSlots && new MemorySlots(BOOT_TARGET, state.bootSlots, power, random);
     this.boot = new BootMachine({ kind, power, random, memory: state.bootMemory });
     this.boot.booted = state.booted;
-    this.slots.booted = state.booted;
+    for (const pair of this.pairs) pair.booted = state.booted;
     this.board = new MemoryBoard(BOARD, state.board.running, power, state.board);
     this.board.trouble = () => faults.strikes('board-silent');
     this.boots = state.boots;
@@ -96,8 +101,12 @@ export class Hardware {
       if (faults.strikes('disk-full')) return 'ENOSPC';
       return faults.strikes('disk-error') ? 'EIO' : undefined;
     };
-    this.slots.trouble = () => faults.strikes('slot-error');
+    for (const pair of this.pairs) pair.trouble = () => faults.strikes('slot-error');
     this.boot.trouble = () => faults.strikes('boot-write');
+  }
+
+  get pairs(): readonly MemorySlots[] {
+    return this.bootSlots === undefined ? [this.slots] : [this.slots, this.bootSlots];
   }
 
   get state(): HardwareState {
@@ -107,6 +116,7 @@ export class Hardware {
     return {
       files: disk.files,
       slots: contents,
+      bootSlots: this.bootSlots && { A: this.bootSlots.content('A'), B: this.bootSlots.content('B') },
       bootMemory,
       booted,
       board: board.memory,
@@ -125,7 +135,7 @@ export class Hardware {
   /** The power was out for the n-th time: what was not durable is forgotten. */
   forget(cut: number): void {
     this.disk.forget();
-    this.slots.forget();
+    for (const pair of this.pairs) pair.forget();
     this.reseed(cut);
   }
 
@@ -137,15 +147,18 @@ export class Hardware {
   /** An orderly shutdown. */
   sync(): void {
     this.disk.sync();
-    this.slots.sync('A');
-    this.slots.sync('B');
+    for (const pair of this.pairs) {
+      pair.sync('A');
+      pair.sync('B');
+    }
   }
 
   /** The bootloader chooses and the kernel starts; may be cut. */
   start(argument: string | undefined): void {
     this.rebootAsked = undefined;
     this.boots += 1;
-    this.slots.booted = this.boot.start(argument);
+    const started = this.boot.start(argument);
+    for (const pair of this.pairs) pair.booted = started;
     this.#mountState();
     this.#age();
     this.power.step('the kernel starts');

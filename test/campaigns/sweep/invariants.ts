@@ -115,7 +115,7 @@ function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: 
   const isRight = installed.digest === digest || installed.digest === UNKNOWN_DIGEST;
   demand(isRight, `${name} is installed, but with the digest ${installed.digest}`);
   const slot = chronicle.imageIn(hardware.boot.booted);
-  demand(image === '' || image === slot?.image, `${name} is installed, but "${slot?.image}" runs`);
+  demand(image === '' || name === slot?.id, `${name} is installed, but "${slot?.image}" runs`);
   const isGivenUp = transport.reports.some(({ code }) => code === 'board-not-restored');
   if (isGivenUp || chronicle.journalWasLost) return;
   demand(meter === hardware.board.running, `${name} is installed, but the meter runs "${hardware.board.running}"`);

@@ -68,7 +68,7 @@ export class Program {
       journal: this.journal,
       bootloader: this.bootloader,
       targets: new Map<string, Target>([
-        [TARGET, hardware.slots],
+        ...hardware.pairs.map((pair) => [pair.name, pair] as const),
         [BOARD, hardware.board],
       ]),
       stageFirmware: createStageFirmware({

@@ -186,6 +186,29 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v1',
     ends: ['board-bad rolled-back unhealthy'],
   },
+  /** Two pairs of slots: what a release of the boot partition alone comes beside. */
+  pairs: {
+    form: 'pairs',
+    story: [target('v2'), rest, target('boot3')],
+    wants: 'boot3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 installed', 'boot3 installed'],
+  },
+  'pairs-refused': {
+    form: 'pairs',
+    story: [target('lie'), rest, target('boot3')],
+    wants: 'boot3',
+    mayRun: ['v1'],
+    ends: [...Array<string>(3).fill('lie refused digest-mismatch'), 'boot3 installed'],
+  },
+  'pairs-rollback': {
+    form: 'pairs',
+    story: [target('v2'), rest, target('boot3'), rest, { do: 'rollback' }],
+    wants: 'v2',
+    mayMiss: ['boot3', 'v1'],
+    mayRun: ['v1'],
+    ends: ['v2 installed', 'boot3 installed', 'v2 installed'],
+  },
   forced: {
     story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],
     wants: 'v1',

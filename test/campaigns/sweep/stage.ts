@@ -12,7 +12,11 @@ export class Stage {
   readonly #prologues = new Map<string, Bookmark>();
 
   constructor(data: CatalogData) {
-    this.#catalogs = { artifact: new Catalog(data, 'artifact'), image: new Catalog(data, 'image') };
+    this.#catalogs = {
+      artifact: new Catalog(data, 'artifact'),
+      pairs: new Catalog(data, 'pairs'),
+      image: new Catalog(data, 'image'),
+    };
   }
 
   async play(given: Case): Promise<Played> {
