@@ -45,7 +45,7 @@ export function resolveConfig(file: ConfigFile): Config {
 function resolveService(service: ConfigFile['service']): ServiceSettings {
   const { deadlines, messaging } = service;
   return {
-    url: service.url.replace(/\/+$/, ''),
+    url: service.url.replace(/(?<!\/)\/+$/, ''),
     transport: service.transport,
     keyOnProvisioning: service.key_on_provisioning,
     propertyText: service.property_text,

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import type {
@@ -16,6 +15,8 @@ import { flashImage, restoreImage } from '../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
 import { describeError } from '../system/errors.ts';
+import { readOutsideFile } from '../system/outside-file.ts';
+import { Turns } from '../system/turns.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring.ts';
 
@@ -39,11 +40,17 @@ export async function probeBoard(wiring: Wiring, name: string, signal: AbortSign
   return { name, chip: chip.name, can, roundTripMs };
 }
 
+/** HEX takes more than twice the bytes that it stands for. */
+const MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024;
+/** However many ask, one image is in memory. */
+const plans = new Turns(1);
+
 /** How much flashing this file would change. Changes nothing. */
 export async function planBoard(wiring: Wiring, name: string, path: string, signal: AbortSignal): Promise<BoardPlan> {
   const { board, readImage } = boardOf(wiring, name);
-  const image = await readImage(await readImageFile(path));
-  const { chip, unitsTotal, unitsDifferent } = await planFlash(image, board, signal);
+  const plan = async (): ReturnType<typeof planFlash> =>
+    planFlash(await readImage(await readImageFile(path, signal)), board, signal);
+  const { chip, unitsTotal, unitsDifferent } = await plans.run(plan, signal);
   return { name, chip: chip.name, unitsTotal, unitsDifferent };
 }
 
@@ -59,7 +66,7 @@ export async function flashBoard(
 ): Promise<OperationOutcome> {
   const { board, store, readImage } = boardOf(wiring, name);
   refuseUnsigned(wiring, name);
-  const bytes = await readImageFile(path);
+  const bytes = await readImageFile(path, signal);
   const image = await readImage(bytes);
   const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
@@ -107,9 +114,9 @@ function refuseUnsigned({ config }: Wiring, name: string): void {
   );
 }
 
-async function readImageFile(path: string): Promise<Buffer> {
+async function readImageFile(path: string, signal: AbortSignal): Promise<Buffer> {
   try {
-    return await readFile(path);
+    return await readOutsideFile(path, { maxBytes: MAX_IMAGE_FILE_BYTES }, signal);
   } catch (error) {
     throw new FirmwareError('file-unreadable', `${path} cannot be read: ${describeError(error)}`, { cause: error });
   }

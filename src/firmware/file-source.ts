@@ -1,9 +1,9 @@
 import type { Stats } from 'node:fs';
-import { constants, open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
 import type { AgentError } from '../system/errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
+import { openRegularFile } from '../system/outside-file.ts';
 import type { FirmwareSource, FirmwareTransfer } from '../update/ports.ts';
 import { FirmwareError } from './errors.ts';
 
@@ -24,14 +24,10 @@ export async function requireFile(path: string): Promise<void> {
 }
 
 async function openFile(path: string): Promise<{ readonly file: FileHandle; readonly stats: Stats }> {
-  // Opened so, a pipe does not wait for its other end.
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
+  const file = await openRegularFile(path).catch((error: unknown) => {
     throw unreadable(path, whyNotOpened(error), error);
   });
-  const stats = await file.stat();
-  if (stats.isFile()) return { file, stats };
-  await file.close();
-  throw unreadable(path, 'it is not a file');
+  return { file, stats: await file.stat() };
 }
 
 function whyNotOpened(error: unknown): string {

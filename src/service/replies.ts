@@ -10,22 +10,32 @@ import { ServiceError } from './errors.ts';
  * with the operation and the offending part.
  */
 
-const id = z.string().min(1);
-const name = z.string();
+/** Longer ones are nobody's names: they would be in every log line, in the journal, and in the addresses of requests. */
+const MAX_NAME_LENGTH = 512;
+const MAX_DESCRIPTION_LENGTH = 4_096;
+const MAX_KEY_LENGTH = 4_096;
+const MAX_VERSIONS = 10_000;
+
+const id = z.string().min(1).max(MAX_NAME_LENGTH);
+const name = z.string().max(MAX_NAME_LENGTH);
+/** Nobody but a person reads it, so it is cut. */
 const description = z
   .string()
   .nullish()
-  .transform((text) => text ?? undefined);
+  .transform((text) => text?.slice(0, MAX_DESCRIPTION_LENGTH) ?? undefined);
 
 /** RFC 9110, section 5.5: what a header field may carry, without leading or trailing blanks. */
-const headerValue = z.string().regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'cannot be sent as a header');
+const headerValue = z
+  .string()
+  .max(MAX_KEY_LENGTH)
+  .regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'cannot be sent as a header');
 
 /** Shared with the file in which both are kept. */
 export const activationShape = { thingId: id, apiKey: headerValue };
 
 const activationSchema = z.object(activationShape);
 const versionSchema = z.object({ id, name, description });
-const versionsSchema = z.array(versionSchema);
+const versionsSchema = z.array(versionSchema).max(MAX_VERSIONS);
 
 export function readActivation(reply: unknown, operation: string): Activation {
   return readAs(activationSchema, reply, operation);

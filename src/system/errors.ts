@@ -1,4 +1,4 @@
-import { maskAddresses } from './secrets.ts';
+import { cutText, maskAddresses } from './secrets.ts';
 
 /** What waiting can do about a failure: `retry` later may cure it, `give-up` needs another input or a person. */
 export type Remedy = 'retry' | 'give-up';
@@ -57,9 +57,11 @@ export function systemErrorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
+const MAX_DESCRIPTION_LENGTH = 1_000;
+
 /** What a person may be told of anything thrown: one line, without a stack, and without the secrets of an address. */
 export function describeError(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = cutText(error instanceof Error ? error.message : String(error), MAX_DESCRIPTION_LENGTH);
   const line = maskAddresses(text.split('\n', 1)[0] ?? '');
   return line === '' ? 'unknown error' : line;
 }

@@ -6,7 +6,7 @@ import { destination, pino, stdTimeFunctions, symbols } from 'pino';
 import type { Environment } from './environment.ts';
 import { formatLine, type TextStyle } from './log-text.ts';
 import type { Log, LogFields, LogLevel } from './log.ts';
-import { MASK, isSecretKey, maskAddresses } from './secrets.ts';
+import { MASK, cutText, isSecretKey, maskAddresses } from './secrets.ts';
 
 export interface LogOptions {
   readonly level: LogLevel;
@@ -34,15 +34,22 @@ export function createLog({ level, format, descriptor = 2 }: LogOptions, environ
   const write =
     (severity: LogLevel) =>
     (fields: LogFields, message: string): void =>
-      logger[severity](hideSecrets(fields), maskAddresses(message));
+      logger[severity](hideSecrets(fields), shown(message));
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+}
+
+/** Of a message, and of each field. */
+const MAX_TEXT_LENGTH = 4_096;
+
+function shown(text: string): string {
+  return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
 }
 
 function hideSecrets(fields: LogFields): LogFields {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
       if (isSecretKey(name) && value !== undefined) return [name, MASK];
-      return [name, typeof value === 'string' ? maskAddresses(value) : value];
+      return [name, typeof value === 'string' ? shown(value) : value];
     }),
   );
 }

@@ -1,6 +1,8 @@
 const secretKey = /pass(word|phrase)|secret|token|api[-_]?key|authorization|credential/i;
-const userInfo = /([a-z][a-z0-9+.-]*:\/\/)[^/?#\s]*@/gi;
-const query = /([a-z][a-z0-9+.-]*:\/\/[^?\s"]*\?)[^\s"]+/gi;
+/** Behind the end of a scheme. No two places where it may begin share what they look through. */
+const userInfo = /(?<=[a-z0-9+.-]):\/\/[^/?#\s]*@/gi;
+const word = /[^\s"]+/g;
+const addressStart = /[a-z0-9+.-]:\/\//i;
 
 /** Stands for a secret wherever something is shown. */
 export const MASK = '********';
@@ -10,9 +12,24 @@ export function isSecretKey(key: string): boolean {
   return secretKey.test(key) && !key.endsWith('_file');
 }
 
-/** Hides user name, password and query of the addresses in a text. */
+/** Hides user name, password and query of the addresses in a text. Takes time in proportion to its length. */
 export function maskAddresses(text: string): string {
-  return text.replaceAll(userInfo, `$1${MASK}@`).replaceAll(query, `$1${MASK}`);
+  if (!text.includes('://')) return text;
+  return text.replaceAll(userInfo, `://${MASK}@`).replaceAll(word, maskQuery);
+}
+
+function maskQuery(text: string): string {
+  const start = text.search(addressStart);
+  const query = start === -1 ? -1 : text.indexOf('?', start);
+  return query === -1 || query === text.length - 1 ? text : `${text.slice(0, query + 1)}${MASK}`;
+}
+
+/** The beginning of a text from outside, without an address that the cut would leave half hidden. */
+export function cutText(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const kept = text.slice(0, maxLength);
+  const address = kept.lastIndexOf('://');
+  return `${address === -1 || /\s/.test(kept.slice(address)) ? kept : kept.slice(0, address)}…`;
 }
 
 /** The same value with every secret in it hidden, wherever it is. */

@@ -1,6 +1,8 @@
 import { abortable } from './abortable.ts';
-import { readTextFile } from './durable-file.ts';
+import { StorageError } from './durable-file.ts';
 import type { AgentError } from './errors.ts';
+import { systemErrorCode } from './errors.ts';
+import { readOutsideFile } from './outside-file.ts';
 import { SystemError } from './system-errors.ts';
 
 export interface SerialNumberSettings {
@@ -16,12 +18,21 @@ export interface SerialNumberSources {
 }
 
 export const machineSources: SerialNumberSources = {
-  readFile: (path) => readTextFile(path),
+  readFile: async (path) => {
+    try {
+      return (await readOutsideFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') return undefined;
+      throw new StorageError('read', path, error);
+    }
+  },
   dmi: async () => (await import('./device-facts.ts')).dmiSerialNumbers(),
 };
 
 /** Devicetree Specification 0.4, 2.3.1 root node; the older path is kept by the kernel as a link. */
 const DEVICE_TREE_FILES = ['/sys/firmware/devicetree/base/serial-number', '/proc/device-tree/serial-number'];
+
+const MAX_FILE_BYTES = 64 * 1024;
 
 const DMI_DEADLINE_MS = 20_000;
 

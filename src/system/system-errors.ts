@@ -32,6 +32,12 @@ export class SystemError extends defineErrors('SystemError', {
     means: 'It cannot be known whether the machine was booted since.',
     advice: 'check that /proc is mounted',
   },
+  'pattern-too-slow': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'A regular expression of the configuration does not come to an end in its time.',
+    advice: 'write it without a repetition within a repetition, such as (a+)+',
+  },
   'reboot-failed': {
     remedy: 'retry',
     exit: 'failed',

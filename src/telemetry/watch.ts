@@ -74,7 +74,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a large package, for few
-      return publish(await withPassword(into), text, signal);
+      return publish(await withPassword(into, signal), text, signal);
     }
   }
 }

@@ -1,3 +1,5 @@
+import { searchWithin } from '../system/pattern.ts';
+import { SystemError } from '../system/system-errors.ts';
 import type { Version } from './ports.ts';
 import type { VersionRef } from './state.ts';
 
@@ -26,8 +28,18 @@ export function chooseVersion(
     case 'newest':
       return newest(versions.filter(isNewer));
     case 'pattern':
-      return newest(versions.filter((version) => choice.pattern.test(version.name) && isNewer(version)));
+      return newest(matching(versions, choice.pattern).filter(isNewer));
   }
+}
+
+/** For all names together. */
+const PATTERN_MS = 1_000;
+
+function matching(versions: readonly Version[], pattern: RegExp): readonly Version[] {
+  const names = versions.map(({ name }) => name);
+  const found = searchWithin(pattern, names, PATTERN_MS);
+  if (found !== undefined) return versions.filter((_, index) => found[index] !== null);
+  throw new SystemError('pattern-too-slow', `[update] choose: ${String(pattern)} needs more than ${PATTERN_MS} ms`);
 }
 
 function newest(versions: readonly Version[]): Version | undefined {
@@ -92,14 +104,29 @@ interface SemanticVersion {
   readonly prerelease: readonly string[];
 }
 
+const build = /\+[0-9A-Za-z.-]+$/;
+const core = /(?<![0-9.])(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?=-|$)/g;
+
 /** Semantic Versioning 2.0.0, section 2 and 9, lenient: a prefix such as `v` or `release-`, and missing parts are 0. */
 function parseSemanticVersion(name: string): SemanticVersion | undefined {
-  const match =
-    /(?:^|[^0-9.])(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$/.exec(name);
-  if (match === null) return undefined;
-  const [, major, minor, patch, prerelease] = match;
-  const core = [major, minor, patch].map((part) => Number(part ?? 0));
-  return { core, prerelease: prerelease === undefined ? [] : prerelease.split('.') };
+  const bare = name.replace(build, '');
+  return findVersion(bare) ?? (bare === name ? undefined : findVersion(name));
+}
+
+/** The first numbers behind which nothing comes, or only a prerelease. */
+function findVersion(text: string): SemanticVersion | undefined {
+  let from = text.length;
+  while (from > 0 && /[0-9A-Za-z.-]/.test(text.charAt(from - 1))) from -= 1;
+  for (const { 0: numbers, 1: major, 2: minor, 3: patch, index } of text.matchAll(core)) {
+    const end = index + numbers.length;
+    const prerelease = text.slice(end + 1);
+    if (end < text.length && (end < from || prerelease === '')) continue;
+    return {
+      core: [major, minor, patch].map((part) => Number(part ?? 0)),
+      prerelease: prerelease === '' ? [] : prerelease.split('.'),
+    };
+  }
+  return undefined;
 }
 
 /** Semantic Versioning 2.0.0, section 11. */

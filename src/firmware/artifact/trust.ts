@@ -1,9 +1,9 @@
 import { createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
-import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { readOutsideFile } from '../../system/outside-file.ts';
 import { FirmwareError } from '../errors.ts';
 
 /** Whose signatures are believed, and whether firmware without one may be installed: `[trust]` of the configuration. */
@@ -64,15 +64,13 @@ function algorithmOf(key: KeyObject, shownAs: string): TrustedKey['algorithm'] {
 
 async function readKeyFile(file: string): Promise<string> {
   try {
-    await using handle = await open(file);
-    const buffer = Buffer.alloc(KEY_FILE_LIMIT_BYTES + 1);
-    const { bytesRead } = await handle.read(buffer);
-    if (bytesRead > KEY_FILE_LIMIT_BYTES) throw refused(file, 'it is larger than a key can be');
-    return buffer.toString('latin1', 0, bytesRead);
+    const bytes = await readOutsideFile(file, { maxBytes: KEY_FILE_LIMIT_BYTES + 1, longer: 'cut' });
+    if (bytes.byteLength > KEY_FILE_LIMIT_BYTES) throw refused(file, 'it is larger than a key can be');
+    return bytes.toString('latin1');
   } catch (error) {
-    const code = systemErrorCode(error);
-    if (error instanceof AgentError || code === undefined) throw error;
-    throw new FirmwareError('trust-key-unreadable', `trusted key ${file} cannot be read: ${code}`, { cause: error });
+    if (error instanceof AgentError) throw error;
+    const why = systemErrorCode(error) ?? describeError(error);
+    throw new FirmwareError('trust-key-unreadable', `trusted key ${file} cannot be read: ${why}`, { cause: error });
   }
 }
 

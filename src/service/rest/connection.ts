@@ -46,7 +46,7 @@ export class Connector {
 
   /** A socket on which HTTP/1.1 can be spoken. Errors are ServiceErrors without an operation, or the signal's reason. */
   async open(signal: AbortSignal): Promise<Socket> {
-    const files = await readTlsFiles(this.#settings.tls);
+    const files = await readTlsFiles(this.#settings.tls, signal);
     const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
     using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first), signal);
     const socket = await this.#openTcp(this.#proxy ?? this.#service, first, deadline.signal);

@@ -53,7 +53,7 @@ export class HttpClient implements AsyncDisposable {
     const { operation, method, body } = request;
     const pool = await (this.#pool ??= this.#openPool());
     const exchange = new Exchange((error) => this.#translate(error, operation), signal);
-    const path = `${this.#base.pathname.replace(/\/+$/, '')}${request.path}`;
+    const path = `${this.#base.pathname.replace(/(?<!\/)\/+$/, '')}${request.path}`;
     const options: Dispatcher.DispatchOptions = {
       method,
       path: this.#connector.forwardingProxy === undefined ? path : `${this.#base.origin}${path}`,

@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises';
-
 import { describeError } from '../../system/errors.ts';
+import { readOutsideFile } from '../../system/outside-file.ts';
 import { ServiceError } from '../errors.ts';
 import type { TlsFiles } from './settings.ts';
 
@@ -11,11 +10,11 @@ export interface TlsMaterial {
   readonly key?: string;
 }
 
-export async function readTlsFiles(files: TlsFiles): Promise<TlsMaterial> {
+export async function readTlsFiles(files: TlsFiles, signal: AbortSignal): Promise<TlsMaterial> {
   const [ca, cert, key] = await Promise.all([
-    readPem(files.caFile),
-    readPem(files.clientCertificateFile),
-    readPem(files.clientKeyFile),
+    readPem(files.caFile, signal),
+    readPem(files.clientCertificateFile, signal),
+    readPem(files.clientKeyFile, signal),
   ]);
   return {
     ...(ca === undefined ? {} : { ca }),
@@ -24,11 +23,16 @@ export async function readTlsFiles(files: TlsFiles): Promise<TlsMaterial> {
   };
 }
 
-async function readPem(path: string | undefined): Promise<string | undefined> {
+/** All the authorities of a distribution have half of that. */
+const MAX_PEM_BYTES = 1024 * 1024;
+
+async function readPem(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+  const bytes = await readOutsideFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
+    signal.throwIfAborted();
     throw new ServiceError({ code: 'tls-files', why: `cannot read ${path}: ${describeError(error)}`, cause: error });
   });
+  const text = bytes.toString('utf8');
   // node:tls ignores an authority that it cannot parse, which would look like an unknown one
   if (text.includes('-----BEGIN ')) return text;
   throw new ServiceError({ code: 'tls-files', why: `${path} is not a PEM file` });

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
-
 import type { BrokerSettings, MeasurementSettings, SourceSettings } from '../../config/telemetry-config.ts';
 import { describeError } from '../../system/errors.ts';
+import { readOutsideFile } from '../../system/outside-file.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import { execSource, execStreamSource } from './exec.ts';
 import { fileSource } from './file.ts';
@@ -81,19 +80,25 @@ function brokerSource(settings: BrokerSettings): PushedSource {
     kind: 'pushed',
     run: async (intake, signal) => {
       const { mqttSource } = await import('./mqtt.ts'); // a large package, for few
-      await mqttSource(await withPassword(settings)).run(intake, signal);
+      await mqttSource(await withPassword(settings, signal)).run(intake, signal);
     },
   };
 }
 
 /** The password is read each time: it may be changed while the agent runs. */
-export async function withPassword({ url, topic, username, passwordFile }: BrokerSettings): Promise<MqttSettings> {
-  return { url, topic, username, password: passwordFile === undefined ? undefined : await readPassword(passwordFile) };
+export async function withPassword(
+  { url, topic, username, passwordFile }: BrokerSettings,
+  signal: AbortSignal,
+): Promise<MqttSettings> {
+  const password = passwordFile === undefined ? undefined : await readPassword(passwordFile, signal);
+  return { url, topic, username, password };
 }
 
-async function readPassword(path: string): Promise<string> {
+const MAX_PASSWORD_BYTES = 4_096;
+
+async function readPassword(path: string, signal: AbortSignal): Promise<string> {
   try {
-    return (await readFile(path, 'utf8')).trim();
+    return (await readOutsideFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal)).toString('utf8').trim();
   } catch (error) {
     throw sourceFailed(path, describeError(error), error);
   }

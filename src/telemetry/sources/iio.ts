@@ -31,7 +31,7 @@ async function readChannel(
   signal: AbortSignal,
 ): Promise<number> {
   if (files.has(`${channel}_input`)) return readKernelNumber(join(directory, `${channel}_input`), signal);
-  const shared = channel.replace(/\d+$/, '');
+  const shared = channel.replace(/(?<!\d)\d+$/, '');
   const factor = async (what: 'scale' | 'offset', otherwise: number): Promise<number> => {
     const file = [`${channel}_${what}`, `${shared}_${what}`].find((name) => files.has(name));
     return file === undefined ? otherwise : readKernelNumber(join(directory, file), signal);

@@ -1,7 +1,7 @@
-import { open, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 
-import { abortable } from '../../system/abortable.ts';
 import { describeError } from '../../system/errors.ts';
+import { readOutsideFile } from '../../system/outside-file.ts';
 import { sourceFailed } from './source.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -10,7 +10,7 @@ const MAX_BYTES = 64 * 1024;
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   try {
-    return await abortable(readStart(path), signal);
+    return (await readOutsideFile(path, { maxBytes: MAX_BYTES, longer: 'cut' }, signal)).toString('utf8');
   } catch (error) {
     signal.throwIfAborted();
     throw sourceFailed(path, describeError(error), error);
@@ -32,16 +32,5 @@ export async function listDirectory(path: string): Promise<readonly string[]> {
   } catch (error) {
     if (error instanceof Error) return [];
     throw error;
-  }
-}
-
-async function readStart(path: string): Promise<string> {
-  await using file = await open(path, 'r');
-  const buffer = Buffer.alloc(MAX_BYTES);
-  let length = 0;
-  for (;;) {
-    const { bytesRead } = await file.read(buffer, length, MAX_BYTES - length);
-    length += bytesRead;
-    if (bytesRead === 0 || length === MAX_BYTES) return buffer.toString('utf8', 0, length);
   }
 }

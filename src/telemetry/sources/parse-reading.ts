@@ -11,7 +11,7 @@ export function parseReading(text: string): Reading {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
-  const number = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
+  const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
   return number === null ? trimmed : Number(number[0]);
 }
 

@@ -1,3 +1,4 @@
+import { searchWithin } from '../../system/pattern.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parsePairs, parseReading } from './parse-reading.ts';
@@ -15,6 +16,8 @@ export interface SerialSettings {
 
 const MAX_LINE_BYTES = 4_096;
 const READ_MS = 1_000;
+/** For one line. */
+const PATTERN_MS = 100;
 
 /** A microcontroller that prints lines. Throws when it is unplugged or silent; whoever runs it begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
@@ -36,11 +39,13 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
   };
 }
 
-/** Undefined: the line says nothing. */
+/** Undefined: the line says nothing. Throws `source-failed` for a pattern that does not come to an end with it. */
 export function parseLine(text: string, pattern: RegExp | undefined): Reading {
   if (pattern === undefined) return parsePairs(text) ?? onlyData(parseReading(text));
-  const match = pattern.exec(text);
-  if (match === null) return undefined;
+  const found = searchWithin(pattern, [text], PATTERN_MS);
+  if (found === undefined) throw sourceFailed('pattern', `it needs more than ${PATTERN_MS} ms for a line`);
+  const [match] = found;
+  if (match === null || match === undefined) return undefined;
   if (match.groups === undefined) return parseReading(match[1] ?? match[0]);
   return Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, parseReading(value ?? '')]));
 }

@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 
@@ -57,6 +58,18 @@ const deep = `${'['.repeat(16_000)}${']'.repeat(16_000)}`;
 /** PUBLISH of QoS 1 with the topic "a", without a packet identifier. */
 const withoutIdentifier = Buffer.from([0x32, 0x03, 0x00, 0x01, 0x61]);
 
+function pipes(count: number): Attack {
+  return {
+    name: `with ${count} sensors that are named pipes`,
+    isSeen: everySource(({ failures }) => failures > 1),
+    prepare: async (place) => {
+      const paths = Array.from({ length: count }, (_, index) => join(place, `fifo-${index}`));
+      execFileSync('mkfifo', paths);
+      return { toml: paths.map((path, index) => sensor(`x${index}`, `kind = "file", path = "${path}"`)).join('') };
+    },
+  };
+}
+
 /** A serial device that prints what the script prints. */
 function serial(name: string, script: string, pattern: string): Attack {
   return {
@@ -75,6 +88,47 @@ function serial(name: string, script: string, pattern: string): Attack {
       return { toml, world: { [Symbol.asyncDispose]: end } };
     },
   };
+}
+
+const meter = (place: string): string => `
+[targets.meter]
+kind = "mcu"
+port = "${place}/no-port"
+protocol = "stk500v1"
+`;
+
+/** A member of the group asks four times what flashing this file would change, and goes away. */
+function plan(name: string, make: (place: string) => string): Attack {
+  let file = '';
+  return {
+    name,
+    isSeen: () => true,
+    prepare: async (place) => {
+      file = make(place);
+      return { toml: meter(place) };
+    },
+    act: async (socketPath) => {
+      const asked = Array.from({ length: 4 }, async () => ask(socketPath, { path: file }));
+      await Promise.all(asked);
+    },
+  };
+}
+
+const CLIENT_PATIENCE_MS = 3_000;
+
+async function ask(socketPath: string, body: object): Promise<void> {
+  const sent = request({ socketPath, method: 'POST', path: '/v1/boards/meter/plan', agent: false });
+  sent.setTimeout(CLIENT_PATIENCE_MS, () => sent.destroy());
+  sent.on('response', (reply) => reply.resume());
+  sent.on('error', () => {});
+  sent.end(JSON.stringify(body));
+  await once(sent, 'close');
+}
+
+function fifo(place: string): string {
+  const path = join(place, 'fifo');
+  execFileSync('mkfifo', [path]);
+  return path;
 }
 
 /** Each was seen to stop the daemon, or to fill it, before there was a bound. */
@@ -98,5 +152,29 @@ export const attacks: readonly Attack[] = [
       pour(socket, Buffer.concat(Array.from({ length: 1_000 }, () => message('1'))), Number.POSITIVE_INFINITY),
     isDropping,
   ),
+  pipes(5),
+  {
+    name: 'with sensors that are devices',
+    isSeen: everySource(({ failures }) => failures > 1),
+    prepare: async () => ({
+      toml: ['/dev/zero', '/dev/tty', '/dev/ptmx']
+        .map((path, at) => sensor(`x${at}`, `kind = "file", path = "${path}"`))
+        .join(''),
+    }),
+  },
+  {
+    name: 'with a program that fails with a long complaint',
+    isSeen: everySource(({ failures }) => failures > 5),
+    prepare: async () => ({
+      toml: sensor('x', `kind = "exec", command = ${shell("printf '%50000s' | tr ' ' a >&2; exit 1")}`),
+    }),
+  },
+  serial(
+    'with a careless pattern',
+    'printf aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\\\\n; sleep 1000',
+    String.raw`, pattern = '^(\w+\s?)*=(\d+)$'`,
+  ),
   serial('with a device that prints without an end', 'yes 1', ''),
+  plan('whose group names a pipe as an image', fifo),
+  plan('whose group names a device without an end as an image', () => '/dev/zero'),
 ];

@@ -110,3 +110,10 @@ test('a reply that is nested too deep for whoever writes it again is refused', (
   expect(() => readJson(deep, 'x')).toThrow('the reply is nested deeper than 32 levels');
   expect(() => readJsonOrText(deep, 'property x')).toThrow('the reply is nested deeper than 32 levels');
 });
+
+test('a name that is nobody’s is refused, and a long description is cut', () => {
+  const long = 'a'.repeat(25_000);
+  expect(() => readVersion({ id: '1', name: long }, 'x')).toThrow('the reply is wrong at `name`');
+  expect(() => readVersion({ id: long, name: 'one' }, 'x')).toThrow('the reply is wrong at `id`');
+  expect(readVersion({ id: '1', name: 'one', description: long }, 'x').description).toHaveLength(4_096);
+});

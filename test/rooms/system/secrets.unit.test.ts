@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { isSecretKey, maskAddresses, maskSecrets } from '../../../src/system/secrets.ts';
+import { cutText, isSecretKey, maskAddresses, maskSecrets } from '../../../src/system/secrets.ts';
 
 describe('isSecretKey', () => {
   test.each([
@@ -54,4 +54,13 @@ describe('maskSecrets', () => {
       d: undefined,
     });
   });
+});
+
+test('a text that is cut keeps no half of an address, whose secrets nothing would find any more', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 60 }), (maxLength) => {
+      const shown = maskAddresses(cutText('cannot reach https://user:S3CRET@host/a?S3CRET at all', maxLength));
+      expect(shown).not.toContain('S3');
+    }),
+  );
 });

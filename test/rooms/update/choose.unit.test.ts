@@ -136,3 +136,10 @@ function installsUntilRest(
   }
   throw new Error('it never comes to rest');
 }
+
+test('a careless pattern is ended, and names itself', () => {
+  const pattern = /^(\w+\s?)*=(\d+)$/u;
+  expect(() => chooseVersion(named(`${'a'.repeat(60)}!`), { kind: 'pattern', pattern }, undefined)).toThrow(
+    '[update] choose: /^(\\w+\\s?)*=(\\d+)$/u needs more than 1000 ms',
+  );
+});

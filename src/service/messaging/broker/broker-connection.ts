@@ -73,7 +73,7 @@ export class BrokerConnection implements AsyncDisposable {
     const name = brokerName(new URL(settings.url));
     const late = (): ServiceError => silentError(name, 'did not let us in within the deadline');
     using deadline = new Deadline(settings.deadlines.connectMs, late, signal);
-    const password = await readPassword(settings.passwordFile);
+    const password = await readPassword(settings.passwordFile, deadline.signal);
     const socket = await openBrokerSocket(settings, clock, deadline.signal);
     const options = password === undefined ? {} : { password };
     const connection = new BrokerConnection(socket, options, events, context);

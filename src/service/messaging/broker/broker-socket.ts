@@ -1,9 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 
 import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
 import type { Clock } from '../../../system/clock.ts';
 import { describeError } from '../../../system/errors.ts';
+import { readOutsideFile } from '../../../system/outside-file.ts';
 import { ServiceError } from '../../errors.ts';
 import { startTls } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';
@@ -18,7 +18,7 @@ export async function openBrokerSocket(
 ): Promise<Socket> {
   const url = new URL(settings.url);
   try {
-    const files = await readTlsFiles(settings.tls);
+    const files = await readTlsFiles(settings.tls, signal);
     return await openSocket(url, (socket) => startTls(socket, url, files), signal);
   } catch (error) {
     signal.throwIfAborted();
@@ -26,11 +26,14 @@ export async function openBrokerSocket(
   }
 }
 
+const MAX_PASSWORD_BYTES = 4_096;
+
 /** The first line of the file, without its end. */
-export async function readPassword(path: string | undefined): Promise<string | undefined> {
+export async function readPassword(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (path === undefined) return undefined;
   try {
-    return (await readFile(path, 'utf8')).split(/\r?\n/, 1)[0];
+    const bytes = await readOutsideFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
+    return bytes.toString('utf8').split(/\r?\n/, 1)[0];
   } catch (error) {
     const why = `cannot read ${path}: ${describeError(error)}`;
     throw new ServiceError({ code: 'broker-password', why, cause: error });
