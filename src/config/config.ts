@@ -145,6 +145,8 @@ export interface HealthSettings {
   readonly deadlineMs: number;
   /** Healthy when each of them exits with 0. */
   readonly commands: readonly Command[];
+  /** Whose rights they have; undefined: the agent's. */
+  readonly user?: string | undefined;
   /** Healthy when each of them is active. */
   readonly units: readonly string[];
   /** Healthy when the service answers. */

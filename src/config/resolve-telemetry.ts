@@ -89,8 +89,8 @@ function output(to: OutputSettings['to'], treatment: Treatment): OutputSettings 
 
 function resolveSource(source: Sensor['source']): SourceSettings {
   if (source.kind === 'exec') {
-    const { command, stream } = source;
-    return { kind: 'exec', command, stream, silenceMs: silenceMs(source) };
+    const { command, user, stream } = source;
+    return { kind: 'exec', command, user, stream, silenceMs: silenceMs(source) };
   }
   if (source.kind === 'mqtt') return { kind: 'mqtt', ...resolveBroker(source), silenceMs: silenceMs(source) };
   if (source.kind === 'modbus-tcp') {
@@ -131,7 +131,10 @@ export function resolveWatches({ watch }: ConfigFile): readonly WatchSettings[] 
     const common = { id, everyMs: durationMs(every) };
     switch (into.kind) {
       case 'command':
-        return { ...common, into: { kind: 'command', command: into.command, timeoutMs: durationMs(into.timeout) } };
+        return {
+          ...common,
+          into: { kind: 'command', command: into.command, user: into.user, timeoutMs: durationMs(into.timeout) },
+        };
       case 'file':
         return { ...common, into };
       case 'mqtt':

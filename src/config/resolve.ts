@@ -113,6 +113,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     health: {
       deadlineMs: durationMs(update.health.deadline),
       commands: update.health.commands,
+      user: update.health.user,
       units: update.health.units,
       service: update.health.service,
     },

@@ -91,7 +91,12 @@ interface MaySpeak {
 }
 
 export type SourceSettings =
-  | ({ readonly kind: 'exec'; readonly command: Command; readonly stream: boolean } & MaySpeak)
+  | ({
+      readonly kind: 'exec';
+      readonly command: Command;
+      readonly user?: string | undefined;
+      readonly stream: boolean;
+    } & MaySpeak)
   | ({ readonly kind: 'mqtt' } & BrokerSettings & MaySpeak)
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number; readonly register: RegisterSettings }
   | {
@@ -135,7 +140,12 @@ export interface WatchSettings {
   readonly id: string;
   readonly everyMs: number;
   readonly into:
-    | { readonly kind: 'command'; readonly command: Command; readonly timeoutMs: number }
+    | {
+        readonly kind: 'command';
+        readonly command: Command;
+        readonly user?: string | undefined;
+        readonly timeoutMs: number;
+      }
     | { readonly kind: 'file'; readonly path: string }
     | ({ readonly kind: 'mqtt' } & BrokerSettings);
 }

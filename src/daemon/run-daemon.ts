@@ -9,6 +9,7 @@ import { acquireLock } from '../system/lock.ts';
 import type { ServiceManager } from '../system/systemd-notify.ts';
 import { Agent } from './agent.ts';
 import { Liveness } from './liveness.ts';
+import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, sleepUntil, splayOffsetMs } from './schedule.ts';
 import type { Schedule } from './schedule.ts';
@@ -105,7 +106,7 @@ class Daemon {
       await startControlServer({ socketPath, operations: agent, runner: this.#runner, log: world.log }, this.#signal),
     );
     opened.use(onReload(() => this.#askForReload()));
-    opened.use(this.#feedWatchdog());
+    opened.use(feedWatchdog({ manager, clock: world.clock, socketPath, isAlive: () => this.#liveness.isAlive }));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready();
@@ -282,16 +283,5 @@ class Daemon {
   get #warnings(): readonly string[] {
     const warnings = this.#loaded.warnings.map(({ message }) => message);
     return this.#reloadProblem === undefined ? warnings : [...warnings, this.#reloadProblem];
-  }
-
-  #feedWatchdog(): Disposable {
-    const { manager } = this.#options;
-    if (manager.watchdogMs === undefined) return { [Symbol.dispose]: () => {} };
-    const feed = (): void => {
-      if (this.#liveness.isAlive) manager.watchdog();
-    };
-    feed();
-    const timer = setInterval(feed, manager.watchdogMs / 3);
-    return { [Symbol.dispose]: () => clearInterval(timer) };
   }
 }

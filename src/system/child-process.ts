@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
 import { describeError } from './errors.ts';
+import { asUser, programEnvironment } from './program-rights.ts';
 import { SystemError } from './system-errors.ts';
 
 export interface ProgramResult {
@@ -17,7 +18,10 @@ export interface ProgramOptions {
   /** Of stdout and of stderr each; a program that prints more is killed. */
   readonly maxOutputBytes?: number;
   readonly input?: string;
+  /** Beside what every program gets (`programEnvironment`). */
   readonly env?: Readonly<Record<string, string>>;
+  /** Whose rights the program has; undefined: those of this process. */
+  readonly user?: string | undefined;
   /** Open files that the program gets as descriptors 3, 4, … */
   readonly descriptors?: readonly number[];
 }
@@ -44,7 +48,7 @@ export async function runProgram(
   signal: AbortSignal,
 ): Promise<ProgramResult> {
   signal.throwIfAborted();
-  const [file, ...args] = command;
+  const [file, ...args] = asUser(command, options.user);
   const limit = options.maxOutputBytes ?? 1024 * 1024;
   const child = start(file, args, options);
   let failure: unknown;
@@ -85,7 +89,7 @@ function start(file: string, args: readonly string[], options: ProgramOptions): 
   const child = spawn(file, args, {
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
-    env: { ...process.env, ...options.env },
+    env: programEnvironment(process.env, options.env),
   });
   assert(hasPipes(child));
   return child;

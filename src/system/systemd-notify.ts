@@ -34,7 +34,7 @@ const MAX_STATUS_LENGTH = 200;
 export function connectServiceManager(
   environment: Environment,
   log: Log,
-  send: SendToManager = sendByProgram,
+  send: SendToManager = sendByProgram(environment),
 ): ServiceManager {
   const told = (environment['NOTIFY_SOCKET'] ?? '') === '' ? undefined : new Notifier(send, log);
   return {
@@ -62,8 +62,17 @@ function oneLine(text: string): string {
     .slice(0, MAX_STATUS_LENGTH);
 }
 
-async function sendByProgram(assignments: readonly string[], signal: AbortSignal): Promise<void> {
-  const result = await runProgram(['systemd-notify', ...assignments], { timeoutMs: SEND_TIMEOUT_MS }, signal);
+function sendByProgram({ NOTIFY_SOCKET = '' }: Environment): SendToManager {
+  return async (assignments, signal) => notify(assignments, { NOTIFY_SOCKET }, signal);
+}
+
+async function notify(
+  assignments: readonly string[],
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const options = { timeoutMs: SEND_TIMEOUT_MS, env };
+  const result = await runProgram(['systemd-notify', ...assignments], options, signal);
   if (result.exitCode === 0) return;
   throw new SystemError('notify-failed', `systemd-notify: ${describeError(result.stderr.trim())}`);
 }

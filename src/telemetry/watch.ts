@@ -65,7 +65,12 @@ export class Watch {
 async function handOn(into: WatchSettings['into'], text: string, signal: AbortSignal): Promise<void> {
   switch (into.kind) {
     case 'command': {
-      const options = { timeoutMs: into.timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, input: `${text}\n` };
+      const options = {
+        timeoutMs: into.timeoutMs,
+        maxOutputBytes: MAX_OUTPUT_BYTES,
+        user: into.user,
+        input: `${text}\n`,
+      };
       const { exitCode, stderr } = await runProgram(into.command, options, signal);
       if (exitCode === 0) return;
       throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);

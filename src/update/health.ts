@@ -7,6 +7,8 @@ export interface HealthSettings {
   readonly deadlineMs: number;
   /** Each must exit with 0. */
   readonly commands: readonly (readonly [string, ...string[]])[];
+  /** Whose rights they have; undefined: the agent's. */
+  readonly user?: string | undefined;
   /** Each must be active. */
   readonly units: readonly string[];
   /** The service must answer. */
@@ -61,7 +63,11 @@ async function firstComplaint(
 ): Promise<HealthComplaint | undefined> {
   const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
   for (const command of settings.commands) {
-    const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, { ports, signal });
+    const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, {
+      ports,
+      user: settings.user,
+      signal,
+    });
     if (complaint !== undefined) return unhealthy(complaint);
   }
   for (const unit of settings.units) {
@@ -79,10 +85,14 @@ async function complaintOf(
   command: readonly [string, ...string[]],
   isHealthy: (result: ProgramResult) => boolean,
   timeoutMs: number,
-  { ports, signal }: { readonly ports: HealthPorts; readonly signal: AbortSignal },
+  {
+    ports,
+    user,
+    signal,
+  }: { readonly ports: HealthPorts; readonly user?: string | undefined; readonly signal: AbortSignal },
 ): Promise<string | undefined> {
   try {
-    const result = await ports.run(command, { timeoutMs }, signal);
+    const result = await ports.run(command, { timeoutMs, user }, signal);
     if (isHealthy(result)) return undefined;
     const said = lastLine(result.stderr) ?? lastLine(result.stdout);
     return `${command.join(' ')}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}`;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { absolutePath, address, byteSize, command, duration, flag, text, wholeNumber } from './values.ts';
+import { absolutePath, address, byteSize, command, duration, flag, text, user, wholeNumber } from './values.ts';
 
 const every = () => duration('100ms', '1d');
 const number = () => z.number({ error: 'a number' });
@@ -25,6 +25,7 @@ const sourceSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('exec'),
     command: command(),
+    user: user(),
     stream: flag().default(false).describe('It keeps running and prints a reading per line'),
     silence: silence().describe('After this without a line it is started again'),
   }),
@@ -128,7 +129,12 @@ export const watchSchema = z.strictObject({
   every: duration('1s', '1d'),
   into: z
     .discriminatedUnion('kind', [
-      z.strictObject({ kind: z.literal('command'), command: command(), timeout: duration('1s', '1h').default('1m') }),
+      z.strictObject({
+        kind: z.literal('command'),
+        command: command(),
+        user: user(),
+        timeout: duration('1s', '1h').default('1m'),
+      }),
       z.strictObject({ kind: z.literal('file'), path: absolutePath() }),
       z.strictObject({ kind: z.literal('mqtt'), ...mqtt, topic: text() }),
     ])

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { absolutePath, command, dailyWindow, duration, flag, text, wholeNumber } from './values.ts';
+import { absolutePath, command, dailyWindow, duration, flag, text, user, wholeNumber } from './values.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
@@ -36,6 +36,7 @@ export const updateSchema = z.strictObject({
     .strictObject({
       deadline: duration('1s', '1d').default('5m'),
       commands: z.array(command()).max(32).default([]),
+      user: user(),
       units: z.array(text()).max(32).default([]),
       service: flag().default(true),
     })

@@ -68,6 +68,15 @@ function isAddress(value: string, schemes: readonly string[]): boolean {
   return schemes.some((scheme) => url.protocol === `${scheme}:` && value.startsWith(`${scheme}://`)) && url.host !== '';
 }
 
+/** Of a user of this machine, whose rights a program gets. */
+export function user() {
+  const what = 'the name of a user such as "app"';
+  return text(what, 64)
+    .regex(/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?$/, what)
+    .optional()
+    .describe('Whose rights the program has; default: the agent’s');
+}
+
 /** `["program", "argument", …]` */
 export function command() {
   const what = 'a list of texts, the program first, such as ["systemctl", "reboot"]';

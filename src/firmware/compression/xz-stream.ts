@@ -3,6 +3,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 
 import type { AgentError } from '../../system/errors.ts';
 import { describeError } from '../../system/errors.ts';
+import { programEnvironment } from '../../system/program-rights.ts';
 import { BlockSource } from '../block-source.ts';
 import type { FormatErrorCode } from '../errors.ts';
 import { FirmwareFormatError, FirmwareError } from '../errors.ts';
@@ -31,7 +32,7 @@ export async function* decompressWithXz(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   signal.throwIfAborted();
   const source = new BlockSource(bytes);
-  const child = spawn(program, options, { stdio: 'pipe', env: { ...process.env, ...environment } });
+  const child = spawn(program, options, { stdio: 'pipe', env: programEnvironment(process.env, environment) });
   const ending = endOf(child);
   const stop = (): void => void child.kill('SIGKILL');
   try {

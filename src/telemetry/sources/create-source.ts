@@ -35,7 +35,7 @@ export class SourceMaker {
     if (isKernelSource(source)) return this.#kernelSource(source);
     switch (source.kind) {
       case 'exec':
-        return source.stream ? execStreamSource(source.command) : execSource(source.command, timeoutMs);
+        return source.stream ? execStreamSource(source) : execSource(source, timeoutMs);
       case 'mqtt':
         return brokerSource(source);
       case 'modbus-tcp':

@@ -1,26 +1,32 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import process from 'node:process';
 import type { Readable } from 'node:stream';
 
 import { runProgram } from '../../system/child-process.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
+import { asUser, programEnvironment } from '../../system/program-rights.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { Intake, PolledSource, PushedSource } from './source.ts';
 
-export type Command = readonly [string, ...string[]];
+export interface Program {
+  readonly command: readonly [string, ...string[]];
+  /** Whose rights it has; undefined: the agent's. */
+  readonly user?: string | undefined;
+}
 
 const MAX_OUTPUT_BYTES = 64 * 1024;
 const MAX_LINE_BYTES = 16 * 1024;
 
 /** A program that is started for each reading and prints it: a number, JSON, or a text. */
-export function execSource(command: Command, timeoutMs: number): PolledSource {
+export function execSource({ command, user }: Program, timeoutMs: number): PolledSource {
   const [program] = command;
   return {
     kind: 'polled',
     read: async (signal) => {
-      const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES };
+      const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, user };
       const { exitCode, stdout, stderr } = await runProgram(command, options, signal);
       if (exitCode !== 0)
         throw sourceFailed(program, `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
@@ -32,13 +38,18 @@ export function execSource(command: Command, timeoutMs: number): PolledSource {
 }
 
 /** A program that keeps running and prints a reading per line. It is killed with its children when it is not wanted. */
-export function execStreamSource(command: Command): PushedSource {
-  const [program, ...args] = command;
+export function execStreamSource({ command, user }: Program): PushedSource {
+  const [program] = command;
+  const [file, ...args] = asUser(command, user);
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
       signal.throwIfAborted();
-      const child = spawn(program, args, { detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
+      const child = spawn(file, args, {
+        detached: true,
+        stdio: ['ignore', 'pipe', 'ignore'],
+        env: programEnvironment(process.env),
+      });
       const closed = once(child, 'close');
       closed.catch(() => {}); // it is awaited when nothing more is printed
       const kill = (): void => killGroup(child.pid);

@@ -7,5 +7,5 @@ import type { PolledSource } from './source.ts';
  */
 export function gpioSource(chip: string, line: number, version: 1 | 2, timeoutMs: number): PolledSource {
   const numbers = ['--numeric', '--chip', chip, String(line)] as const;
-  return execSource(version === 1 ? ['gpioget', chip, String(line)] : ['gpioget', ...numbers], timeoutMs);
+  return execSource({ command: version === 1 ? ['gpioget', chip, String(line)] : ['gpioget', ...numbers] }, timeoutMs);
 }

@@ -171,7 +171,7 @@ export const attacks: readonly Attack[] = [
   },
   serial(
     'with a careless pattern',
-    'printf aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\\\\n; sleep 1000',
+    'yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_?',
     String.raw`, pattern = '^(\w+\s?)*=(\d+)$'`,
   ),
   serial('with a device that prints without an end', 'yes 1', ''),

@@ -1,3 +1,8 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+
 import { expect, test } from 'vitest';
 
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -26,16 +31,26 @@ test('what moves is alive for a while, and what rests until then and a while lon
   expect([aliveAfter(1_099), aliveAfter(1)]).toEqual([true, false]);
 });
 
-test('a daemon that hangs in a wait does not feed the watchdog, though its timers run', async () => {
-  await using service = await startStandIn({ versions: [{ id: 'v0' }] });
+interface Watched {
+  readonly gateway: FileGateway;
+  /** So often the watchdog was told. */
+  readonly fed: () => number;
+  /** So often somebody asked what time it is. */
+  readonly looks: () => number;
+  readonly putAhead: (ms: number) => void;
+}
+
+/** A daemon in this process that waits for the service, for ever. */
+async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
+  await using stack = new AsyncDisposableStack();
+  const service = stack.use(await startStandIn({ versions: [{ id: 'v0' }] }));
   service.fail({ operation: 'targetVersion', fault: { kind: 'silence' }, times: 'always' });
   const image = Buffer.from('healthy');
   const serviceToml = 'deadlines = { first_byte = "1h", whole = "1h" }';
-  await using gateway = await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 4_096, serviceToml });
+  const options = { serviceUrl: service.url, image, slotBytes: 4_096, serviceToml };
+  const gateway = stack.use(await FileGateway.create(options));
   const loaded = await loadConfig(gateway.configFile, {});
-  let aheadMs = 0;
-  let looks = 0;
-  let fed = 0;
+  let [aheadMs, looks, fed] = [0, 0, 0];
   const clock = {
     ...systemClock,
     monotonicMs: () => {
@@ -58,17 +73,47 @@ test('a daemon that hangs in a wait does not feed the watchdog, though its timer
   const controller = new AbortController();
   const asked = service.nextCall('targetVersion');
   const daemon = runDaemon({ loaded, reload: async () => loaded, world, manager, onReload }, controller.signal);
-  try {
-    await asked;
-    const before = fed;
-    await expect.poll(() => fed - before, patience).toBeGreaterThan(3);
-    aheadMs = 59 * MINUTE_MS;
-    const [lastFed, lastLooks] = [fed, looks];
-    // the timer asks whether anything moves
-    await expect.poll(() => looks - lastLooks, patience).toBeGreaterThan(10);
-    expect(fed).toBe(lastFed);
-  } finally {
+  stack.defer(async () => {
     controller.abort();
     await daemon;
-  }
+  });
+  await asked;
+  const all = stack.move();
+  return {
+    gateway,
+    fed: () => fed,
+    looks: () => looks,
+    putAhead: (ms) => void (aheadMs += ms),
+    [Symbol.asyncDispose]: async () => all.disposeAsync(),
+  };
+}
+
+test('a daemon that hangs in a wait does not feed the watchdog, though its timers run', async () => {
+  await using daemon = await watchedDaemon();
+  const before = daemon.fed();
+  await expect.poll(() => daemon.fed() - before, patience).toBeGreaterThan(3);
+  daemon.putAhead(59 * MINUTE_MS);
+  const [lastFed, lastLooks] = [daemon.fed(), daemon.looks()];
+  // the timer asks whether anything moves
+  await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(10);
+  expect(daemon.fed()).toBe(lastFed);
+});
+
+test('a daemon that has not answered its own socket for a minute does not feed the watchdog, until it answers', async () => {
+  await using daemon = await watchedDaemon();
+  const before = daemon.fed();
+  await expect.poll(() => daemon.fed() - before, patience).toBeGreaterThan(3);
+  const pipe = join(daemon.gateway.directory, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const stuck = Array.from({ length: 8 }, async () => open(pipe, 'r')); // more than libuv has threads
+  const wasFed = daemon.fed();
+  await expect.poll(() => daemon.fed() - wasFed, patience).toBeGreaterThan(10);
+  daemon.putAhead(61_000);
+  const [lastFed, lastLooks] = [daemon.fed(), daemon.looks()];
+  await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(20);
+  expect(daemon.fed() - lastFed).toBeLessThan(2);
+  const writer = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const file of await Promise.all(stuck)) await file.close();
+  closeSync(writer);
+  await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
 });
