@@ -29,7 +29,12 @@ export class TelemetryHost implements AsyncDisposable {
 
   /** What the rest of the daemon shares with telemetry: serial ports, and what the service says about the time. */
   around(world: World): World {
-    return { ...world, openPort: this.#ports.openForBoard, onServiceTime: (atMs) => this.#hear(atMs) };
+    return {
+      ...world,
+      openPort: this.#ports.openForBoard,
+      onServiceTime: (atMs) => this.#hear(atMs),
+      onActivated: () => this.#current?.tryAgain(),
+    };
   }
 
   get current(): Telemetry | undefined {

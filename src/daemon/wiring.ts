@@ -52,6 +52,8 @@ export interface World {
   readonly openPort?: OpenPort;
   /** Told what the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
+  /** The gateway was activated, again or for the first time. */
+  readonly onActivated?: () => void;
 }
 
 /** Everything that one configuration brings to life; disposed as a whole. */
@@ -98,6 +100,7 @@ export async function wire(
     clock,
     random,
     log,
+    onActivated: world.onActivated,
   });
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);

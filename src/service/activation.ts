@@ -14,6 +14,8 @@ export interface ActivationContext {
   readonly limit: RenewalLimit;
   /** Of activations because the thing is gone. */
   readonly remakes: RenewalLimit;
+  /** The gateway is a thing anew: what an older one was refused may be tried again. */
+  readonly onActivated?: (() => void) | undefined;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly log: Log;
 }
@@ -85,6 +87,7 @@ export class ActivatedIdentity {
     const { thingId, apiKey } = await transport.activate(serialNumber, signal);
     const identity = { serialNumber, thingId, apiKey, activatedAt: new Date(clock.nowMs()).toISOString() };
     this.#identity = identity;
+    this.#context.onActivated?.();
     log.info({ serialNumber, thingId }, 'activated');
     return identity;
   }

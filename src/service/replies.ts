@@ -16,7 +16,10 @@ const MAX_DESCRIPTION_LENGTH = 4_096;
 const MAX_KEY_LENGTH = 4_096;
 const MAX_VERSIONS = 10_000;
 
-const id = z.string().min(1).max(MAX_NAME_LENGTH);
+/** It becomes a part of an address (rest/paths.ts), where these would name another one. */
+const isSegment = (text: string): boolean => text !== '.' && text !== '..' && text.isWellFormed();
+
+const id = z.string().min(1).max(MAX_NAME_LENGTH).refine(isSegment, 'cannot be used in an address');
 const name = z.string().max(MAX_NAME_LENGTH);
 /** Nobody but a person reads it, so it is cut. */
 const description = z

@@ -21,6 +21,8 @@ export interface SessionContext {
   readonly log: Log;
   readonly retry?: RetryPolicy;
   readonly renewals?: RenewalLimit;
+  /** After each activation. */
+  readonly onActivated?: (() => void) | undefined;
 }
 
 /** A call of its own takes a few attempts; whoever calls on a schedule comes again anyway. */
@@ -60,6 +62,7 @@ export class ServiceSession implements ProvisioningService {
       serialNumber,
       limit,
       remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
+      onActivated: context.onActivated,
       clock,
       log,
     });

@@ -78,6 +78,22 @@ export async function replaceFileDurably(
   }
 }
 
+/** What lies where the draft is to be is removed, never followed: others may write in that directory. */
+const amongOthers: DurableFs = {
+  open: async (path, flags, mode) => {
+    if (flags !== 'w') return realFs.open(path, flags, mode);
+    await realFs.rm(path, { force: true });
+    return realFs.open(path, 'wx', mode);
+  },
+  readFile: realFs.readFile,
+  rename: realFs.rename,
+};
+
+/** The same, in a directory that is not the agent's own. */
+export async function replaceFileAmongOthers(path: string, text: string): Promise<void> {
+  await replaceFileDurably(path, text, amongOthers);
+}
+
 /**
  * Overwrites bytes of a file where they stand, and returns when they are on the medium; within one sector they are old or new
  * after a power cut. For files that a bootloader reads, which knows nothing of a file system's journal.

@@ -115,6 +115,11 @@ export class Telemetry implements AsyncDisposable {
     this.#wallClock.hear(time);
   }
 
+  /** The gateway is a thing anew: what the service did not take from the old one is tried at once. */
+  tryAgain(): void {
+    this.#delivery.tryAgain();
+  }
+
   /** Writes what is in memory; tells whether it is on disk now. */
   flush(): boolean {
     return this.#spool.flush();

@@ -1,7 +1,7 @@
 import type { WatchSettings } from '../config/telemetry-config.ts';
 import { runProgram } from '../system/child-process.ts';
 import type { Clock } from '../system/clock.ts';
-import { replaceFileDurably } from '../system/durable-file.ts';
+import { replaceFileAmongOthers } from '../system/durable-file.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
 import type { ValueService } from './ports.ts';
@@ -76,7 +76,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
     }
     case 'file':
-      return replaceFileDurably(into.path, `${text}\n`);
+      return replaceFileAmongOthers(into.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a large package, for few
       return publish(await withPassword(into, signal), text, signal);

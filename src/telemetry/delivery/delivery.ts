@@ -65,6 +65,16 @@ export class Delivery {
     await Promise.all([this.#runLive(signal), this.#runBacklog(signal), this.#properties.run(signal)]);
   }
 
+  /** What is parked, and what the gate holds back, is tried at once. */
+  tryAgain(): void {
+    const { live, backlog } = this.#options.spool.arrival;
+    this.#gate.opened();
+    this.#parking.clear();
+    this.#properties.tryAgain();
+    live.ring();
+    backlog.ring();
+  }
+
   /** All live points there are. */
   async deliverLive(signal: AbortSignal): Promise<void> {
     for (let points = 1; points > 0;) points = await this.#deliverNext('live', signal);

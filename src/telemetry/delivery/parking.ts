@@ -13,6 +13,11 @@ export class Parking {
     return new Set(this.#untilMs.keys());
   }
 
+  /** All may be tried again. */
+  clear(): void {
+    this.#untilMs.clear();
+  }
+
   /** When the first may be tried again. */
   msUntilFirst(nowMs: number): number {
     return Math.max(0, Math.min(...this.#untilMs.values()) - nowMs);

@@ -36,6 +36,11 @@ export class PropertyCourier {
     }
   }
 
+  tryAgain(): void {
+    this.#parking.clear();
+    this.#context.spool.arrival.property.ring();
+  }
+
   async deliverAll(signal: AbortSignal): Promise<void> {
     const { spool, clock } = this.#context;
     const next = (): QueuedProperty | undefined => spool.takeProperty(this.#parking.parked(clock.monotonicMs()));

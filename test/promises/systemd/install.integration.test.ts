@@ -1,4 +1,6 @@
-import { mkdir, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -27,7 +29,8 @@ async function filesIn(place: string): Promise<readonly string[]> {
   const entries = await readdir(place, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
   const modes = await Promise.all(files.map(async (file) => (await stat(file)).mode & 0o777));
-  return files.map((file, index) => `${modes[index]?.toString(8)} ${file.slice(place.length)}`).sort();
+  const names = files.map((file) => file.slice(place.length).replace(/tree\.[ab]/, 'tree'));
+  return names.map((name, index) => `${modes[index]?.toString(8)} ${name}`).sort();
 }
 
 const installed = [
@@ -36,13 +39,15 @@ const installed = [
   '644 /usr/lib/systemd/system/thing-agent-trial.timer',
   '644 /usr/lib/systemd/system/thing-agent.service',
   '644 /usr/lib/sysusers.d/thing-agent.conf',
-  '644 /usr/lib/thing-agent/lib/main.js',
-  '644 /usr/lib/thing-agent/lib/one.js',
+  '644 /usr/lib/thing-agent/tree/lib/main.js',
+  '644 /usr/lib/thing-agent/tree/lib/one.js',
   '644 /usr/lib/tmpfiles.d/thing-agent.conf',
   '644 /usr/lib/udev/rules.d/99-thing-agent.rules',
   '755 /usr/bin/agent',
   '755 /usr/lib/thing-agent/agent',
-  '755 /usr/lib/thing-agent/bin/node',
+  '755 /usr/lib/thing-agent/tree/agent',
+  '755 /usr/lib/thing-agent/tree/bin/node',
+  '755 /usr/lib/thing-agent/tree/trial-guard',
   '755 /usr/lib/thing-agent/trial-guard',
 ];
 
@@ -93,6 +98,59 @@ describe('systemd/install', () => {
         '644 /var/lib/thing-agent/identity.json',
       ]);
     }
+  });
+
+  test('follows links as the image will, and writes nothing outside of it', async () => {
+    const outside = join(directory, 'outside');
+    await mkdir(outside);
+    await mkdir(join(root, 'etc'));
+    await mkdir(join(root, 'usr/lib'), { recursive: true });
+    await symlink(outside, join(root, 'etc/thing-agent'));
+    await symlink('/usr/lib/../../../../opt/units', join(root, 'usr/lib/systemd'));
+    const tree = await fakeTree(directory, 'one');
+    expect(await install('--root', root, '--tree', tree, '--enable')).toMatchObject({ exitCode: 0 });
+    expect(await readdir(outside)).toEqual([]);
+    expect(await readdir(join(root, outside))).toEqual(['config.toml', 'trust']);
+    expect(await readdir(join(root, 'opt/units/system'))).toContain('thing-agent.service');
+    expect(await install('--root', root, '--uninstall')).toMatchObject({ exitCode: 0 });
+    expect(await readdir(join(root, 'opt/units/system'))).toEqual([]);
+  });
+
+  test('does not write through a link that lies where a draft is written', async () => {
+    const victim = join(directory, 'victim');
+    await writeFile(victim, 'mine');
+    await mkdir(join(root, 'usr/lib/sysusers.d'), { recursive: true });
+    await symlink(victim, join(root, 'usr/lib/sysusers.d/thing-agent.conf.new'));
+    await install('--root', root, '--tree', await fakeTree(directory, 'one'));
+    expect(await readFile(victim, 'utf8')).toBe('mine');
+  });
+
+  test('has no moment without a program: who starts it meanwhile gets the old one or the new one', async () => {
+    const trees = [await fakeTree(directory, 'zero'), await fakeTree(directory, 'one')];
+    await install('--root', root, '--tree', trees[0] ?? '');
+    const program = join(root, 'usr/bin/agent');
+    const starter = 'while :; do "$1" || echo missing; done';
+    const child = spawn('sh', ['-c', starter, 'sh', program], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const said = new Set<string>();
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      for (const line of text.trim().split('\n')) said.add(line);
+    });
+    for (let round = 0; round < 8; round += 1) {
+      expect(await install('--root', root, '--tree', trees[(round + 1) % 2] ?? '')).toMatchObject({ exitCode: 0 });
+    }
+    const ended = once(child, 'close');
+    child.kill('SIGKILL');
+    await ended;
+    expect([...said].sort()).toEqual(['one', 'zero']);
+  });
+
+  test('takes the place of a program that was installed in one tree', async () => {
+    const home = join(root, 'usr/lib/thing-agent');
+    await mkdir(join(home, 'lib'), { recursive: true });
+    await writeFile(join(home, 'agent'), '#!/bin/sh\necho old\n', { mode: 0o755 });
+    await install('--root', root, '--tree', await fakeTree(directory, 'one'));
+    expect(await filesIn(root)).toEqual(installed);
+    expect((await readdir(home)).sort()).toEqual(['agent', 'tree.a', 'trial-guard']);
   });
 
   test('does not touch a program of the same name that is not ours', async () => {

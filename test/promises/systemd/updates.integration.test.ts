@@ -186,11 +186,11 @@ describe('a bad firmware is rolled back', () => {
   /** Nobody is there to judge: the safety net reboots. */
   test.each<[string, RegExp, (texts: string) => Difference]>([
     ['configuration is broken', /status=78/, (config) => ({ [CONFIG]: `${config}\nschedule = 7\n` })],
-    ['runtime is missing', /status=127/, () => ({ '/usr/lib/thing-agent/bin/node': undefined })],
+    ['runtime is missing', /status=127/, () => ({ '/usr/lib/thing-agent/tree.a/bin/node': undefined })],
     [
       'agent hangs before it is ready',
       /Starting thing-agent.service/,
-      () => ({ '/usr/lib/thing-agent/agent': '#!/bin/sh\nexec sleep infinity\n' }),
+      () => ({ '/usr/lib/thing-agent/tree.a/agent': '#!/bin/sh\nexec sleep infinity\n' }),
     ],
     [
       'boot ends in emergency mode',

@@ -117,3 +117,9 @@ test('a name that is nobody’s is refused, and a long description is cut', () =
   expect(() => readVersion({ id: long, name: 'one' }, 'x')).toThrow('the reply is wrong at `id`');
   expect(readVersion({ id: '1', name: 'one', description: long }, 'x').description).toHaveLength(4_096);
 });
+
+test.each(['.', '..', '\ud800'])('a thing that could not be asked for again is not one: %j', (thingId) => {
+  expect(() => readActivation({ thingId, apiKey: 'k' }, 'activation')).toThrow(
+    'the reply is wrong at `thingId`: cannot be used in an address',
+  );
+});

@@ -309,3 +309,16 @@ describe('an activation that is cut by the power', () => {
     expect(rig.count('activate')).toBe(1);
   });
 });
+
+test('each activation is told, for whatever an older thing was refused', async () => {
+  const rig = new SessionRig();
+  let told = 0;
+  const session = rig.start(() => (told += 1));
+  await session.targetVersion(signal);
+  await session.targetVersion(signal);
+  expect(told).toBe(1);
+  rig.dropKey();
+  await session.targetVersion(signal);
+  await session.activate(signal);
+  expect(told).toBe(3);
+});

@@ -217,3 +217,18 @@ test('whatever the service answers, every point arrives once or is set aside, in
     { numRuns: 60 },
   );
 });
+
+test('what was parked, and what waits for the service, is tried at once after a new activation', async () => {
+  using rig = new DeliveryRig();
+  rig.service.answer = () => serviceError('service-not-found');
+  rig.spool.push(points(3, 'e'));
+  rig.spool.flush();
+  await rig.delivery.deliverBacklog(forever);
+  expect(rig.delivery.figures().parkedEvents).toEqual(['e']);
+  rig.service.answer = () => undefined;
+  await rig.delivery.deliverBacklog(forever);
+  expect(rig.service.valuesOf('e')).toEqual([]);
+  rig.delivery.tryAgain();
+  await rig.delivery.deliverBacklog(forever);
+  expect(rig.service.valuesOf('e')).toEqual([0, 1, 2]);
+});

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -161,4 +161,18 @@ test('a time that cannot be right is refused', async () => {
   await using rig = new Rig();
   const send = rig.telemetry.sendDatapoints([{ event: 'e', value: 1, at: '1970-01-01T00:00:00Z' }], deadline());
   await expect(send).rejects.toThrow(expect.objectContaining({ code: 'time-unusable' }));
+});
+
+test('a watched property follows no link that somebody has put where its file is drafted', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
+  const victim = join(directory, 'victim');
+  const path = join(directory, 'limits.json');
+  writeFileSync(victim, 'mine');
+  symlinkSync(victim, `${path}.new`);
+  await using rig = new Rig({ watches: [{ id: 'limit', everyMs: 20, into: { kind: 'file', path } }] });
+  rig.service.properties.set('limit', 'owned');
+  await until(() => existsSync(path) && readFileSync(path, 'utf8') === '"owned"\n');
+  expect(readFileSync(victim, 'utf8')).toBe('mine');
+  expect(lstatSync(path).isSymbolicLink()).toBe(false);
+  rmSync(directory, { recursive: true });
 });
