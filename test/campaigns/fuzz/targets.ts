@@ -6,9 +6,12 @@ import { commandLine } from './targets/command-line.ts';
 import { compressedImage } from './targets/compressed-image.ts';
 import { configuration } from './targets/configuration.ts';
 import { controlSocket } from './targets/control-socket.ts';
+import { daemon } from './targets/daemon.ts';
 import { firmwareText } from './targets/firmware-text.ts';
+import { localData, longText } from './targets/local-data.ts';
 import { mcuImage } from './targets/mcu-image.ts';
 import { program } from './targets/program.ts';
+import { sensorBroker } from './targets/sensor-broker.ts';
 import { serviceReplies } from './targets/service-replies.ts';
 import { identityFile, journalFile } from './targets/state-files.ts';
 
@@ -28,6 +31,10 @@ export const targets: readonly FuzzTarget[] = [
   identityFile,
   journalFile,
   program,
+  localData,
+  longText,
+  sensorBroker,
+  daemon,
 ];
 
 export function findTarget(name: string): FuzzTarget {

@@ -1,3 +1,6 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 
 /** What one sensor, one board or one member of the group does to the daemon. */
@@ -26,4 +29,28 @@ export function sensor(event: string, source: string, more = ''): string {
 /** As TOML. */
 export function shell(script: string): string {
   return JSON.stringify(['sh', '-c', script]);
+}
+
+/** All at once. */
+export function together(attacks: readonly Attack[]): Attack {
+  return {
+    name: attacks.map(({ name }) => name).join(', and '),
+    prepare: async (place) => {
+      await using stack = new AsyncDisposableStack();
+      const tables = new Set<string>();
+      for (const [index, attack] of attacks.entries()) {
+        const own = join(place, String(index));
+        await mkdir(own);
+        const { toml, world } = await attack.prepare(own);
+        tables.add(toml);
+        if (world !== undefined) stack.use(world);
+      }
+      const all = stack.move();
+      return { toml: [...tables].join(''), world: { [Symbol.asyncDispose]: async () => all.disposeAsync() } };
+    },
+    act: async (socketPath) => {
+      await Promise.all(attacks.map(async ({ act }) => act?.(socketPath)));
+    },
+    isSeen: ({ sources }) => sources.every(({ failures, dropped }) => failures + dropped > 0),
+  };
 }

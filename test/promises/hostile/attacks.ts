@@ -90,10 +90,10 @@ function serial(name: string, script: string, pattern: string): Attack {
   };
 }
 
-const meter = (place: string): string => `
+const meter = `
 [targets.meter]
 kind = "mcu"
-port = "${place}/no-port"
+port = "/dev/no-port"
 protocol = "stk500v1"
 `;
 
@@ -105,7 +105,7 @@ function plan(name: string, make: (place: string) => string): Attack {
     isSeen: () => true,
     prepare: async (place) => {
       file = make(place);
-      return { toml: meter(place) };
+      return { toml: meter };
     },
     act: async (socketPath) => {
       const asked = Array.from({ length: 4 }, async () => ask(socketPath, { path: file }));

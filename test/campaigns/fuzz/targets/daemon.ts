@@ -1,0 +1,25 @@
+import fc from 'fast-check';
+
+import { together } from '../../../promises/hostile/attack.ts';
+import { attacks } from '../../../promises/hostile/attacks.ts';
+import { HostileGateway } from '../../../promises/hostile/hostile-gateway.ts';
+import { openTarget } from '../target.ts';
+import type { FuzzTarget } from '../target.ts';
+
+const MOST_RSS_MIB = 256;
+/** A second, on a machine that does something else, too. */
+const MOST_STATUS_MS = 4_000;
+
+/** Attacks on the real daemon, some at once: it answers `status`, an update goes on, and SIGTERM ends it. */
+export const daemon: FuzzTarget = {
+  name: 'daemon',
+  maxCaseMs: 180_000,
+  open: async () =>
+    openTarget(fc.subarray([...attacks], { minLength: 1, maxLength: 3 }), async (chosen) => {
+      await using gateway = await HostileGateway.start(together(chosen));
+      const { failure, slowestStatusMs, rssMiB } = await gateway.verdict();
+      if (failure !== undefined) throw new Error(failure);
+      if (slowestStatusMs > MOST_STATUS_MS) throw new Error(`status took ${slowestStatusMs} ms`);
+      if (rssMiB > MOST_RSS_MIB) throw new Error(`it has ${rssMiB} MiB`);
+    }),
+};

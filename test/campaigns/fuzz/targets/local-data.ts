@@ -1,0 +1,87 @@
+import fc from 'fast-check';
+
+import { formatLine } from '../../../../src/system/log-text.ts';
+import { maskAddresses } from '../../../../src/system/secrets.ts';
+import { Measurement } from '../../../../src/telemetry/measurement.ts';
+import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts';
+import { parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
+import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
+import { toText } from '../../../../src/telemetry/value-text.ts';
+import { compareVersions } from '../../../../src/update/choose.ts';
+import { hostile } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const deep = fc
+  .tuple(fc.constantFrom(['[', ']'], ['{"a":', '}'], ['[[1],', ']']), fc.integer({ min: 1, max: 20_000 }))
+  .map(([[open = '', close = ''], depth]) => `${open.repeat(depth)}1${close.repeat(depth)}`);
+const line = fc.oneof(
+  fc.constantFrom('21.5', '{"a":{"b":[1,2]}}', 't=21.5 h=40', 'boot: ready', '1e999', '"x"'),
+  deep,
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+);
+const bytes = hostile(fc.array(line, { minLength: 1, maxLength: 5 }).map((lines) => Buffer.from(lines.join('\n'))));
+
+const cases = fc.record({
+  bytes,
+  cut: fc.nat({ max: 5_000 }),
+  pattern: fc.constantFrom(undefined, /t=(?<t>[\d.]+)/, /^(\w+\s?)*=(\d+)$/, /(\d+)/),
+  pointer: fc.constantFrom('', '/a', '/a/b/0', '/__proto__', '//'),
+});
+
+const reduction = { scale: 2, offset: 1, deadband: undefined, heartbeatMs: undefined, over: undefined };
+
+function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases>): Promise<void> {
+  const splitter = new LineSplitter(16 * 1024, () => {});
+  const lines = [...splitter.push(stream.subarray(0, cut)), ...splitter.push(stream.subarray(cut))];
+  const output = { to: { kind: 'property', id: 'p' } as const, pointer, reduction };
+  return use(lines, async (text) => {
+    for (const read of [() => parseReading(text), () => parseLine(text, pattern)]) {
+      const found = await outcomeOf(read);
+      if (!('value' in found) || found.value === undefined) continue;
+      const measured = new Measurement({ outputs: [output] }).push(found.value, 0);
+      for (const { value } of measured) await outcomeOf(() => toText(value));
+    }
+  });
+}
+
+async function use(lines: readonly string[], read: (text: string) => Promise<void>): Promise<void> {
+  for (const text of lines) await read(text);
+}
+
+/** What sensors say: at any depth, of any length. */
+export const localData: FuzzTarget = {
+  name: 'local-data',
+  open: async () => openTarget(cases, checkCase),
+};
+
+const LENGTH = 200_000;
+const MOST_MS = 1_500;
+const readers: readonly ((text: string) => unknown)[] = [
+  maskAddresses,
+  parseReading,
+  (text) => parseLine(text, undefined),
+  (text) => formatLine('journal', { at: new Date(0), level: 'info', message: text, fields: { text } }),
+  (text) => compareVersions({ id: undefined, name: text }, { id: undefined, name: `${text}1` }),
+];
+const pumps = fc.record({
+  head: fc.string({ maxLength: 4 }),
+  pump: fc.string({ unit: fc.constantFrom(...'a1.-+:/?@ ="\'{[,\\\n#%e'.split('')), minLength: 1, maxLength: 6 }),
+  tail: fc.string({ maxLength: 2 }),
+});
+
+/** A long text of anything that repeats costs no more than its length; the processor's time counts. */
+export const longText: FuzzTarget = {
+  name: 'long-text',
+  maxCaseMs: 20_000,
+  open: async () =>
+    openTarget(pumps, async ({ head, pump, tail }) => {
+      const text = `${head}${pump.repeat(LENGTH / pump.length)}${tail}`;
+      for (const [index, read] of readers.entries()) {
+        const before = process.cpuUsage();
+        await outcomeOf(() => read(text));
+        const ms = process.cpuUsage(before).user / 1_000;
+        if (ms > MOST_MS) throw new Error(`reader ${index} took ${Math.round(ms)} ms`);
+      }
+    }),
+};

@@ -1,0 +1,86 @@
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+
+import fc from 'fast-check';
+
+import { systemClock } from '../../../../src/system/clock.ts';
+import { silentLog } from '../../../../src/system/log.ts';
+import { SourceRunner } from '../../../../src/telemetry/source-runner.ts';
+import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
+import { toText } from '../../../../src/telemetry/value-text.ts';
+import { packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
+import { connack, first, suback } from '../../../rooms/mqtt/pretend-broker.ts';
+import { edited, edits } from '../mutation.ts';
+import { openTarget } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const content = fc.oneof(
+  fc.constantFrom('21.5', '{"a":1}', ''),
+  fc.integer({ min: 1, max: 30_000 }).map((depth) => '['.repeat(depth) + ']'.repeat(depth)),
+  fc.integer({ min: 1, max: 300_000 }).map((length) => 'a'.repeat(length)),
+);
+const published = fc
+  .record({ content, qos: fc.constantFrom<0 | 1 | 2>(0, 1, 2), retain: fc.boolean() })
+  .map(({ content: text, ...how }) =>
+    publishPacket({ protocolVersion: 4, topic: 'x', content: Buffer.from(text), ...how }),
+  );
+const other = fc
+  .tuple(fc.constantFrom(0x20, 0x40, 0x50, 0x62, 0x70, 0x90, 0xb0, 0xd0, 0xe0, 0x32), fc.uint8Array({ maxLength: 8 }))
+  .map(([type, body]) => packet(type, body));
+const cases = fc.array(fc.record({ packet: fc.oneof(published, other), changes: edits }), {
+  minLength: 1,
+  maxLength: 6,
+});
+
+const MOST_MS = 300;
+const login = { topic: '#', username: undefined, password: undefined };
+const rate = { pointsPerSecond: 1_000, bytesPerSecond: 64 * 1024 * 1024 };
+
+/** The broker of sensors may say anything: the source ends, or goes on, and nothing leaves its runner. */
+export const sensorBroker: FuzzTarget = {
+  name: 'sensor-broker',
+  open: async () => {
+    const bench = await Bench.start();
+    return openTarget(
+      cases,
+      async (input) => bench.check(input),
+      async () => bench[Symbol.asyncDispose](),
+    );
+  },
+};
+
+class Bench implements AsyncDisposable {
+  readonly #server = createServer((socket) => this.#serve(socket));
+  #says: Buffer = Buffer.alloc(0);
+
+  static async start(): Promise<Bench> {
+    const bench = new Bench();
+    await new Promise<void>((resolve) => bench.#server.listen(0, '127.0.0.1', resolve));
+    return bench;
+  }
+
+  async check(input: CaseOf<typeof cases>): Promise<void> {
+    this.#says = Buffer.concat(input.map(({ packet: bytes, changes }) => edited(bytes, changes)));
+    const { port } = this.#server.address() as AddressInfo;
+    const source = mqttSource({ ...login, url: `mqtt://127.0.0.1:${port}` });
+    const ways = { clock: systemClock, random: () => 0, log: silentLog };
+    const onReading = (reading: unknown): void => void toText(reading);
+    const options = { name: 'x', source, everyMs: 1, timeoutMs: 1, silenceMs: MOST_MS, rate, ...ways, onReading };
+    await new SourceRunner(options).once(new AbortController().signal);
+  }
+
+  #serve(socket: Socket): void {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.write(connack[4]));
+    socket.on('data', (chunk: Buffer) => {
+      const [type, , ...id] = chunk;
+      if (type !== first.subscribe) return;
+      socket.write(suback(4, id));
+      socket.end(this.#says);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
