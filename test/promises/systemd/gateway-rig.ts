@@ -130,6 +130,8 @@ splay = "0s"
 schedule = "0 0 1 1 *"
 health = ${health}
 trial_attempts = ${trials}
+# A firmware that never comes up is not told from a power that fails; here the first time is enough.
+attempts = 1
 
 [trust]
 keys = ["/etc/thing-agent/trust/release.pem"]

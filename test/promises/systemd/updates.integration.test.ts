@@ -89,7 +89,8 @@ describe('a good firmware', () => {
     gateway = await rig.gateway();
     await updateTo('v1', quickGuard);
     await expectInstalled();
-    await gateway.console.until(/Finished thing-agent-trial.service/);
+    // While the agent judged, the safety net put its look off; now it finds nothing to do.
+    expect(await gateway.exec(['systemctl', 'start', 'thing-agent-trial.service'])).toMatchObject({ exitCode: 0 });
     expect(await gateway.exec(['agent', 'reboot'])).toMatchObject({ exitCode: 0 });
     await gateway.console.until(/the agent is up/);
     expect(await runsVersion()).toBe('v1');
