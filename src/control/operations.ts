@@ -1,7 +1,8 @@
 import type { ExitKind } from '../system/errors.ts';
 import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
 import type { LocalPoint } from '../telemetry/telemetry.ts';
-import type { SlotName, UpdateProgress, Version } from '../update/ports.ts';
+import type { SlotName, Version } from '../update/ports.ts';
+import type { UpdateProgress } from '../update/progress.ts';
 
 /**
  * What a person or a local program can ask of the agent. One interface with two implementations: in this process

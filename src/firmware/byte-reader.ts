@@ -14,6 +14,7 @@ export class ByteReader implements AsyncDisposable {
   #ended = false;
   #closed = false;
   #offset = 0;
+  #record: Uint8Array[] | undefined;
 
   /** `where` names the stream in errors. */
   constructor(bytes: AsyncIterable<Uint8Array>, where: string) {
@@ -24,6 +25,22 @@ export class ByteReader implements AsyncDisposable {
   /** Bytes consumed so far. */
   get offset(): number {
     return this.#offset;
+  }
+
+  /** From now on, what is consumed by `read` is also kept, for the asker to bound, until the record is asked for. */
+  startRecord(): void {
+    this.#record = [];
+  }
+
+  endRecord(): Buffer {
+    const recorded = Buffer.concat(this.#record ?? []);
+    this.#record = undefined;
+    return recorded;
+  }
+
+  /** Everything that came so far was consumed. */
+  get isDrained(): boolean {
+    return this.#chunk.length === 0;
   }
 
   /** The next bytes without consuming them; fewer than asked for only at the end. */
@@ -37,6 +54,7 @@ export class ByteReader implements AsyncDisposable {
     const bytes = await this.peek(sizeBytes);
     if (bytes.length < sizeBytes) throw this.#truncated(sizeBytes - bytes.length);
     this.#take(sizeBytes);
+    this.#record?.push(bytes);
     return bytes;
   }
 

@@ -141,6 +141,7 @@ export class VerificationError extends VerificationErrors {
 /** Where a firmware comes from, or what is needed to read it, fails. */
 export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
+  'checkpoint-stale': sharedErrors['checkpoint-stale'],
   'file-changed': {
     remedy: 'retry',
     exit: 'tryAgain',
@@ -168,3 +169,8 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     advice: 'use a public key of ECDSA P-256, Ed25519 or RSA from 3072 bits on, in PEM form',
   },
 }) {}
+
+/** What was kept of a transfer that was cut is of no use: it starts over. */
+export function staleCheckpoint(why: string): FirmwareError {
+  return new FirmwareError('checkpoint-stale', `the checkpoint of an interrupted transfer is not usable: ${why}`);
+}

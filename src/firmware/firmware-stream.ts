@@ -10,7 +10,7 @@ import { FirmwareTextDecoder } from './text/firmware-text.ts';
 const TURN_BYTES = 256 * 1024;
 
 /** A place in a firmware at which another transfer could go on. */
-export type StreamPlace = Omit<Checkpoint, 'image'>;
+export type StreamPlace = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
 
 export interface StreamSettings extends Pick<StagingRequest, 'source' | 'onProgress'> {
   readonly encoding: EncodingSetting;

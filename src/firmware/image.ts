@@ -1,11 +1,8 @@
 import type { Checkpoint, FirmwareHeader, StagedFirmware, StagingRequest } from '../update/ports.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import type { ByteReader } from './byte-reader.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { FirmwareFormatError, VerificationError } from './errors.ts';
-import type { StreamPlace } from './firmware-stream.ts';
-
-/** How much of an image may have to be sent again after a power cut. Making it durable costs a pause each time. */
-export const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 
 const payload = { fileName: 'image', target: 'default' } as const;
 
@@ -20,12 +17,10 @@ export const imageHeader: FirmwareHeader = {
 
 export interface ImageContext {
   readonly trust: TrustSettings;
-  readonly request: Pick<StagingRequest, 'accept' | 'openPayload' | 'onCheckpoint'>;
+  readonly request: Pick<StagingRequest, 'accept' | 'openPayload'>;
   /** What the place holds already, before `content`. */
   readonly resumeAt: Checkpoint['image'] | undefined;
-  readonly checkpointEveryBytes?: number | undefined;
-  /** Where `content` stands; undefined: no checkpoint is possible now, or ever. */
-  readonly place: () => StreamPlace | undefined;
+  readonly checkpoints: Checkpoints;
 }
 
 /**
@@ -34,7 +29,7 @@ export interface ImageContext {
  */
 export async function stageImage(
   content: ByteReader,
-  { trust, request, resumeAt, place, checkpointEveryBytes = CHECKPOINT_BYTES }: ImageContext,
+  { trust, request, resumeAt, checkpoints }: ImageContext,
   signal: AbortSignal,
 ): Promise<StagedFirmware> {
   requireUnsignedPermitted(trust);
@@ -44,16 +39,7 @@ export async function stageImage(
   signal.throwIfAborted();
 
   await using writer = await request.openPayload({ payload, sizeBytes: undefined, resumeAt });
-  let sinceCheckpoint = 0;
-  for await (const chunk of content.rest()) {
-    const taken = writer.write(chunk);
-    if (taken !== undefined) await taken;
-    sinceCheckpoint += chunk.length;
-    const here = request.onCheckpoint === undefined || sinceCheckpoint < checkpointEveryBytes ? undefined : place();
-    if (here === undefined) continue;
-    await request.onCheckpoint?.({ ...here, image: await writer.checkpoint(signal) });
-    sinceCheckpoint = 0;
-  }
+  await checkpoints.write(content.rest(), { writer, describe: () => ({}) }, signal);
   const written = await writer.finish(signal);
   return {
     header: imageHeader,

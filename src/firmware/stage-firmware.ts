@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 
+import type { Clock } from '../system/clock.ts';
 import { AgentError } from '../system/errors.ts';
 import type { Checkpoint, FirmwareHeader, StagedFirmware, StageFirmware, StagingRequest } from '../update/ports.ts';
-import { readArtifact } from './artifact/read-artifact.ts';
+import { readArtifact, resumeArtifact } from './artifact/read-artifact.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import { ByteReader } from './byte-reader.ts';
+import { Checkpoints } from './checkpoints.ts';
+import type { CheckpointDistance } from './checkpoints.ts';
 import { decompress, detectCompression, MAGIC_BYTES } from './compression/compression.ts';
-import { FirmwareError } from './errors.ts';
+import { FirmwareError, FirmwareFormatError, VerificationError } from './errors.ts';
 import { openFirmwareStream } from './firmware-stream.ts';
-import type { FirmwareStream } from './firmware-stream.ts';
 import { stageImage } from './image.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 
@@ -17,8 +19,8 @@ export interface FirmwareSettings {
   readonly trust: TrustSettings;
   /** Compared with an artifact's `device_type`. */
   readonly deviceType: string;
-  /** Default: CHECKPOINT_BYTES of image.ts. */
-  readonly checkpointEveryBytes?: number | undefined;
+  readonly checkpointDistance?: CheckpointDistance | undefined;
+  readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }
 
 const TAR_BLOCK_BYTES = 512;
@@ -30,17 +32,31 @@ const TAR_BLOCK_BYTES = 512;
 export function createStageFirmware(settings: FirmwareSettings): StageFirmware {
   return async (asked, signal) => {
     const request = { ...asked, accept: once(asked.accept) };
-    const { resume } = request;
+    const { resume, onCheckpoint } = request;
     if (resume !== undefined && isUsable(resume, request, settings)) {
       try {
         return await stage(settings, request, resume, signal);
       } catch (error) {
-        if (!(error instanceof AgentError && error.code === 'checkpoint-stale')) throw error;
+        if (!isWorthStartingOver(error)) throw error;
+        await onCheckpoint?.(undefined);
       }
     }
     return stage(settings, request, undefined, signal);
   };
 }
+
+/**
+ * What is amiss with a firmware that was put together from two transfers may be the fault of what was kept between them:
+ * only one that was read from its beginning is judged.
+ */
+function isWorthStartingOver(error: unknown): boolean {
+  if (error instanceof VerificationError || error instanceof FirmwareFormatError) return true;
+  return error instanceof AgentError && STALE_CODES.has(error.code);
+}
+
+const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale']);
+
+type Staging = FirmwareSettings & { readonly request: StagingRequest; readonly checkpoints: Checkpoints };
 
 async function stage(
   settings: FirmwareSettings,
@@ -48,30 +64,43 @@ async function stage(
   checkpoint: Checkpoint | undefined,
   signal: AbortSignal,
 ): Promise<StagedFirmware> {
-  const { source, onProgress } = request;
-  await using stream = await openFirmwareStream(
-    { source, onProgress, encoding: settings.encoding },
-    checkpoint,
-    signal,
-  );
+  const { source, onProgress, onCheckpoint } = request;
+  const { encoding, checkpointDistance: distance, clock } = settings;
+  await using stream = await openFirmwareStream({ source, onProgress, encoding }, checkpoint, signal);
   const { bytes, place } = stream;
-  const staging = { ...settings, request };
-  if (stream.isContinued) return await stageImage(bytes, { ...staging, place, resumeAt: checkpoint?.image }, signal);
+  const stagingAt = (where: typeof place): Staging => {
+    return { ...settings, request, checkpoints: new Checkpoints({ onCheckpoint, place: where, distance, clock }) };
+  };
+  if (stream.isContinued && checkpoint !== undefined) return await goOn(bytes, checkpoint, stagingAt(place), signal);
 
   const compression = detectCompression(await bytes.peek(MAGIC_BYTES));
-  if (compression === 'none') return await stageContent(bytes, { ...staging, place }, signal);
+  if (compression === 'none') return await stageContent(bytes, stagingAt(place), signal);
   await using unpacked = new ByteReader(decompress(compression, bytes.rest(), signal), 'firmware');
-  return await stageContent(unpacked, { ...staging, place: () => undefined }, signal);
+  return await stageContent(
+    unpacked,
+    stagingAt(() => undefined),
+    signal,
+  );
 }
 
-async function stageContent(
-  content: ByteReader,
-  staging: FirmwareSettings & { readonly request: StagingRequest; readonly place: FirmwareStream['place'] },
+async function goOn(
+  bytes: ByteReader,
+  { image, artifact: place }: Checkpoint,
+  staging: Staging,
   signal: AbortSignal,
 ): Promise<StagedFirmware> {
+  if (place === undefined) return stageImage(bytes, { ...staging, resumeAt: image }, signal);
+  return toEnd(bytes, await resumeArtifact(bytes, { place, image }, { ...staging, decompress }, signal));
+}
+
+async function stageContent(content: ByteReader, staging: Staging, signal: AbortSignal): Promise<StagedFirmware> {
   const staged = isArchive(await content.peek(TAR_BLOCK_BYTES))
     ? await readArtifact(content, { ...staging, decompress }, signal)
     : await stageImage(content, { ...staging, resumeAt: undefined }, signal);
+  return toEnd(content, staged);
+}
+
+async function toEnd(content: ByteReader, staged: StagedFirmware): Promise<StagedFirmware> {
   assert(await content.atEnd(), 'staged, but not read to the end');
   return staged;
 }
@@ -90,12 +119,12 @@ function isUsable(checkpoint: Checkpoint, { source }: StagingRequest, { encoding
   return source.form === 'json-string' && (encoding === 'auto' || encoding === checkpoint.encoding);
 }
 
-/** A second attempt with the same header needs no new consent; if it found something else, the text has changed. */
+/** A second attempt is for the same firmware as the first; if it found something else, the text has changed. */
 function once(accept: StagingRequest['accept']): StagingRequest['accept'] {
   let accepted: FirmwareHeader | undefined;
   return async (header) => {
     if (header === accepted) return;
-    if (accepted !== undefined) {
+    if (accepted !== undefined && (accepted.kind !== header.kind || accepted.digest !== header.digest)) {
       throw new FirmwareError('firmware-changed', 'the firmware changed while it was being staged');
     }
     await accept(header);

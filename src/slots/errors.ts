@@ -1,6 +1,7 @@
 import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
 
 /** A slot cannot be used, written, or does not hold what was written. */
 const SlotErrors = defineErrors('SlotError', {
@@ -94,11 +95,7 @@ const SlotErrors = defineErrors('SlotError', {
     means: 'What was read back from the slot is not what was written.',
     advice: 'if it happens again, replace the medium',
   },
-  'checkpoint-stale': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'The slot does not hold what an interrupted download had left there; it starts anew.',
-  },
+  'checkpoint-stale': sharedErrors['checkpoint-stale'],
   'mounts-unknown': {
     remedy: 'give-up',
     exit: 'disk',

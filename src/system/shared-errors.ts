@@ -8,6 +8,11 @@ export const sharedErrors = {
     means: 'The firmware changed while it was read.',
     advice: 'nothing: it is read again from the start',
   },
+  'checkpoint-stale': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'What an interrupted download had left is not there any more, or of no use; it starts anew.',
+  },
   'image-empty': { remedy: 'give-up', exit: 'protocol', means: 'The image is empty.' },
   'value-unusable': {
     remedy: 'give-up',

@@ -5,7 +5,8 @@ import type { Attempt, FirmwareRecord, Installed, PartitionRecord } from './stat
 /** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
-  readonly checkpointed: { readonly checkpoint: Checkpoint };
+  /** Undefined: the one before is of no use. */
+  readonly checkpointed: { readonly checkpoint: Checkpoint | undefined };
   /** It goes on with the next look; the attempt has not ended. */
   readonly 'staging-paused': { readonly at: string };
   /** The next write destroys what this partition of the slot held. */

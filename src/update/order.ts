@@ -3,7 +3,8 @@ import type { Log } from '../system/log.ts';
 import type { HealthGate } from './health-gate.ts';
 import type { Journal } from './journal.ts';
 import type { Hold } from './plan.ts';
-import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target, UpdateProgress } from './ports.ts';
+import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from './ports.ts';
+import type { UpdateProgress } from './progress.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 import type { Attempt, VersionRef } from './state.ts';
 

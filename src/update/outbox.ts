@@ -1,7 +1,8 @@
 import { AgentError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
 import type { Journal } from './journal.ts';
-import type { ProvisioningService, UpdateProgress } from './ports.ts';
+import type { ProvisioningService } from './ports.ts';
+import type { UpdateProgress } from './progress.ts';
 
 export interface OutboxPorts {
   readonly journal: Journal;

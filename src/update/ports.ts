@@ -83,14 +83,29 @@ export interface PayloadHeader {
   readonly digest?: string | undefined;
 }
 
-/** Where a raw, uncompressed image may go on after a restart. Durable only after the data that it speaks of. */
+/** Where a firmware may go on after a restart. Durable only after the data that it speaks of. */
 export interface Checkpoint {
   readonly wire: WirePosition;
   /** State of the text decoder at that place. */
   readonly encoding: 'base64' | 'base64url' | 'hex';
   readonly carry: string;
-  /** What the slot holds up to there. */
+  /** What the place of the payload that was under way holds up to there. */
   readonly image: WrittenPrefix;
+  /** Undefined: a raw image. */
+  readonly artifact?: ArtifactPlace | undefined;
+}
+
+/** A place in the content of a payload's file. Nothing of it is believed: what is wrong in it makes the transfer start over. */
+export interface ArtifactPlace {
+  /** What stands before the payloads, as it was signed; verified again each time that it is read. */
+  readonly head: string;
+  /** NNNN of `data/NNNN.tar`. */
+  readonly payload: number;
+  /** That member of the artifact, and how much of it is still to come. */
+  readonly member: { readonly sizeBytes: number; readonly leftBytes: number };
+  readonly file: { readonly name: string; readonly sizeBytes: number };
+  /** Files that were staged whole, in their order. */
+  readonly whole: readonly { readonly payload: number; readonly name: string; readonly sizeBytes: number }[];
 }
 
 export interface WrittenPrefix {
@@ -103,13 +118,13 @@ export interface StagingRequest {
   readonly source: FirmwareSource;
   /** What is installed provides, for the artifact's `artifact_depends`. */
   readonly installedProvides: Readonly<Record<string, string>>;
-  /** Called once, before any payload byte. Throws to refuse. */
+  /** Called before any payload byte, and again with the same firmware where staging starts over. Throws to refuse. */
   readonly accept: (header: FirmwareHeader) => Promise<void>;
   /** Opens the place for one payload; in the order of the artifact, one at a time. */
   readonly openPayload: (payload: PayloadOpening) => Promise<PayloadWriter>;
   readonly resume?: Checkpoint | undefined;
-  /** Called after the data before it was made durable; undefined: no checkpoints wanted. */
-  readonly onCheckpoint?: ((checkpoint: Checkpoint) => Promise<void>) | undefined;
+  /** Called after the data before it was made durable, or because the last one is of no use. Undefined: none are wanted. */
+  readonly onCheckpoint?: ((checkpoint: Checkpoint | undefined) => Promise<void>) | undefined;
   readonly onProgress: (progress: TransferProgress) => void;
 }
 
@@ -276,22 +291,3 @@ export interface Machine {
   /** Starts a reboot and returns; the argument is the bootloader's. */
   reboot(argument: string | undefined, signal: AbortSignal): Promise<void>;
 }
-
-/** What a person and `status` can follow. */
-export type UpdateProgress =
-  | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
-  | ({ readonly kind: 'transfer' } & TransferProgress)
-  | ({ readonly kind: 'board' } & BoardProgress);
-
-export type ProgressPhase =
-  | 'checking'
-  | 'staging'
-  | 'verifying'
-  | 'staged'
-  | 'rebooting'
-  | 'health'
-  | 'flashing'
-  | 'committing'
-  | 'rolling-back'
-  | 'switching'
-  | 'done';

@@ -62,12 +62,31 @@ const checkpoint = z.object({
   image: digestedPart,
 });
 
+const wholeFile = z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() });
+
+/** Beside `checkpoint`, and not within it: an older agent would take it for that of an image. */
+const artifactCheckpoint = checkpoint.extend({
+  artifact: z.object({
+    head: z.string(),
+    payload: z.number(),
+    member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
+    file: z.object({ name: z.string(), sizeBytes: z.number() }),
+    whole: z.array(wholeFile).readonly(),
+  }),
+});
+
 const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
   /** The phase could not be understood: it is damaged, or of a newer agent. `was`: as it was found, for that one. */
   z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
   /** Nothing that boots has changed; the slot is unbootable from its first byte on. */
-  z.object({ kind: z.literal('staging'), attempt, slot: slotName, checkpoint: checkpoint.optional() }),
+  z.object({
+    kind: z.literal('staging'),
+    attempt,
+    slot: slotName,
+    checkpoint: checkpoint.optional(),
+    artifactCheckpoint: artifactCheckpoint.optional(),
+  }),
   /** The slot is written, read back and verified; it may already be armed. */
   z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
   /** Armed; `bootId` is the boot in which that happened. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert';
 
 import { isHeldBack, isUnclear, staysFallback } from './blame.ts';
+import { getsOn, withCheckpoint } from './checkpoint.ts';
 import type { EventOf, EventType } from './events.ts';
 import { dateAnew, lift, withQuarantined } from './quarantine.ts';
 import { raiseFloor } from './release-rules.ts';
@@ -15,11 +16,9 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'staging-started': startStaging,
   checkpointed: (state, { checkpoint }) => {
     const phase = inPhase(state, 'staging');
-    return {
-      ...state,
-      phase: { ...phase, checkpoint },
-      tries: isCounted(phase.attempt) ? countProgress(state.tries) : state.tries,
-    };
+    const isProgress = isCounted(phase.attempt) && getsOn(phase, checkpoint);
+    const tries = isProgress ? countProgress(state.tries) : state.tries;
+    return { ...state, phase: withCheckpoint(phase, checkpoint), tries };
   },
   'staging-paused': (state, { at }) => {
     const phase = inPhase(state, 'staging');

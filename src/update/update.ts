@@ -1,6 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/retry.ts';
 import type { RetryPolicy } from '../system/retry.ts';
+import { checkpointOf } from './checkpoint.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
@@ -202,7 +203,7 @@ class Staging {
           await this.#stopIfHeld(header, signal);
         },
         openPayload: (opening) => this.#openPayload(opening, signal),
-        resume: phase.kind === 'staging' ? phase.checkpoint : undefined,
+        resume: phase.kind === 'staging' ? checkpointOf(phase) : undefined,
         onCheckpoint: async (checkpoint) => {
           await journal.append({ type: 'checkpointed', checkpoint });
         },

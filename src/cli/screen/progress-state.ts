@@ -1,5 +1,6 @@
 import type { OperationEvent } from '../../control/operations.ts';
-import type { ProgressPhase, TransferProgress } from '../../update/ports.ts';
+import type { TransferProgress } from '../../update/ports.ts';
+import type { ProgressPhase } from '../../update/progress.ts';
 
 /** What is known of a running operation, at some moment of the monotonic clock. */
 export interface ProgressState {

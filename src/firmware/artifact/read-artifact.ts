@@ -1,24 +1,20 @@
-import type { FirmwareHeader, StagedFirmware, StagedPayload, StagingRequest } from '../../update/ports.ts';
+import type { FirmwareHeader, StagedFirmware, StagingRequest } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
-import type { Compression } from '../compression/compression.ts';
-import { VerificationError } from '../errors.ts';
+import type { Checkpoints } from '../checkpoints.ts';
+import { staleCheckpoint, VerificationError } from '../errors.ts';
 import { findObstacle, providesAfter, securityVersionOf } from './compatibility.ts';
-import { readEnvelope, unexpected } from './envelope.ts';
+import { readEnvelope } from './envelope.ts';
 import type { Envelope } from './envelope.ts';
 import { readDescription } from './header.ts';
 import type { ArtifactDescription } from './header.ts';
-import { compressionOf } from './manifest.ts';
+import { headOf, keepHead } from './kept-head.ts';
 import { insideMember, quoted } from './refusal.ts';
+import { PayloadStager } from './stage-payloads.ts';
+import type { Decompress, ResumedAt } from './stage-payloads.ts';
 import { TarReader } from './tar-reader.ts';
 import { assignTargets } from './targets.ts';
 import type { PromisedFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';
-
-export type Decompress = (
-  kind: Compression,
-  bytes: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
-) => AsyncIterable<Uint8Array>;
 
 export interface ArtifactContext {
   readonly trust: TrustSettings;
@@ -26,6 +22,7 @@ export interface ArtifactContext {
   readonly deviceType: string;
   readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload'>;
   readonly decompress: Decompress;
+  readonly checkpoints: Checkpoints;
 }
 
 /**
@@ -38,9 +35,42 @@ export async function readArtifact(
   context: ArtifactContext,
   signal: AbortSignal,
 ): Promise<StagedFirmware> {
-  const { request } = context;
   const tar = new TarReader(bytes, 'artifact');
+  bytes.startRecord();
   const envelope = await readEnvelope(tar, context.trust);
+  const head = keepHead(bytes.endRecord());
+  const accepted = await acceptHeader(envelope, context, signal);
+  const payloads = await stagerOf(accepted, head, context).stage(tar, signal);
+  return { ...accepted.firmware, payloads };
+}
+
+/**
+ * The same from a place within a payload on, where an earlier transfer was cut: what stands before it comes from the
+ * checkpoint, and is verified as if it had just come. `checkpoint-stale` (retry) where that place is none.
+ */
+export async function resumeArtifact(
+  bytes: ByteReader,
+  resumed: ResumedAt,
+  context: ArtifactContext,
+  signal: AbortSignal,
+): Promise<StagedFirmware> {
+  const { head } = resumed.place;
+  const kept = headOf(head);
+  if (kept === undefined) throw staleCheckpoint('what it keeps of the artifact is damaged');
+  await using before = new ByteReader(once(kept), 'checkpoint');
+  const envelope = await readEnvelope(new TarReader(before, 'artifact'), context.trust);
+  const accepted = await acceptHeader(envelope, context, signal);
+  const payloads = await stagerOf(accepted, head, context).resume(bytes, resumed, signal);
+  return { ...accepted.firmware, payloads };
+}
+
+interface Accepted {
+  readonly firmware: Omit<StagedFirmware, 'payloads'>;
+  readonly promised: readonly (readonly PromisedFile[])[];
+}
+
+async function acceptHeader(envelope: Envelope, context: ArtifactContext, signal: AbortSignal): Promise<Accepted> {
+  const { request } = context;
   const artifact = await openHeader(envelope, context, signal);
   requireCompatible(artifact, context);
   const promised = assignTargets(artifact, envelope.manifest);
@@ -48,14 +78,20 @@ export async function readArtifact(
   const header = { ...describe(artifact, envelope, promised), provides };
   signal.throwIfAborted();
   await request.accept(header);
+  return { firmware: { header, digest: envelope.digest, provides }, promised };
+}
 
-  const payloads: StagedPayload[] = [];
-  for (const [number, files] of promised.entries()) {
-    payloads.push(...(await stageData(tar, { number, files, envelope, context }, signal)));
-  }
-  const extra = await tar.next();
-  if (extra !== undefined) throw unexpected(extra.name, 'the end');
-  return { header, digest: envelope.digest, provides, payloads };
+function stagerOf({ firmware, promised }: Accepted, head: string | undefined, context: ArtifactContext): PayloadStager {
+  const { request, decompress, checkpoints } = context;
+  const isSigned = firmware.header.signedBy !== undefined;
+  return new PayloadStager({
+    promised,
+    isSigned,
+    head,
+    openPayload: request.openPayload,
+    decompress,
+    checkpoints,
+  });
 }
 
 async function openHeader(
@@ -91,69 +127,6 @@ function describe(
     unknownSigner: provenance.kind === 'unknown-signer',
     payloads: promised.flat().map((file) => file.header),
   };
-}
-
-interface DataMember {
-  readonly number: number;
-  readonly files: readonly PromisedFile[];
-  readonly envelope: Envelope;
-  readonly context: ArtifactContext;
-}
-
-/** One `data/NNNN.tar`: exactly the files that the manifest promises, in any order. */
-async function stageData(tar: TarReader, data: DataMember, signal: AbortSignal): Promise<readonly StagedPayload[]> {
-  const stem = `data/${String(data.number).padStart(4, '0')}.tar`;
-  const member = await tar.next();
-  const compression = compressionOf(member?.name ?? '', stem);
-  if (member === undefined || compression === undefined) throw unexpected(member?.name, stem);
-  return insideMember(member.name, tar.content(), async (content) => {
-    await using unpacked = new ByteReader(data.context.decompress(compression, content, signal), member.name);
-    return await stageFiles(new TarReader(unpacked, `artifact, ${member.name}`), data, signal);
-  });
-}
-
-async function stageFiles(tar: TarReader, data: DataMember, signal: AbortSignal): Promise<readonly StagedPayload[]> {
-  const awaited = new Map(data.files.map((file) => [file.header.fileName, file]));
-  const staged: StagedPayload[] = [];
-  for (let member = await tar.next(); member !== undefined; member = await tar.next()) {
-    const file = awaited.get(member.name);
-    if (file === undefined) throw mismatch(member.name, 'is in the artifact, but the manifest lacks it');
-    if (member.sizeBytes === 0) throw mismatch(member.name, 'is empty');
-    awaited.delete(member.name);
-    staged.push(await stageFile(tar, { file, sizeBytes: member.sizeBytes, ...data }, signal));
-  }
-  for (const fileName of awaited.keys()) throw mismatch(fileName, 'is in the manifest, but the artifact lacks it');
-  return staged;
-}
-
-async function stageFile(
-  tar: TarReader,
-  work: DataMember & { readonly file: PromisedFile; readonly sizeBytes: number },
-  signal: AbortSignal,
-): Promise<StagedPayload> {
-  const { file, sizeBytes, envelope, context } = work;
-  await using writer = await context.request.openPayload({ payload: file.header, sizeBytes, resumeAt: undefined });
-  for await (const chunk of tar.content()) {
-    signal.throwIfAborted();
-    const taken = writer.write(chunk);
-    if (taken !== undefined) await taken;
-  }
-  const written = await writer.finish(signal);
-  if (written.digest !== file.digest) {
-    throw new VerificationError(
-      'digest-mismatch',
-      `artifact: payload ${quoted(file.header.fileName)} is not what the manifest promises`,
-    );
-  }
-  const signed = envelope.provenance.kind === 'signed';
-  const promise: StagedPayload['promise'] = signed
-    ? { kind: 'manifest', digest: file.digest }
-    : { kind: 'unsigned-permitted' };
-  return { header: file.header, written, promise };
-}
-
-function mismatch(fileName: string, why: string): VerificationError {
-  return new VerificationError('manifest-mismatch', `artifact: payload ${quoted(fileName)} ${why}`);
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {

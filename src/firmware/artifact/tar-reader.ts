@@ -33,6 +33,20 @@ export class TarReader {
     this.#contentEnd = bytes.offset;
   }
 
+  /** Reads an archive on that another reader left inside of a member's content. */
+  static within(bytes: ByteReader, where: string, member: TarMember & { readonly leftBytes: number }): TarReader {
+    const reader = new TarReader(bytes, where);
+    reader.#names.add(member.name);
+    reader.#member = member;
+    reader.#contentEnd += member.leftBytes;
+    return reader;
+  }
+
+  /** How much of the current member's content is still to be taken. */
+  get leftBytes(): number {
+    return this.#contentEnd - this.#bytes.offset;
+  }
+
   /** The next member, once the content of the one before was taken whole; undefined after the archive's proper end. */
   async next(): Promise<TarMember | undefined> {
     await this.#leaveMember();
@@ -51,12 +65,12 @@ export class TarReader {
 
   /** The current member's content; slices are valid until the next one is asked for. */
   content(): AsyncIterable<Uint8Array> {
-    return this.#bytes.stream(this.#contentEnd - this.#bytes.offset);
+    return this.#bytes.stream(this.leftBytes);
   }
 
   /** The current member's content whole, if it is no larger than this. */
   async read(limitBytes: number): Promise<Uint8Array> {
-    const sizeBytes = this.#contentEnd - this.#bytes.offset;
+    const sizeBytes = this.leftBytes;
     if (sizeBytes > limitBytes) {
       const name = quoted(this.#member?.name ?? '');
       throw new VerificationError('artifact-malformed', `${this.#where}: ${name} is larger than ${limitBytes} bytes`);

@@ -4,6 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { StorageError, syncDirectory } from '../../system/durable-file.ts';
+import { systemErrorCode } from '../../system/errors.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -23,15 +24,43 @@ export async function openPayloadFile(
   check: (bytes: Uint8Array) => Promise<unknown>,
   fs: BoardFs = realFs,
 ): Promise<PayloadWriter> {
-  if (opening.resumeAt !== undefined) {
-    throw new McuError('payload-stale', 'the payload of a microcontroller is transferred from the start');
-  }
-  refuseTooLarge(opening.sizeBytes ?? 0);
+  const { sizeBytes, resumeAt } = opening;
+  refuseTooLarge(sizeBytes ?? 0);
+  const prefix = resumeAt === undefined ? undefined : await findPrefix([`${path}.new`, path], resumeAt, fs);
+  await using opened = new AsyncDisposableStack();
+  const payload = opened.use(await create({ path, check, fs }));
+  if (prefix !== undefined) await payload.write(prefix);
+  opened.move();
+  return payload;
+}
+
+async function create(keeping: Keeping): Promise<PayloadFile> {
+  const { path, fs } = keeping;
   try {
     await makeFolder(dirname(path), fs);
-    return new PayloadFile({ path, check, fs }, await fs.open(`${path}.new`, 'w+', 0o600));
+    return new PayloadFile(keeping, await fs.open(`${path}.new`, 'w+', 0o600));
   } catch (error) {
     throw new StorageError('write', path, error);
+  }
+}
+
+/** What an earlier transfer brought: as much of it as was durable, or all of it under its final name. */
+async function findPrefix(paths: readonly string[], prefix: WrittenPrefix, fs: BoardFs): Promise<Buffer> {
+  refuseTooLarge(prefix.sizeBytes);
+  for (const path of paths) {
+    const bytes = await readPrefix(path, prefix.sizeBytes, fs);
+    if (bytes !== undefined && payloadDigest(bytes) === prefix.digest) return bytes;
+  }
+  throw new McuError('payload-stale', 'what is kept of the payload is not what the checkpoint says');
+}
+
+async function readPrefix(path: string, sizeBytes: number, fs: BoardFs): Promise<Buffer | undefined> {
+  try {
+    await using file = await fs.open(path, 'r');
+    return await readWhole(file, sizeBytes);
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw new StorageError('read', path, error);
   }
 }
 
@@ -73,7 +102,10 @@ class PayloadFile implements PayloadWriter {
   }
 
   async checkpoint(): Promise<WrittenPrefix> {
-    await this.#guarded(async () => this.#file.sync());
+    await this.#guarded(async () => {
+      await this.#file.sync();
+      await syncDirectory(dirname(this.#path), this.#fs);
+    });
     return { sizeBytes: this.#sizeBytes, digest: `sha256:${this.#hash.copy().digest('hex')}` };
   }
 

@@ -26,6 +26,8 @@ export interface CatalogEntry {
   readonly decoded: Uint8Array;
   /** What the service sends: one JSON string. */
   readonly text: Uint8Array;
+  /** In which pieces it arrives: small ones where it holds payloads. */
+  readonly chunkEnds: readonly number[];
   /** How evidence and quarantine name it; undefined: it must never boot. */
   readonly digest: string | undefined;
 }
@@ -113,7 +115,7 @@ export async function buildCatalog(): Promise<CatalogData> {
       edit: id === 'lie' ? lying : {},
     });
     const digest = id in images ? await digestOf(decoded, trust) : undefined;
-    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, text: encode(decoded), digest });
+    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, ...sent(decoded, [image]), digest });
   }
   for (const [id, contents] of Object.entries(withBoard)) {
     const decoded = await buildArtifact({
@@ -123,15 +125,9 @@ export async function buildCatalog(): Promise<CatalogData> {
       ...files(contents),
     });
     const bytes = Buffer.from(contents.image, 'latin1');
-    artifacts.push({
-      id,
-      ...contents,
-      boot: '',
-      bytes,
-      decoded,
-      text: encode(decoded),
-      digest: await digestOf(decoded, trust),
-    });
+    const text = sent(decoded, [contents.image, contents.meter]);
+    const digest = await digestOf(decoded, trust);
+    artifacts.push({ id, ...contents, boot: '', bytes, decoded, ...text, digest });
   }
   return {
     artifacts,
@@ -157,7 +153,7 @@ async function buildPairs(own: KeyPair, trust: TrustSettings): Promise<CatalogEn
   ): Promise<CatalogEntry> => {
     const bytes = Buffer.from(image, 'latin1');
     const digest = id === 'lie' ? undefined : await digestOf(decoded, trust);
-    return { id, image, boot, meter: METER.old, bytes, decoded, text: encode(decoded), digest };
+    return { id, image, boot, meter: METER.old, bytes, decoded, ...sent(decoded, [image, boot]), digest };
   };
   const v1 = await build('v1', images.v1, boots.v1);
   const v2 = await build('v2', images.v2, boots.v2);
@@ -182,7 +178,16 @@ function files({ image, meter }: { readonly image: string; readonly meter: strin
 
 function rawEntry(id: string, image: string): CatalogEntry {
   const bytes = Buffer.from(image, 'latin1');
-  return { id, image, boot: '', meter: METER.old, bytes, decoded: bytes, text: encode(bytes), digest: sha256(bytes) };
+  return {
+    id,
+    image,
+    boot: '',
+    meter: METER.old,
+    bytes,
+    decoded: bytes,
+    ...sent(bytes, [image]),
+    digest: sha256(bytes),
+  };
 }
 
 /** Signed, and then the last letter of the payload is another one. */
@@ -195,8 +200,18 @@ const lying: Partial<Edits> = {
     }),
 };
 
-function encode(decoded: Uint8Array): Uint8Array {
-  return Buffer.from(JSON.stringify(Buffer.from(decoded).toString('base64')));
+const CHUNKS = 6;
+const PAYLOAD_CHUNK_CHARACTERS = 20;
+
+function sent(decoded: Uint8Array, contents: readonly string[]): Pick<CatalogEntry, 'text' | 'chunkEnds'> {
+  const text = Buffer.from(JSON.stringify(Buffer.from(decoded).toString('base64')));
+  const ends = Array.from({ length: CHUNKS }, (_, n) => Math.ceil((text.length * (n + 1)) / CHUNKS));
+  for (const content of contents.filter((each) => each !== '')) {
+    const begin = 1 + Math.floor((Buffer.from(decoded).indexOf(content.slice(0, -1), 0, 'latin1') / 3) * 4);
+    const end = begin + (content.length / 3) * 4;
+    for (let at = begin; at < end; at += PAYLOAD_CHUNK_CHARACTERS) ends.push(at);
+  }
+  return { text, chunkEnds: ends.toSorted((one, other) => one - other) };
 }
 
 async function digestOf(decoded: Uint8Array, trust: TrustSettings): Promise<string> {

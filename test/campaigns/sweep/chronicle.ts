@@ -226,6 +226,16 @@ export class Chronicle {
     throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
   }
 
+  /** What the program is told of a broken promise it may take for an error like any other. */
+  watch(judge: () => void): void {
+    try {
+      judge();
+    } catch (error) {
+      if (error instanceof Violation) this.violation ??= error;
+      throw error;
+    }
+  }
+
   #violation(message: string): Violation {
     this.violation ??= new Violation(message);
     return this.violation;

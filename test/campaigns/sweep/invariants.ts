@@ -1,3 +1,4 @@
+import type { FirmwarePosition } from '../../../src/service/contract.ts';
 import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/state.ts';
@@ -133,6 +134,14 @@ export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string)
   const entry = next === undefined ? undefined : chronicle.imageIn(next);
   const boots = image === '' || entry?.id === versionId;
   demand(boots, `the service is told of ${versionId}, but ${entry?.id ?? 'nothing'} would boot`);
+}
+
+/** What was transferred and is durable does not come again. */
+export function judgeTransfer(hardware: Hardware, versionId: string, from: FirmwarePosition | undefined): void {
+  const phase = storedState(hardware)?.phase;
+  if (phase?.kind !== 'staging' || phase.attempt.version.id !== versionId) return;
+  const wire = (phase.artifactCheckpoint ?? phase.checkpoint)?.wire;
+  demand(from?.offset === wire?.offset, `${versionId} comes from byte ${from?.offset}, not from ${wire?.offset} on`);
 }
 
 export function storedState(hardware: Hardware): UpdateState | undefined {

@@ -8,10 +8,10 @@ import { Faults } from './faults.ts';
 import type { Fault, FaultCounts } from './faults.ts';
 import { factoryState, Hardware, JOURNAL } from './hardware.ts';
 import type { HardwareState } from './hardware.ts';
-import { judgeRemains, judgeSwitch, storedKey, storedState } from './invariants.ts';
+import { judgeRemains, judgeSwitch, judgeTransfer, storedKey, storedState } from './invariants.ts';
 import type { Gateway } from './invariants.ts';
 import { MemoryTransport, newService } from './memory-transport.ts';
-import type { ServiceState } from './memory-transport.ts';
+import type { ServiceState, TransportParts } from './memory-transport.ts';
 import { ignoreEvents, Program } from './program.ts';
 import type { ProgramParts } from './program.ts';
 import type { Scenario } from './scenarios.ts';
@@ -81,8 +81,11 @@ export class Life {
     );
     const chronicle = new Chronicle(hardware, catalog, from?.chronicle ?? newChronicle);
     hardware.onJournalLost = (text) => chronicle.journalIsLost(text);
-    const onSwitch = (versionId: string): void => judgeSwitch(this.gateway, versionId);
-    const parts = { catalog, power: hardware.power, faults, onSwitch };
+    const onSwitch = (versionId: string): void => chronicle.watch(() => judgeSwitch(this.gateway, versionId));
+    const onTransfer: TransportParts['onTransfer'] = (versionId, position) => {
+      if (given.faults.length === 0) chronicle.watch(() => judgeTransfer(hardware, versionId, position));
+    };
+    const parts = { catalog, power: hardware.power, faults, onSwitch, onTransfer };
     const transport = new MemoryTransport(parts, from?.service ?? newService);
     this.gateway = { hardware, chronicle, transport };
     this.#parts = {

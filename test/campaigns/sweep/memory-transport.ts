@@ -21,6 +21,8 @@ export interface TransportParts {
   readonly faults: Faults;
   /** Looks at each switch when it arrives. */
   readonly onSwitch: (versionId: string) => void;
+  /** Looks at each transfer before it begins. */
+  readonly onTransfer: (versionId: string, from: FirmwarePosition | undefined) => void;
 }
 
 /** What the service knows. */
@@ -107,10 +109,11 @@ export class MemoryTransport implements ServiceTransport, ValueTransport {
     signal: AbortSignal,
   ): Promise<FirmwareText> {
     return this.#call(thing, signal, () => {
-      const { text } = this.#parts.catalog.entry(versionId);
+      this.#parts.onTransfer(versionId, from);
+      const { text, chunkEnds } = this.#parts.catalog.entry(versionId);
       const validator = `"${versionId}"`;
       const startOffset = from?.validator === validator && from.totalBytes === text.length ? from.offset : 0;
-      const chunks = this.#chunks(text.subarray(startOffset));
+      const chunks = this.#chunks(text, startOffset, chunkEnds);
       const dispose = async (): Promise<void> => {};
       return { startOffset, totalBytes: text.length, validator, chunks, [Symbol.asyncDispose]: dispose };
     });
@@ -118,13 +121,15 @@ export class MemoryTransport implements ServiceTransport, ValueTransport {
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  async *#chunks(text: Uint8Array): AsyncGenerator<Uint8Array> {
+  async *#chunks(text: Uint8Array, from: number, ends: readonly number[]): AsyncGenerator<Uint8Array> {
     const { power, faults } = this.#parts;
-    const chunkBytes = Math.ceil(text.length / 6);
-    for (let at = 0; at < text.length; at += chunkBytes) {
+    let at = from;
+    for (const end of ends) {
+      if (end <= at) continue;
       power.need('receive');
       if (faults.strikes('transfer-cut')) throw lost('the transfer was cut');
-      yield text.subarray(at, at + chunkBytes);
+      yield text.subarray(at, end);
+      at = end;
     }
   }
 

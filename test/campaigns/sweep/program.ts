@@ -24,8 +24,8 @@ const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
 const QUARANTINE_MS = 30 * 86_400_000;
 const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], service: true } as const;
-/** Of an image: so that a short one has several checkpoints. */
-const CHECKPOINT_EVERY_BYTES = 24;
+/** So that a short image has several. */
+const CHECKPOINT_DISTANCE = { bytes: 24, shortestMs: 0, longestMs: Infinity };
 
 export interface ProgramParts {
   readonly hardware: Hardware;
@@ -75,7 +75,7 @@ export class Program {
         encoding: 'base64',
         trust,
         deviceType: DEVICE_TYPE,
-        checkpointEveryBytes: CHECKPOINT_EVERY_BYTES,
+        checkpointDistance: CHECKPOINT_DISTANCE,
       }),
       health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
       machine: chronicle.machine(this.machine, this.journal),

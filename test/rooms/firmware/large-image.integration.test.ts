@@ -46,6 +46,7 @@ async function stage(piece: Uint8Array, times: number): Promise<Run> {
     encoding: 'auto',
     trust: { keys: [], allowUnsigned: true },
     deviceType: 'gw',
+    checkpointDistance: { bytes: 64 * MIB, shortestMs: 0, longestMs: 60_000 },
   })(
     {
       source: repeatingSource({ piece, times }),
@@ -53,7 +54,7 @@ async function stage(piece: Uint8Array, times: number): Promise<Run> {
       accept: async () => {},
       openPayload: async () => writer,
       onCheckpoint: async (checkpoint) => {
-        checkpoints.push(checkpoint);
+        if (checkpoint !== undefined) checkpoints.push(checkpoint);
         peak = Math.max(peak, process.memoryUsage.rss());
       },
       onProgress: () => {},

@@ -8,9 +8,9 @@ import { encode, encodingOf, fractions, jsonString, spellings, variants } from '
 
 const validator = '"v1"';
 
-function bench(checkpointEveryBytes = 1000): Bench {
+function bench(bytes = 1000): Bench {
   const made = new Bench();
-  made.settings = { ...made.settings, checkpointEveryBytes };
+  made.settings = { ...made.settings, checkpointDistance: { bytes, shortestMs: 0, longestMs: Infinity } };
   return made;
 }
 

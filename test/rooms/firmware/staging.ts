@@ -12,7 +12,11 @@ import { MemorySlot } from './memory-slot.ts';
 
 /** One gateway's wishes and what became of them; may stage several times, as after a restart. */
 export class Bench {
+  /** Where everything goes. */
   readonly slot = new MemorySlot();
+  /** Where files go that have places of their own, by name. */
+  readonly slots = new Map<string, MemorySlot>();
+  hasPlaceForEach = false;
   readonly accepted: FirmwareHeader[] = [];
   readonly progress: TransferProgress[] = [];
   checkpoint: Checkpoint | undefined;
@@ -20,6 +24,17 @@ export class Bench {
   settings: FirmwareSettings = { encoding: 'auto', trust: { keys: [], allowUnsigned: true }, deviceType: 'gw' };
   /** Runs after each checkpoint was kept. */
   afterCheckpoint: () => void = () => {};
+
+  slotOf(fileName: string): MemorySlot {
+    if (!this.hasPlaceForEach) return this.slot;
+    const slot = this.slots.get(fileName) ?? new MemorySlot();
+    this.slots.set(fileName, slot);
+    return slot;
+  }
+
+  cutPower(): void {
+    for (const slot of this.slots.values()) slot.cutPower();
+  }
 
   stage(source: FirmwareSource, signal: AbortSignal = new AbortController().signal): Promise<StagedFirmware> {
     return createStageFirmware(this.settings)(
@@ -29,11 +44,11 @@ export class Bench {
         accept: async (header) => {
           this.accepted.push(header);
         },
-        openPayload: this.slot.openPayload,
+        openPayload: async (opening) => this.slotOf(opening.payload.fileName).openPayload(opening),
         resume: this.checkpoint,
         onCheckpoint: async (checkpoint) => {
-          this.checkpoint = checkpoint;
-          this.checkpoints += 1;
+          this.checkpoint = checkpoint === undefined ? undefined : asKept(checkpoint);
+          this.checkpoints += Number(checkpoint !== undefined);
           this.afterCheckpoint();
         },
         onProgress: (progress) => {
@@ -43,6 +58,11 @@ export class Bench {
       signal,
     );
   }
+}
+
+/** As the journal gives it back. */
+function asKept(checkpoint: Checkpoint): Checkpoint {
+  return structuredClone(checkpoint);
 }
 
 /** What an attempt failed with; undefined if it did not. Anything but an AgentError is thrown on. */

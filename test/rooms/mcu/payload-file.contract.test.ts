@@ -155,9 +155,43 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     await expect(writer.write(block)).rejects.toMatchObject({ code: 'image-too-large' });
   });
 
-  test('is not gone on with in the middle', async () => {
-    const resumeAt = { sizeBytes: 10, digest: 'sha256:' };
-    await expect(openPayloadFile(place(), opening({ resumeAt }), accept, fs)).rejects.toMatchObject({
+  test('goes on from a checkpoint, with what came after it away, and is kept whole', async () => {
+    const path = place();
+    const resumeAt = await (async () => {
+      await using cut = await openPayloadFile(path, opening(), accept, fs);
+      await cut.write(bytes.subarray(0, 1_000));
+      const prefix = await cut.checkpoint(signal);
+      await cut.write(Buffer.alloc(500, 0xa5));
+      return prefix;
+    })();
+    await using writer = await openPayloadFile(path, opening({ resumeAt }), accept, fs);
+    await writer.write(bytes.subarray(1_000));
+    expect(await writer.finish(signal)).toMatchObject({ digest: payloadDigest(bytes) });
+    expect(await fs.readFile(path)).toEqual(bytes);
+  });
+
+  test('that is whole is taken as it is, once it was read', async () => {
+    const path = place();
+    await using first = await openPayloadFile(path, opening(), accept, fs);
+    await first.write(bytes);
+    const whole = await first.finish(signal);
+    await using again = await openPayloadFile(path, opening({ resumeAt: whole }), accept, fs);
+    expect(await again.finish(signal)).toEqual(whole);
+    expect(await fs.readFile(path)).toEqual(bytes);
+  });
+
+  test.each([
+    ['is not there', Buffer.alloc(0)],
+    ['is shorter', bytes.subarray(0, 5)],
+    ['is another', Buffer.alloc(10, 0xa5)],
+  ])('is not gone on with where what is kept %s', async (_, kept) => {
+    const path = place();
+    if (kept.length > 0) {
+      await using cut = await openPayloadFile(path, opening(), accept, fs);
+      await cut.write(kept);
+    }
+    const resumeAt = { sizeBytes: 10, digest: payloadDigest(bytes.subarray(0, 10)) };
+    await expect(openPayloadFile(path, opening({ resumeAt }), accept, fs)).rejects.toMatchObject({
       code: 'payload-stale',
       remedy: 'retry',
     });

@@ -1,5 +1,12 @@
 import { AgentError } from '../../../src/system/errors.ts';
-import type { BoardPayload, KeptForBoard, McuTarget, PayloadWriter } from '../../../src/update/ports.ts';
+import type {
+  BoardPayload,
+  KeptForBoard,
+  McuTarget,
+  PayloadOpening,
+  PayloadWriter,
+  WrittenPrefix,
+} from '../../../src/update/ports.ts';
 import { sha256 } from './memory-slots.ts';
 import type { Power } from './power.ts';
 
@@ -10,6 +17,8 @@ const PARKED = '(parked)';
 export interface BoardMemory {
   readonly running: string;
   readonly payload: string;
+  /** Of a transfer that was cut: what was made durable. */
+  readonly partial?: string | undefined;
   readonly kept: { readonly payload: string; readonly image: string } | undefined;
 }
 
@@ -22,6 +31,7 @@ export class MemoryBoard implements McuTarget {
   readonly name: string;
   readonly #power: Power;
   #payload: string;
+  #partial: string | undefined;
   #kept: BoardMemory['kept'];
   /** What the chip would run. */
   running: string;
@@ -35,33 +45,48 @@ export class MemoryBoard implements McuTarget {
   /** One line for each flash that came to its end. */
   readonly flashed: string[] = [];
 
-  constructor(name: string, image: string, power: Power, { payload, kept }: Partial<BoardMemory> = {}) {
+  constructor(name: string, image: string, power: Power, { payload, partial, kept }: Partial<BoardMemory> = {}) {
     this.name = name;
     this.running = image;
     this.#power = power;
     this.#payload = payload ?? '';
+    this.#partial = partial;
     this.#kept = kept;
   }
 
   get memory(): BoardMemory {
-    return { running: this.running, payload: this.#payload, kept: this.#kept };
+    return { running: this.running, payload: this.#payload, partial: this.#partial, kept: this.#kept };
   }
 
-  async openFile(): Promise<PayloadWriter> {
-    let bytes = Buffer.alloc(0);
+  async openFile({ resumeAt }: PayloadOpening): Promise<PayloadWriter> {
+    let bytes = resumeAt === undefined ? Buffer.alloc(0) : this.#findPrefix(resumeAt);
+    this.#partial = undefined;
     return {
       write: (chunk: Uint8Array) => {
         bytes = Buffer.concat([bytes, chunk]);
         return undefined;
       },
-      checkpoint: async () => ({ sizeBytes: bytes.length, digest: sha256(bytes) }),
+      checkpoint: async () => {
+        this.#power.step(`${this.name}: keep a part of the payload`);
+        this.#partial = bytes.toString('latin1');
+        return { sizeBytes: bytes.length, digest: sha256(bytes) };
+      },
       finish: async () => {
         this.#power.step(`${this.name}: keep the payload`);
+        this.#partial = undefined;
         this.#payload = bytes.toString('latin1');
         return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0 };
       },
       [Symbol.asyncDispose]: async () => {},
     };
+  }
+
+  #findPrefix({ sizeBytes, digest }: WrittenPrefix): Buffer<ArrayBuffer> {
+    for (const kept of [this.#partial ?? '', this.#payload]) {
+      const bytes = Buffer.from(kept.slice(0, sizeBytes), 'latin1');
+      if (sha256(bytes) === digest) return bytes;
+    }
+    throw gone(this.name, 'payload-stale');
   }
 
   async digestOf(sizeBytes: number): Promise<string> {

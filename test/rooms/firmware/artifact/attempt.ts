@@ -1,11 +1,15 @@
 import { readArtifact } from '../../../../src/firmware/artifact/read-artifact.ts';
-import type { ArtifactContext, Decompress } from '../../../../src/firmware/artifact/read-artifact.ts';
+import type { ArtifactContext } from '../../../../src/firmware/artifact/read-artifact.ts';
+import type { Decompress } from '../../../../src/firmware/artifact/stage-payloads.ts';
 import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
 import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
+import { Checkpoints } from '../../../../src/firmware/checkpoints.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import type { StagedFirmware } from '../../../../src/update/ports.ts';
 import { inChunks } from '../chunks.ts';
 import { RecordingGateway } from './recording-gateway.ts';
+
+export const noCheckpoints = new Checkpoints({ onCheckpoint: undefined, place: () => undefined });
 
 export interface Circumstances {
   readonly keys?: readonly TrustedKey[];
@@ -31,6 +35,7 @@ export async function attempt(artifact: Uint8Array, circumstances: Circumstances
     deviceType: circumstances.deviceType ?? 'gw',
     request: gateway.request(circumstances.installed),
     decompress: circumstances.decompress ?? ((_kind, bytes) => bytes),
+    checkpoints: noCheckpoints,
   };
   await using bytes = new ByteReader(inChunks(artifact, circumstances.chunkSizes ?? [1000]), 'artifact');
   try {

@@ -9,7 +9,7 @@ import { FirmwareFormatError } from '../../../../src/firmware/errors.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import type { PayloadWriter } from '../../../../src/update/ports.ts';
 import { chunkSizes } from '../chunks.ts';
-import { refuse, stage } from './attempt.ts';
+import { noCheckpoints, refuse, stage } from './attempt.ts';
 import { artifactChunks, buildArtifact } from './build-artifact.ts';
 import type { ArtifactOptions } from './build-artifact.ts';
 import { makeKeyPair } from './keys.ts';
@@ -173,6 +173,7 @@ test('an image of more than 8 GiB passes through without being copied', async ()
       deviceType: 'gw',
       request: { installedProvides: {}, accept: async () => undefined, openPayload: async () => writer },
       decompress: (_kind, content) => content,
+      checkpoints: noCheckpoints,
     },
     new AbortController().signal,
   );
@@ -289,7 +290,7 @@ describe('what goes wrong inside a compressed member', () => {
     const context = { trust: { keys, allowUnsigned: false }, deviceType: 'gw', request: gateway.request() };
     const reading = readArtifact(
       bytes,
-      { ...context, decompress: (_kind, content) => content },
+      { ...context, decompress: (_kind, content) => content, checkpoints: noCheckpoints },
       new AbortController().signal,
     );
     await expect(reading).rejects.toBe(cut);

@@ -1,0 +1,215 @@
+import type {
+  ArtifactPlace,
+  PayloadOpening,
+  PayloadWriter,
+  StagedPayload,
+  StagingRequest,
+  WrittenPrefix,
+} from '../../update/ports.ts';
+import { ByteReader } from '../byte-reader.ts';
+import type { Checkpoints } from '../checkpoints.ts';
+import type { Compression } from '../compression/compression.ts';
+import { staleCheckpoint, VerificationError } from '../errors.ts';
+import { unexpected } from './envelope.ts';
+import { compressionOf } from './manifest.ts';
+import { insideMember, quoted } from './refusal.ts';
+import { TarReader } from './tar-reader.ts';
+import type { PromisedFile } from './targets.ts';
+
+export type Decompress = (
+  kind: Compression,
+  bytes: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+) => AsyncIterable<Uint8Array>;
+
+export interface PayloadContext {
+  readonly promised: readonly (readonly PromisedFile[])[];
+  readonly isSigned: boolean;
+  /** What stands before the payloads, as a checkpoint keeps it; undefined: too large to be kept. */
+  readonly head: string | undefined;
+  readonly openPayload: StagingRequest['openPayload'];
+  readonly decompress: Decompress;
+  readonly checkpoints: Checkpoints;
+}
+
+type WholeFile = ArtifactPlace['whole'][number];
+
+/** Where another transfer left an artifact. */
+export interface ResumedAt {
+  readonly place: ArtifactPlace;
+  readonly image: WrittenPrefix;
+}
+
+/** A `data/NNNN.tar`, and how it is read. */
+interface DataMember {
+  readonly number: number;
+  readonly outer: TarReader;
+  readonly sizeBytes: number;
+  readonly inner: TarReader;
+  readonly unpacked: ByteReader;
+  readonly isCompressed: boolean;
+}
+
+interface FileMember {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly resumeAt?: WrittenPrefix | undefined;
+}
+
+/** Stages the payloads of one artifact: each file's bytes go to their place, and their digest is what the manifest promises. */
+export class PayloadStager {
+  readonly #context: PayloadContext;
+  readonly #staged: StagedPayload[] = [];
+  readonly #whole: WholeFile[] = [];
+
+  constructor(context: PayloadContext) {
+    this.#context = context;
+  }
+
+  /** From the first `data/NNNN.tar` to the artifact's end. */
+  async stage(outer: TarReader, signal: AbortSignal): Promise<readonly StagedPayload[]> {
+    await this.#stageFrom(0, outer, signal);
+    return this.#staged;
+  }
+
+  /** The same, from a place within a file on; throws `checkpoint-stale` where the place is none of this artifact. */
+  async resume(bytes: ByteReader, resumed: ResumedAt, signal: AbortSignal): Promise<readonly StagedPayload[]> {
+    const { place, image } = resumed;
+    const { payload: number, member, file } = place;
+    requirePlausible(resumed);
+    this.#requireNoGap(place);
+    for (const whole of place.whole) await this.#takeWhole(whole, signal);
+    const name = `data/${digits(number)}.tar`;
+    const outer = TarReader.within(bytes, 'artifact', { name, ...member });
+    await insideMember(name, outer.content(), async (content) => {
+      await using unpacked = new ByteReader(content, name);
+      const left = { ...file, leftBytes: file.sizeBytes - image.sizeBytes };
+      const inner = TarReader.within(unpacked, `artifact, ${name}`, left);
+      const data = { number, outer, sizeBytes: member.sizeBytes, inner, unpacked, isCompressed: false };
+      await this.#stageFiles(data, { ...file, resumeAt: image }, signal);
+    });
+    await this.#stageFrom(number + 1, outer, signal);
+    return this.#staged;
+  }
+
+  async #stageFrom(first: number, outer: TarReader, signal: AbortSignal): Promise<void> {
+    for (let number = first; number < this.#context.promised.length; number += 1) {
+      await this.#stageData(number, outer, signal);
+    }
+    const extra = await outer.next();
+    if (extra !== undefined) throw unexpected(extra.name, 'the end');
+  }
+
+  /** One `data/NNNN.tar`: exactly the files that the manifest promises, in any order. */
+  async #stageData(number: number, outer: TarReader, signal: AbortSignal): Promise<void> {
+    const stem = `data/${digits(number)}.tar`;
+    const member = await outer.next();
+    const compression = compressionOf(member?.name ?? '', stem);
+    if (member === undefined || compression === undefined) throw unexpected(member?.name, stem);
+    const { name, sizeBytes } = member;
+    await insideMember(name, outer.content(), async (content) => {
+      await using unpacked = new ByteReader(this.#context.decompress(compression, content, signal), name);
+      const inner = new TarReader(unpacked, `artifact, ${name}`);
+      const data = { number, outer, sizeBytes, inner, unpacked, isCompressed: compression !== 'none' };
+      await this.#stageFiles(data, await inner.next(), signal);
+    });
+  }
+
+  async #stageFiles(data: DataMember, first: FileMember | undefined, signal: AbortSignal): Promise<void> {
+    const before = this.#whole.filter(({ payload }) => payload === data.number).map(({ name }) => name);
+    const awaited = new Map(this.#promised(data.number).map((file) => [file.header.fileName, file]));
+    for (const name of before) awaited.delete(name);
+    for (let member = first; member !== undefined; member = await data.inner.next()) {
+      const file = awaited.get(member.name);
+      if (file === undefined) throw mismatch(member.name, 'is in the artifact, but the manifest lacks it');
+      if (member.sizeBytes === 0) throw mismatch(member.name, 'is empty');
+      awaited.delete(member.name);
+      this.#staged.push(await this.#stageFile(data, member, file, signal));
+      this.#whole.push({ payload: data.number, name: member.name, sizeBytes: member.sizeBytes });
+    }
+    for (const fileName of awaited.keys()) throw mismatch(fileName, 'is in the manifest, but the artifact lacks it');
+  }
+
+  async #stageFile(
+    data: DataMember,
+    { name, sizeBytes, resumeAt }: FileMember,
+    file: PromisedFile,
+    signal: AbortSignal,
+  ): Promise<StagedPayload> {
+    const { openPayload, checkpoints } = this.#context;
+    await using writer = await openPayload({ payload: file.header, sizeBytes, resumeAt });
+    const describe = () => this.#placeIn(data, { name, sizeBytes });
+    await checkpoints.write(data.inner.content(), { writer, describe }, signal);
+    return await this.#judge(writer, file, signal);
+  }
+
+  async #judge(writer: PayloadWriter, file: PromisedFile, signal: AbortSignal): Promise<StagedPayload> {
+    const written = await writer.finish(signal);
+    if (written.digest !== file.digest) {
+      throw new VerificationError(
+        'digest-mismatch',
+        `artifact: payload ${quoted(file.header.fileName)} is not what the manifest promises`,
+      );
+    }
+    const promise: StagedPayload['promise'] = this.#context.isSigned
+      ? { kind: 'manifest', digest: file.digest }
+      : { kind: 'unsigned-permitted' };
+    return { header: file.header, written, promise };
+  }
+
+  /** Was staged before a restart: its place is read, and must hold what the manifest promises. */
+  async #takeWhole(whole: WholeFile, signal: AbortSignal): Promise<void> {
+    const { payload: number, name, sizeBytes } = whole;
+    const file = this.#promised(number).find(({ header }) => header.fileName === name);
+    if (file === undefined) throw staleCheckpoint(`it names a file ${quoted(name)} that the artifact lacks`);
+    const resumeAt = { sizeBytes, digest: file.digest };
+    const opening: PayloadOpening = { payload: file.header, sizeBytes, resumeAt };
+    await using writer = await this.#context.openPayload(opening);
+    this.#staged.push(await this.#judge(writer, file, signal));
+    this.#whole.push(whole);
+  }
+
+  #requireNoGap({ payload, whole }: ArtifactPlace): void {
+    const before = this.#context.promised
+      .slice(0, payload)
+      .flatMap((files, number) => files.map(({ header }) => `${number} ${header.fileName}`));
+    const named = new Set(whole.map((file) => `${file.payload} ${file.name}`));
+    if (before.every((file) => named.has(file)) && named.size === whole.length) return;
+    throw staleCheckpoint('the files before its place are not those of the artifact');
+  }
+
+  #promised(number: number): readonly PromisedFile[] {
+    return this.#context.promised[number] ?? [];
+  }
+
+  /** Undefined: nobody could go on here. */
+  #placeIn(data: DataMember, file: ArtifactPlace['file']): { readonly artifact: ArtifactPlace } | undefined {
+    const { number, outer, sizeBytes, unpacked, isCompressed } = data;
+    const { head } = this.#context;
+    if (head === undefined || isCompressed || !unpacked.isDrained) return undefined;
+    const member = { sizeBytes, leftBytes: outer.leftBytes };
+    return { artifact: { head, payload: number, member, file, whole: [...this.#whole] } };
+  }
+}
+
+function requirePlausible({ place, image }: ResumedAt): void {
+  const { payload, member, file } = place;
+  const numbers = [
+    payload,
+    member.leftBytes,
+    file.sizeBytes,
+    image.sizeBytes,
+    ...place.whole.map((each) => each.sizeBytes),
+  ];
+  const areSizes = numbers.every((number) => Number.isSafeInteger(number) && number >= 0);
+  if (areSizes && image.sizeBytes <= file.sizeBytes && Number.isSafeInteger(member.sizeBytes)) return;
+  throw staleCheckpoint('its sizes contradict each other');
+}
+
+function digits(number: number): string {
+  return String(number).padStart(4, '0');
+}
+
+function mismatch(fileName: string, why: string): VerificationError {
+  return new VerificationError('manifest-mismatch', `artifact: payload ${quoted(fileName)} ${why}`);
+}

@@ -1,0 +1,93 @@
+import { systemClock } from '../system/clock.ts';
+import type { Clock } from '../system/clock.ts';
+import { AgentError } from '../system/errors.ts';
+import type { Checkpoint, PayloadWriter, StagingRequest } from '../update/ports.ts';
+import type { StreamPlace } from './firmware-stream.ts';
+
+/** How far apart checkpoints are: what a power cut costs, against a pause and a small durable write each time. */
+export interface CheckpointDistance {
+  /** So many bytes of payload … */
+  readonly bytes: number;
+  /** … and at least so much time, which fast lines need not notice, … */
+  readonly shortestMs: number;
+  /** … or so much time with however few bytes: on a slow line bytes are time. */
+  readonly longestMs: number;
+}
+
+const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestMs: 10_000, longestMs: 60_000 };
+
+export interface CheckpointContext {
+  readonly onCheckpoint: StagingRequest['onCheckpoint'];
+  /** Where the firmware's bytes stand; undefined: no checkpoint is possible now, or ever. */
+  readonly place: () => StreamPlace | undefined;
+  readonly distance?: CheckpointDistance | undefined;
+  readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
+}
+
+/** What is being written, and what a checkpoint has to say of it beside its prefix. */
+export interface Resumable {
+  readonly writer: PayloadWriter;
+  /** Undefined: not here. */
+  readonly describe: () => Pick<Checkpoint, 'artifact'> | undefined;
+}
+
+/** Makes checkpoints while payloads are written: at their distance, and where the line is lost. */
+export class Checkpoints {
+  readonly #onCheckpoint: StagingRequest['onCheckpoint'];
+  readonly #place: () => StreamPlace | undefined;
+  readonly #distance: CheckpointDistance;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #bytes = 0;
+  #lastMs: number;
+
+  constructor({ onCheckpoint, place, distance = defaultDistance, clock = systemClock }: CheckpointContext) {
+    this.#onCheckpoint = onCheckpoint;
+    this.#place = place;
+    this.#distance = distance;
+    this.#clock = clock;
+    this.#lastMs = clock.monotonicMs();
+  }
+
+  /** Writes a payload's content, as far as it comes. */
+  async write(content: AsyncIterable<Uint8Array>, resumable: Resumable, signal: AbortSignal): Promise<void> {
+    const { writer } = resumable;
+    for await (const chunk of this.#keptWhenLost(content, resumable, signal)) {
+      signal.throwIfAborted();
+      const taken = writer.write(chunk);
+      if (taken !== undefined) await taken;
+      this.#bytes += chunk.length;
+      if (this.#isDue) await this.#keep(resumable, signal);
+    }
+  }
+
+  get #isDue(): boolean {
+    const passedMs = this.#clock.monotonicMs() - this.#lastMs;
+    const { bytes, shortestMs, longestMs } = this.#distance;
+    return (this.#bytes >= bytes && passedMs >= shortestMs) || passedMs >= longestMs;
+  }
+
+  async #keep({ writer, describe }: Resumable, signal: AbortSignal): Promise<void> {
+    if (this.#onCheckpoint === undefined || this.#bytes === 0) return;
+    const place = this.#place();
+    const described = place === undefined ? undefined : describe();
+    if (place === undefined || described === undefined) return;
+    await this.#onCheckpoint({ ...place, image: await writer.checkpoint(signal), ...described });
+    this.#bytes = 0;
+    this.#lastMs = this.#clock.monotonicMs();
+  }
+
+  /** What came before the line was lost need not come again. */
+  async *#keptWhenLost(
+    content: AsyncIterable<Uint8Array>,
+    resumable: Resumable,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* content;
+    } catch (error) {
+      if (error instanceof AgentError && error.remedy === 'retry' && !signal.aborted)
+        await this.#keep(resumable, signal);
+      throw error;
+    }
+  }
+}

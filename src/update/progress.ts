@@ -1,0 +1,20 @@
+import type { BoardProgress, TransferProgress } from './ports.ts';
+
+/** What a person and `status` can follow. */
+export type UpdateProgress =
+  | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
+  | ({ readonly kind: 'transfer' } & TransferProgress)
+  | ({ readonly kind: 'board' } & BoardProgress);
+
+export type ProgressPhase =
+  | 'checking'
+  | 'staging'
+  | 'verifying'
+  | 'staged'
+  | 'rebooting'
+  | 'health'
+  | 'flashing'
+  | 'committing'
+  | 'rolling-back'
+  | 'switching'
+  | 'done';
