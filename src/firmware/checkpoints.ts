@@ -48,15 +48,24 @@ export class Checkpoints {
     this.#lastMs = clock.monotonicMs();
   }
 
-  /** Writes a payload's content, as far as it comes. */
+  /** Writes a payload's content. What came before the line was lost need not come again. */
   async write(content: AsyncIterable<Uint8Array>, resumable: Resumable, signal: AbortSignal): Promise<void> {
     const { writer } = resumable;
-    for await (const chunk of this.#keptWhenLost(content, resumable, signal)) {
-      signal.throwIfAborted();
-      const taken = writer.write(chunk);
-      if (taken !== undefined) await taken;
-      this.#bytes += chunk.length;
-      if (this.#isDue) await this.#keep(resumable, signal);
+    let isComing = true;
+    try {
+      for await (const chunk of content) {
+        isComing = false;
+        signal.throwIfAborted();
+        const taken = writer.write(chunk);
+        if (taken !== undefined) await taken;
+        this.#bytes += chunk.length;
+        if (this.#isDue) await this.#keep(resumable, signal);
+        isComing = true;
+      }
+    } catch (error) {
+      const isLineLost = isComing && error instanceof AgentError && error.remedy === 'retry';
+      if (isLineLost && !signal.aborted) await this.#keep(resumable, signal);
+      throw error;
     }
   }
 
@@ -74,20 +83,5 @@ export class Checkpoints {
     await this.#onCheckpoint({ ...place, image: await writer.checkpoint(signal), ...described });
     this.#bytes = 0;
     this.#lastMs = this.#clock.monotonicMs();
-  }
-
-  /** What came before the line was lost need not come again. */
-  async *#keptWhenLost(
-    content: AsyncIterable<Uint8Array>,
-    resumable: Resumable,
-    signal: AbortSignal,
-  ): AsyncGenerator<Uint8Array, void, undefined> {
-    try {
-      yield* content;
-    } catch (error) {
-      if (error instanceof AgentError && error.remedy === 'retry' && !signal.aborted)
-        await this.#keep(resumable, signal);
-      throw error;
-    }
   }
 }

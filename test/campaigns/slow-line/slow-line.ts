@@ -1,0 +1,237 @@
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { FirmwareDownload } from '../../../src/service/rest/firmware-download.ts';
+import { defaultResume } from '../../../src/service/rest/settings.ts';
+import { defaultCallRetry } from '../../../src/service/session.ts';
+import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
+import { silentLog } from '../../../src/system/log.ts';
+import { retry } from '../../../src/system/retry.ts';
+import { FileJournal } from '../../../src/update/journal.ts';
+import type { UpdatePorts } from '../../../src/update/order.ts';
+import { planUpdate } from '../../../src/update/plan.ts';
+import type { FirmwareSource, StagingRequest, Target } from '../../../src/update/ports.ts';
+import type { UpdateState } from '../../../src/update/state.ts';
+import { update } from '../../../src/update/update.ts';
+import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import { MemoryBootloader } from '../../stand-ins/machine/memory-bootloader.ts';
+import { Power } from '../../stand-ins/machine/power.ts';
+import { fileContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
+import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';
+import { Line, PowerCut } from './line.ts';
+import type { LineOptions } from './line.ts';
+
+export interface SlowLineOptions extends LineOptions {
+  readonly imageBytes: number;
+  readonly compression: ArtifactOptions['compression'];
+}
+
+export interface SlowLineReport {
+  readonly textBytes: number;
+  readonly hours: number;
+  readonly connections: number;
+  readonly drops: number;
+  readonly powerCuts: number;
+  /** Of the text, beyond its length: what came twice, and what the service sent twice. */
+  readonly receivedAgainBytes: number;
+  readonly sentAgainBytes: number;
+  readonly checkpoints: number;
+  readonly journalBytes: number;
+  /** Read from the slot again after the power had been cut. */
+  readonly readAgainBytes: number;
+  readonly digest: string;
+  readonly wantedDigest: string;
+}
+
+const VERSION = { id: '2', name: '2' };
+const DEVICE_TYPE = 'far-gateway';
+const MOST_LIVES = 400;
+const BLOCK_BYTES = 1024 * 1024;
+const settings = { attempts: 3, window: undefined, quarantineMs: Infinity };
+const circumstances = { policy: settings, minuteOfDay: 0, manual: false, force: false };
+
+class Arrived extends Error {}
+
+/** One update over such a line: the real rooms on a real disk, in simulated time. */
+export async function playSlowLine(options: SlowLineOptions): Promise<SlowLineReport> {
+  const directory = await mkdtemp(join(tmpdir(), 'slow-line-'));
+  try {
+    const gateway = await FarGateway.create(directory, options);
+    for (let life = 0; life < MOST_LIVES; life += 1) {
+      if (await gateway.live()) return await gateway.report();
+    }
+    throw new Error(`it did not arrive in ${MOST_LIVES} lives of the gateway`);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+class FarGateway {
+  readonly #directory: string;
+  readonly #line: Line;
+  readonly #textBytes: number;
+  readonly #imageBytes: number;
+  readonly #wantedDigest: string;
+  readonly #bootloader = new MemoryBootloader(new Power(), () => 0.5);
+  readonly #stage: UpdatePorts['stageFirmware'];
+  readonly #target;
+  readonly #counts = { checkpoints: 0, journalBytes: 0, readAgainBytes: 0 };
+  #attempts = 0;
+
+  private constructor(directory: string, line: Line, parts: PreparedFirmware) {
+    this.#directory = directory;
+    this.#line = line;
+    ({ textBytes: this.#textBytes, imageBytes: this.#imageBytes, wantedDigest: this.#wantedDigest } = parts);
+    const { clock } = line;
+    const { trust } = parts;
+    this.#stage = createStageFirmware({ encoding: 'auto', trust, deviceType: DEVICE_TYPE, clock });
+    const slots = { A: join(directory, 'slot-a'), B: join(directory, 'slot-b') };
+    this.#target = createSlotsTarget({ name: 'gateway', slots }, { bootedSlot: async () => 'A', log: silentLog });
+  }
+
+  static async create(directory: string, options: SlowLineOptions): Promise<FarGateway> {
+    const firmware = await prepareFirmware(directory, options);
+    await mkdir(join(directory, 'state'));
+    for (const name of ['slot-a', 'slot-b']) {
+      await using slot = await open(join(directory, name), 'w');
+      await slot.truncate(Math.ceil(options.imageBytes / BLOCK_BYTES + 1) * BLOCK_BYTES);
+    }
+    return new FarGateway(directory, new Line(options, firmware.text), firmware);
+  }
+
+  /** From one start to the next time that the power is cut. True: it has arrived, and is armed. */
+  async live(): Promise<boolean> {
+    const journal = await FileJournal.open(join(this.#directory, 'state'), silentLog);
+    const plan = planUpdate(journal.state, VERSION, { ...circumstances, nowMs: this.#line.clock.nowMs() });
+    if (plan.kind !== 'install')
+      throw new Error(`the version is ${plan.kind}${'reason' in plan ? `: ${plan.reason}` : ''}`);
+    const order = { version: VERSION, by: 'service', source: this.#source, reboot: true, force: false } as const;
+    const signal = new AbortController().signal;
+    try {
+      this.#counts.readAgainBytes += prefixOf(journal.state);
+      for (;;) await this.#round(() => update(order, this.#ports(journal), signal));
+    } catch (error) {
+      if (error instanceof Arrived) return true;
+      if (!(error instanceof PowerCut)) throw error;
+      await this.#tear(prefixOf(journal.state));
+      return false;
+    }
+  }
+
+  async report(): Promise<SlowLineReport> {
+    const { connections, drops, powerCuts, sentBytes, receivedBytes } = this.#line.counts;
+    return {
+      textBytes: this.#textBytes,
+      hours: this.#line.nowMs / 3_600_000,
+      connections,
+      drops,
+      powerCuts,
+      receivedAgainBytes: receivedBytes - this.#textBytes,
+      sentAgainBytes: sentBytes - this.#textBytes,
+      ...this.#counts,
+      digest: await this.#target.digestOf('B', this.#imageBytes, new AbortController().signal),
+      wantedDigest: this.#wantedDigest,
+    };
+  }
+
+  /** As the daemon does it: an attempt that was paused goes on with the next look. */
+  async #round(work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof Error && 'remedy' in error && error.remedy === 'retry')) throw error;
+      await this.#line.clock.sleep(15 * 60_000, new AbortController().signal);
+    }
+  }
+
+  get #source(): FirmwareSource {
+    const { request, clock } = this.#line;
+    const random = (): number => 0.5;
+    const context = { operation: 'firmware', request, resume: defaultResume, clock, random, log: silentLog };
+    const open: FirmwareSource['open'] = async (from, signal) => {
+      const opening = async (): Promise<FirmwareDownload> =>
+        FirmwareDownload.open({ ...context, deadlineMs: 2 ** 31 - 1 }, from, signal);
+      return retry(opening, defaultCallRetry, { clock, random }, signal);
+    };
+    return { form: 'json-string', open };
+  }
+
+  #ports(journal: FileJournal): UpdatePorts {
+    return {
+      journal,
+      bootloader: this.#bootloader,
+      targets: new Map<string, Target>([['gateway', this.#target]]),
+      stageFirmware: async (request, signal) => this.#stage(this.#counted(request, journal), signal),
+      health: { check: async () => undefined, reachesService: async () => true },
+      machine: {
+        bootId: async () => 'boot-1',
+        reboot: async () => {
+          throw new Arrived();
+        },
+      },
+      clock: this.#line.clock,
+      random: () => 0.5,
+      log: silentLog,
+      imageVersion: async () => undefined,
+      newAttemptId: () => `attempt-${(this.#attempts += 1)}`,
+      onProgress: () => {},
+      settings: {
+        ...settings,
+        release: { names: 'match', downgrade: 'allow' },
+        defaultTarget: 'gateway',
+        bootingTarget: 'gateway',
+        trials: 2,
+      },
+    };
+  }
+
+  #counted(request: StagingRequest, journal: FileJournal): StagingRequest {
+    const onCheckpoint: StagingRequest['onCheckpoint'] = async (checkpoint) => {
+      await request.onCheckpoint?.(checkpoint);
+      this.#counts.checkpoints += 1;
+      this.#counts.journalBytes += JSON.stringify(journal.state).length;
+    };
+    return { ...request, onCheckpoint };
+  }
+
+  /** Nothing that was not durable is there, and what stands in its place is garbage. */
+  async #tear(durableBytes: number): Promise<void> {
+    const path = join(this.#directory, 'slot-b');
+    const { size } = await stat(path);
+    await using slot = await open(path, 'r+');
+    const garbage = Buffer.alloc(BLOCK_BYTES, 0xa5);
+    await slot.write(garbage, 0, Math.min(BLOCK_BYTES, size - durableBytes), durableBytes);
+  }
+}
+
+function prefixOf({ phase }: UpdateState): number {
+  return phase.kind === 'staging' ? ((phase.artifactCheckpoint ?? phase.checkpoint)?.image.sizeBytes ?? 0) : 0;
+}
+
+async function prepareFirmware(directory: string, { imageBytes, compression }: SlowLineOptions) {
+  const key = makeKeyPair('ecdsa-p256', 'release.pem');
+  const content = randomContent(imageBytes, 7);
+  const chunks = async function* (): AsyncGenerator<Uint8Array> {
+    for (let at = 0; at < imageBytes; at += BLOCK_BYTES) yield content.read(at, Math.min(BLOCK_BYTES, imageBytes - at));
+  };
+  const files = [{ name: 'rootfs.ext4', content: { sizeBytes: imageBytes, chunks } }];
+  const path = join(directory, 'firmware.mender');
+  await writeArtifact(path, { name: '2', devices: [DEVICE_TYPE], key: key.privateKey, files, compression });
+  const text = new FirmwareText(fileContent(path));
+  const wantedDigest = await digestOf(chunks());
+  const trust = { keys: [key.trusted], allowUnsigned: false };
+  return { text, trust, wantedDigest, imageBytes, textBytes: text.sizeBytes };
+}
+
+type PreparedFirmware = Awaited<ReturnType<typeof prepareFirmware>>;
+
+async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of chunks) hash.update(chunk);
+  return `sha256:${hash.digest('hex')}`;
+}
