@@ -11,8 +11,11 @@ export interface Complaint {
 /** The trial had no way to the service: its firmware may have broken it. */
 export const UNREACHED = 'service-unreached';
 
-/** A power supply that fails in each of its trials looks like a firmware that does not come up. */
-const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'not-judged']);
+/**
+ * A power supply that fails in each of its trials looks like a firmware that does not come up; and a disk that is full there,
+ * again and again, while it is not where the journal is written that says so, is filled by the firmware.
+ */
+const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'not-judged', 'disk-full']);
 
 export function isUnclear(code: string): boolean {
   return unclear.has(code);
