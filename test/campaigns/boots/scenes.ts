@@ -40,7 +40,7 @@ function bad(says: string, difference: Difference): Scene {
 }
 
 const agentUnit = '/etc/systemd/system/thing-agent.service.d/broken.conf';
-const bootPartition = 'PARTLABEL=boot /boot ext4 noatime 0 2\n';
+const bootPartition = 'PARTLABEL=boot /boot auto noatime 0 2\n';
 
 export const scenes: Readonly<Record<string, Scene>> = {
   update: {

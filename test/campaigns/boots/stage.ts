@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { cacheFolder, makeGrubDisk, openGatewayImages } from '../../stand-ins/machine/disk-images.ts';
@@ -59,7 +59,6 @@ async function make(
   const disk = join(draft, 'disk.img');
   await makeGrubDisk({ slot: Object.values(images)[0] ?? '', out: disk, bootType });
   const more = onLine === undefined ? {} : { onLine };
-  await record({ scene: name, folder: `${folder}.new`, disk, bootType, images, firmware, play: scene.play, ...more });
+  await record({ scene: name, folder, disk, bootType, images, firmware, play: scene.play, ...more });
   await rm(disk);
-  await rename(`${folder}.new`, folder);
 }
