@@ -182,16 +182,11 @@ export function knowledgeAt(
   return { known, wanted };
 }
 
-const PHASES: readonly (readonly [RegExp, string])[] = [
-  [/\*\*\* power/, 'bootloader'],
-  [/Linux version|systemd\[1\]: Detected/, 'start of Linux'],
-  [/the agent is up/, 'agent is up'],
-  [/staging/i, 'staging'],
-  [/arm(ed|ing)/i, 'armed'],
-  [/reboot/i, 'reboot'],
-  [/judging|trial/i, 'trial'],
-  [/commit/i, 'committed'],
-  [/switching|installed/i, 'told'],
+/** What the agent says of itself; before it speaks, who works. */
+const SAYS_PHASE = /\bagent\[\d+\]: .*\bphase=([a-z-]+)/;
+const OTHERS: readonly (readonly [RegExp, string])[] = [
+  [/^\*\*\* power/, 'bootloader'],
+  [/\bsystemd\[1\]: /, 'start of Linux'],
 ];
 
 const phasesByRecording = new WeakMap<Recording, readonly { readonly at: number; readonly phase: string }[]>();
@@ -204,9 +199,15 @@ export function phaseAt(recording: Recording, position: number): string {
 }
 
 function readPhases({ happenings }: Recording): readonly { readonly at: number; readonly phase: string }[] {
-  return happenings.flatMap((happening) => {
-    if (happening.kind !== 'line') return [];
-    const phase = PHASES.find(([pattern]) => pattern.test(happening.text))?.[1];
-    return phase === undefined ? [] : [{ at: happening.at, phase }];
-  });
+  const phases: { readonly at: number; readonly phase: string }[] = [];
+  for (const happening of happenings) {
+    if (happening.kind !== 'line') continue;
+    const { at, text } = happening;
+    const said = SAYS_PHASE.exec(text)?.[1];
+    const other = OTHERS.find(([pattern]) => pattern.test(text))?.[1];
+    if (said !== undefined) phases.push({ at, phase: said });
+    else if (other === 'bootloader') phases.push({ at, phase: other });
+    else if (other !== undefined && phases.at(-1)?.phase === 'bootloader') phases.push({ at, phase: other });
+  }
+  return phases;
 }
