@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import process from 'node:process';
 
+import type { Command } from './cli/commands/command.ts';
 import { parseArguments } from './cli/commands/parse-arguments.ts';
 import type { CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
@@ -33,11 +34,17 @@ async function main(args: readonly string[]): Promise<number> {
     clock: systemClock,
     localOffset: systemOffset,
     signal,
+    guard: (asksInstead) => interruption.guard(asksInstead),
     connect: async () => connect(load),
+    look: async (ending) => {
+      const loaded = await load();
+      const { openLook } = await import('./daemon/local-agent.ts');
+      return openLook(loaded, await world(loaded, 'warn'), ending);
+    },
     local: async (ending) => {
       const loaded = await load();
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
-      return openLocalAgent(loaded, await world(loaded, 'warn'), ending);
+      return openLocalAgent(loaded, await world(loaded, 'warn'), purposeOf(parsed.command), ending);
     },
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
@@ -48,6 +55,17 @@ async function main(args: readonly string[]): Promise<number> {
     },
   };
   return await runCommand(parsed, context);
+}
+
+/** What others are told who find the agent at work: what was typed, without what may be secret. */
+function purposeOf(command: Command): string {
+  if (command.kind === 'report') return `agent ${command.report}`;
+  if (command.kind === 'request') return `agent ${command.request.name.replace('-', ' ')}`;
+  if (command.kind !== 'operation') return 'agent';
+  const { operation } = command;
+  if (operation.name === 'update-now') return 'agent --update-now';
+  const board = 'board' in operation ? ` ${operation.board}` : '';
+  return `agent ${operation.name.replace('-', ' ')}${board}`;
 }
 
 async function configPath(typed: string | undefined): Promise<string> {

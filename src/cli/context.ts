@@ -35,8 +35,12 @@ export interface CliContext {
   readonly localOffset: OffsetMinutes;
   /** Aborted with an Interruption when a person presses Ctrl-C. */
   readonly signal: AbortSignal;
+  /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
+  guard(asksInstead: () => boolean): Disposable;
   /** The running daemon; undefined: nobody answers. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
+  /** What a look needs, in this process: never refused, whoever is at work. */
+  look(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** The same in this process, under the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Resolves with the exit code when the daemon has stopped. */

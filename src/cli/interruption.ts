@@ -15,6 +15,19 @@ export class Detached extends Error {
   override readonly name = 'Detached';
 }
 
+/** This process ends, and leaves a board that may run nothing. */
+export class LeftHalfWritten extends Error {
+  override readonly name = 'LeftHalfWritten';
+  readonly boards: readonly string[];
+  readonly advice: string;
+
+  constructor(boards: readonly string[], advice: string) {
+    super(`${boards.join(', ')} half written`);
+    this.boards = boards;
+    this.advice = advice;
+  }
+}
+
 /** The slice of node:process that interruptions come from. */
 export interface InterruptibleProcess {
   on(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown;
@@ -22,16 +35,23 @@ export interface InterruptibleProcess {
   exit(code: number): unknown;
 }
 
+export interface Interruptible extends Disposable {
+  readonly signal: AbortSignal;
+  /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
+  guard(asksInstead: () => boolean): Disposable;
+}
+
 /**
  * Turns the first SIGINT or SIGTERM into an aborted signal, so that the work ends in order; the second ends the
  * program at once. Not for `agent run`, which has its own.
  */
-export function listenForInterruption(process: InterruptibleProcess): Disposable & { readonly signal: AbortSignal } {
+export function listenForInterruption(process: InterruptibleProcess): Interruptible {
   const controller = new AbortController();
+  let asksInstead = (): boolean => false;
   const interrupt = (name: 'SIGINT' | 'SIGTERM'): void => {
     const interruption = new Interruption(name);
     if (controller.signal.aborted) process.exit(interruption.exitCode);
-    else controller.abort(interruption);
+    else if (name === 'SIGTERM' || !asksInstead()) controller.abort(interruption);
   };
   const onInt = (): void => interrupt('SIGINT');
   const onTerm = (): void => interrupt('SIGTERM');
@@ -39,6 +59,10 @@ export function listenForInterruption(process: InterruptibleProcess): Disposable
   process.on('SIGTERM', onTerm);
   return {
     signal: controller.signal,
+    guard: (asks) => {
+      asksInstead = asks;
+      return { [Symbol.dispose]: () => (asksInstead = () => false) };
+    },
     [Symbol.dispose]: () => {
       process.off('SIGINT', onInt);
       process.off('SIGTERM', onTerm);

@@ -4,7 +4,7 @@ import type { CommandEntry } from './commands/command-table.ts';
 import type { Command, ParsedCommand } from './commands/command.ts';
 import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
-import { Detached, Interruption } from './interruption.ts';
+import { Detached, Interruption, LeftHalfWritten } from './interruption.ts';
 
 /** Does what was typed; resolves with the exit code. Never rejects: what fails is told and has its code. */
 export async function runCommand(parsed: ParsedCommand, context: CliContext): Promise<number> {
@@ -52,7 +52,7 @@ function version(json: boolean, { out, version: agent }: CliContext): number {
 async function tell(error: unknown, json: boolean, context: CliContext): Promise<number> {
   const reason: unknown = context.signal.reason;
   if (reason instanceof Interruption && !(error instanceof AgentError)) {
-    tellInterruption(error instanceof Detached, json, context);
+    tellInterruption(error, json, context);
     return reason.exitCode;
   }
   const { renderError } = await import('./screen/render-reports.ts');
@@ -64,10 +64,17 @@ async function tell(error: unknown, json: boolean, context: CliContext): Promise
   return exitCodes[reported.exit];
 }
 
-function tellInterruption(goesOn: boolean, json: boolean, { out, err }: CliContext): void {
-  if (json) out.write(`${JSON.stringify({ kind: 'interrupted', goesOn })}\n`);
+function tellInterruption(error: unknown, json: boolean, { out, err }: CliContext): void {
+  const goesOn = error instanceof Detached;
+  const half = error instanceof LeftHalfWritten ? error : undefined;
+  const told = half === undefined ? { goesOn } : { goesOn, halfWritten: half.boards };
+  if (json) out.write(`${JSON.stringify({ kind: 'interrupted', ...told })}\n`);
   else if (goesOn)
     err.write('agent: interrupted; the daemon goes on with it\n       see where it stands: agent status\n');
+  else if (half !== undefined)
+    err.write(
+      `agent: interrupted; half written and without a program: ${half.boards.join(', ')}\n       ${half.advice}\n`,
+    );
   else err.write('agent: interrupted\n');
 }
 

@@ -77,6 +77,31 @@ const board = z.object({
   flashedAt: absent(z.string()),
   attempts: absent(z.number()),
   roundTripMs: absent(z.number()),
+  writing: z.object({ name: z.string(), since: absent(z.string()), restorable: z.boolean() }).optional(),
+});
+
+const operationName = z.enum(['update', 'install', 'commit', 'rollback', 'flash', 'restore']);
+const progressPhase = z.enum([
+  'checking',
+  'staging',
+  'verifying',
+  'staged',
+  'rebooting',
+  'health',
+  'flashing',
+  'committing',
+  'rolling-back',
+  'switching',
+  'done',
+]);
+
+const activity = z.object({
+  who: z.string(),
+  operation: operationName.optional(),
+  board: z.string().optional(),
+  phase: progressPhase.optional(),
+  doneBytes: z.number().optional(),
+  totalBytes: z.number().optional(),
 });
 
 const broker = z.object({
@@ -94,6 +119,8 @@ export const statusReply = z.object({
   installed: absent(installed),
   previous: absent(installed),
   phase: z.string(),
+  activity: activity.optional(),
+  arrived: z.object({ bytes: z.number(), totalBytes: z.number() }).optional(),
   slots: absent(z.record(z.string(), z.string())),
   booted: absent(slotName),
   lastOutcome: absent(outcomeReport),
@@ -183,19 +210,7 @@ const outcome = z.discriminatedUnion('kind', [
 const progress = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('phase'),
-    phase: z.enum([
-      'checking',
-      'staging',
-      'verifying',
-      'staged',
-      'rebooting',
-      'health',
-      'flashing',
-      'committing',
-      'rolling-back',
-      'switching',
-      'done',
-    ]),
+    phase: progressPhase,
     detail: z.string().optional(),
   }),
   z.object({ kind: z.literal('transfer'), receivedBytes: z.number(), totalBytes: absent(z.number()) }),
@@ -208,7 +223,7 @@ const progress = z.discriminatedUnion('kind', [
   }),
   z.object({
     kind: z.literal('following'),
-    operation: z.enum(['update', 'install', 'commit', 'rollback', 'flash', 'restore']),
+    operation: operationName,
   }),
 ]);
 

@@ -1,7 +1,14 @@
 import type { Clock } from '../system/clock.ts';
 import type { AgentError } from '../system/errors.ts';
 import { SystemError } from '../system/system-errors.ts';
-import type { InstallOptions, OnEvent, OperationEvent, OperationName, OperationOutcome } from './operations.ts';
+import type {
+  Activity,
+  InstallOptions,
+  OnEvent,
+  OperationEvent,
+  OperationName,
+  OperationOutcome,
+} from './operations.ts';
 import { ProgressPace } from './progress-pace.ts';
 
 export interface OperationRequest {
@@ -51,6 +58,14 @@ export class OperationRunner implements AsyncDisposable {
 
   get running(): OperationRequest | undefined {
     return this.#running?.request;
+  }
+
+  /** For `status`. */
+  get activity(): Activity | undefined {
+    if (this.#running === undefined) return undefined;
+    const { request, phase, transfer } = this.#running;
+    const named = { who: 'the daemon', operation: request.operation, board: request.board };
+    return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer) };
   }
 
   /** Somebody waits for what runs beside who began it. */
@@ -118,6 +133,12 @@ export class OperationRunner implements AsyncDisposable {
     this.#running = running;
     return running;
   }
+}
+
+function bytesOf(event: OperationEvent | undefined): Pick<Activity, 'board' | 'doneBytes' | 'totalBytes'> {
+  if (event?.kind === 'transfer') return { doneBytes: event.receivedBytes, totalBytes: event.totalBytes };
+  if (event?.kind !== 'board') return {};
+  return { board: event.board, doneBytes: event.doneBytes, totalBytes: event.totalBytes };
 }
 
 async function follow(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

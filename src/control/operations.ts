@@ -2,7 +2,7 @@ import type { ExitKind } from '../system/errors.ts';
 import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
 import type { LocalPoint } from '../telemetry/telemetry.ts';
 import type { SlotName, Version } from '../update/ports.ts';
-import type { UpdateProgress } from '../update/progress.ts';
+import type { ProgressPhase, UpdateProgress } from '../update/progress.ts';
 
 /**
  * What a person or a local program can ask of the agent. One interface with two implementations: in this process
@@ -100,6 +100,28 @@ export interface BoardReport {
   readonly flashedAt: string | undefined;
   readonly attempts: number | undefined;
   readonly roundTripMs: number | undefined;
+  /** A write that began and has not ended: unless it is under way, the board may run nothing. */
+  readonly writing?: BoardWriting | undefined;
+}
+
+export interface BoardWriting {
+  readonly name: string;
+  /** ISO 8601; undefined: the mark cannot be read. */
+  readonly since: string | undefined;
+  /** What stood on the board before is kept. */
+  readonly restorable: boolean;
+}
+
+/** What changes something at the moment, and who does that. */
+export interface Activity {
+  /** `the daemon`, or another process and what was typed there. */
+  readonly who: string;
+  /** Undefined: of another process only its name is known. */
+  readonly operation?: OperationName | undefined;
+  readonly board?: string | undefined;
+  readonly phase?: ProgressPhase | undefined;
+  readonly doneBytes?: number | undefined;
+  readonly totalBytes?: number | undefined;
 }
 
 export interface BoardProbe {
@@ -150,6 +172,10 @@ export interface StatusReport {
   readonly installed: InstalledReport | undefined;
   readonly previous: InstalledReport | undefined;
   readonly phase: string;
+  /** Undefined: nothing is at work; a phase other than `idle` was interrupted, or waits. */
+  readonly activity?: Activity | undefined;
+  /** How much of a firmware whose staging was interrupted need not be sent again. */
+  readonly arrived?: { readonly bytes: number; readonly totalBytes: number } | undefined;
   readonly slots: Readonly<Record<string, string>> | undefined;
   readonly booted: SlotName | undefined;
   readonly lastOutcome: OutcomeReport | undefined;

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 
 import type {
+  Activity,
   AgentOperations,
   BoardFile,
   BoardPlan,
@@ -21,7 +22,7 @@ import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
 import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { Updater } from '../update/updater.ts';
-import { flashBoard, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
+import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor.ts';
 import { noTargets } from './obstacles.ts';
 import { describeStateTrouble } from './state-directory.ts';
@@ -38,6 +39,8 @@ export interface AgentOptions {
   /** Wall clock of the next look; undefined: there is none. */
   readonly nextLookAtMs: () => number | undefined;
   readonly warnings: () => readonly string[];
+  /** Who changes something now; undefined: nobody but who asks. */
+  readonly activity?: () => Activity | undefined;
   /** What ends with this agent; undefined: nothing. */
   readonly resources?: AsyncDisposable;
 }
@@ -66,6 +69,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       boards: await listBoards(this.#wiring),
       booted: boot.booted,
       boot: boot.state,
+      activity: this.#options.activity?.(),
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,
@@ -83,7 +87,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async updateNow(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return this.#updater.updateNow({ ...options, manual: true }, onEvent, signal);
+    const updater = this.#updater;
+    await healBoards(this.#wiring, onEvent, signal);
+    return updater.updateNow({ ...options, manual: true }, onEvent, signal);
   }
 
   async install(
@@ -171,7 +177,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async doctor(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
-    return diagnose(this.#wiring, signal);
+    return diagnose(this.#wiring, this.#options.activity?.(), signal);
   }
 
   get #telemetry(): Telemetry | undefined {

@@ -5,16 +5,18 @@ import type {
   BoardPlan,
   BoardProbe,
   BoardReport,
+  BoardWriting,
   OnEvent,
   OperationOutcome,
 } from '../control/operations.ts';
 import { VerificationError, FirmwareError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
+import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
-import { flashImage, restoreImage } from '../mcu/mcu-target.ts';
+import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
-import { describeError } from '../system/errors.ts';
+import { AgentError, describeError } from '../system/errors.ts';
 import { readOutsideFile } from '../system/outside-file.ts';
 import { Turns } from '../system/turns.ts';
 import { DaemonError } from './errors.ts';
@@ -26,13 +28,43 @@ export async function listBoards({ boards, config }: Wiring): Promise<readonly B
   for (const settings of config.targets) {
     if (settings.kind !== 'mcu') continue;
     const { name, port, protocol } = settings;
-    const flashed = await boards.get(name)?.store.flashed();
+    const store = boards.get(name)?.store;
+    const flashed = await store?.flashed();
+    const writing = store === undefined ? undefined : await writingOn(store);
     const connected = await isPortPresent(port);
     const facts = { chip: flashed?.chip, imageDigest: flashed?.imageDigest, imageName: flashed?.name };
     const last = { flashedAt: flashed?.at, attempts: flashed?.attempts, roundTripMs: flashed?.roundTripMs };
-    reports.push({ name, port, protocol, connected, ...facts, ...last });
+    reports.push({ name, port, protocol, connected, ...facts, ...last, writing });
   }
   return reports;
+}
+
+async function writingOn(store: BoardStore): Promise<BoardWriting | undefined> {
+  const mark = await store.writing();
+  if (mark === undefined) return undefined;
+  const { name, at } = mark === 'unreadable' ? { name: 'an image', at: undefined } : mark;
+  return { name, since: at, restorable: (await keptUndamaged(store))?.image !== undefined };
+}
+
+/**
+ * Boards whose last write was cut, by whatever, are brought back to life; those of an update under way are left to it.
+ * A board that cannot be reached is tried again in the next round.
+ */
+export async function healBoards(wiring: Wiring, onEvent: OnEvent, signal: AbortSignal): Promise<void> {
+  const { journal, boards, world } = wiring;
+  const { kind } = journal.state.phase;
+  if (kind !== 'idle' && kind !== 'staging') return;
+  for (const [name, { board, store }] of boards) {
+    if ((await store.writing()) === undefined) continue;
+    onEvent({ kind: 'phase', phase: 'flashing', detail: `${name}, whose last write was cut` });
+    try {
+      const runs = await healBoard({ board, store, onProgress: progressTo(onEvent) }, signal);
+      world.log.info({ board: name }, `the board is whole again and runs ${runs ?? 'its program'}`);
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      world.log.error({ board: name, code: error.code, advice: error.advice }, `half written: ${error.message}`);
+    }
+  }
 }
 
 export async function probeBoard(wiring: Wiring, name: string, signal: AbortSignal): Promise<BoardProbe> {

@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { DoctorFinding } from '../control/operations.ts';
+import { adviceForHalfWritten } from '../control/half-written.ts';
+import type { Activity, DoctorFinding } from '../control/operations.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
 import { lookAsGrub } from '../slots/bootloaders/grub-reader.ts';
@@ -21,13 +22,18 @@ import { trySafetyNet } from './safety-net.ts';
 import { refuseMisplacedState } from './state-directory.ts';
 import type { Wiring } from './wiring.ts';
 
+/** The gateway, and what is being done with it meanwhile. */
+interface Examined extends Wiring {
+  readonly activity: Activity | undefined;
+}
+
 /**
  * One thing that an update needs: says what was found, or throws an AgentError that says what is wrong. Undefined: this
  * gateway does not need it.
  */
 interface Check {
   readonly name: string;
-  readonly look: (wiring: Wiring, signal: AbortSignal) => Promise<string | undefined>;
+  readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | undefined>;
 }
 
 const checks: readonly Check[] = [
@@ -44,10 +50,15 @@ const checks: readonly Check[] = [
 ];
 
 /** All of them, whatever fails; nothing is changed but a harmless boot variable and a file that is removed again. */
-export async function diagnose(wiring: Wiring, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+export async function diagnose(
+  wiring: Wiring,
+  activity: Activity | undefined,
+  signal: AbortSignal,
+): Promise<readonly DoctorFinding[]> {
+  const examined = { ...wiring, activity };
   const findings: DoctorFinding[] = [];
   for (const { name, look } of checks) {
-    const found = await finding(name, async () => look(wiring, signal));
+    const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
   return findings;
@@ -108,8 +119,18 @@ async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> 
   return `${url}, ${state}`;
 }
 
-async function lookAtBoards(wiring: Wiring): Promise<string | undefined> {
-  const boards = await listBoards(wiring);
+async function lookAtBoards(examined: Examined): Promise<string | undefined> {
+  const boards = await listBoards(examined);
+  const half = boards.find(({ writing }) => writing !== undefined);
+  if (half !== undefined && examined.activity?.phase !== 'flashing') {
+    throw new McuError(
+      'board-half-written',
+      `${half.name}: the writing of ${half.writing?.name} was cut: it may run nothing`,
+      {
+        advice: adviceForHalfWritten(half),
+      },
+    );
+  }
   const missing = boards.find(({ connected }) => !connected);
   if (missing !== undefined) {
     throw new McuError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {

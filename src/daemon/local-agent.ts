@@ -1,21 +1,49 @@
 import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
-import { acquireLock } from '../system/lock.ts';
+import { acquireLock, whoHolds } from '../system/lock.ts';
+import { lookAtJournal } from '../update/journal.ts';
 import { Agent } from './agent.ts';
+import type { AgentOptions } from './agent.ts';
 import { wire } from './wiring.ts';
 import type { World } from './wiring.ts';
 
 /** The agent in this process, for one command, while no daemon runs: under the same lock. Throws `agent-busy`. */
-export async function openLocalAgent(loaded: LoadedConfig, world: World, signal: AbortSignal): Promise<Agent> {
+export async function openLocalAgent(
+  loaded: LoadedConfig,
+  world: World,
+  purpose: string,
+  signal: AbortSignal,
+): Promise<Agent> {
   await using opened = new AsyncDisposableStack();
-  opened.use(await acquireLock(join(loaded.config.paths.run, 'agent.lock'), 'command line', signal));
+  opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
+  return new Agent({ ...surroundings(loaded), wiring: () => wiring, resources: opened.move() });
+}
+
+/** What can be seen without the lock, whoever holds it. It takes part in nothing: the journal is a copy. */
+export async function openLook(loaded: LoadedConfig, world: World, signal: AbortSignal): Promise<Agent> {
+  await using opened = new AsyncDisposableStack();
+  const holder = await whoHolds(lockPath(loaded));
+  const journal = await lookAtJournal(loaded.config.paths.state);
+  const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
+  const activity = holder === undefined ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({
+    ...surroundings(loaded),
     wiring: () => wiring,
+    activity: () => activity,
+    resources: opened.move(),
+  });
+}
+
+function surroundings(loaded: LoadedConfig): Pick<AgentOptions, 'daemon' | 'nextLookAtMs' | 'warnings'> {
+  return {
     daemon: false,
     nextLookAtMs: () => undefined,
     warnings: () => loaded.warnings.map(({ message }) => message),
-    resources: opened.move(),
-  });
+  };
+}
+
+function lockPath({ config }: LoadedConfig): string {
+  return join(config.paths.run, 'agent.lock');
 }

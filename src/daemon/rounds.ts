@@ -1,13 +1,16 @@
 import type { OnEvent, OperationOutcome } from '../control/operations.ts';
+import { healBoards } from './boards.ts';
 import type { Wiring } from './wiring.ts';
 
 /** One round of the daemon: it belongs to one wiring, and ends with one outcome. */
 type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
 
 /** At start-up: finishes or undoes what was left half done. */
-export const settleOnce: RoundWork = async ({ updater, journal }, onEvent, signal) => {
+export const settleOnce: RoundWork = async (wiring, onEvent, signal) => {
+  const { updater, journal } = wiring;
   const version = journal.state.installed?.version.name ?? 'what runs';
   const settled = (await updater?.settle(onEvent, signal)) ?? { kind: 'settled' };
+  await healBoards(wiring, onEvent, signal);
   switch (settled.kind) {
     case 'settled':
       return { kind: 'up-to-date', version };
@@ -23,7 +26,9 @@ export const settleOnce: RoundWork = async ({ updater, journal }, onEvent, signa
 };
 
 /** Settles, tells, looks and installs. */
-export const updateOnce: RoundWork = async ({ updater, session }, onEvent, signal) => {
+export const updateOnce: RoundWork = async (wiring, onEvent, signal) => {
+  const { updater, session } = wiring;
+  await healBoards(wiring, onEvent, signal);
   const outcome = await updater?.updateNow({ reboot: true, force: false, manual: false }, onEvent, signal);
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
   await session.thing(signal); // what follows nothing is activated all the same

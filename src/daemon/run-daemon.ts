@@ -100,6 +100,7 @@ class Daemon {
       daemon: true,
       nextLookAtMs: () => this.#dueMs,
       warnings: () => this.#warnings,
+      activity: () => this.#runner.activity,
     });
     const socketPath = join(paths.run, 'control.sock');
     opened.use(

@@ -1,4 +1,5 @@
 import type {
+  Activity,
   BoardReport,
   CheckReport,
   InstalledReport,
@@ -13,7 +14,7 @@ import type { BootState, SlotName } from '../update/ports.ts';
 import { inForce } from '../update/quarantine.ts';
 import { countDropped } from '../update/reports.ts';
 import { hasSlotPayload } from '../update/state.ts';
-import type { Installed, Phase, Quarantined, UpdateState } from '../update/state.ts';
+import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/state.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {
@@ -24,6 +25,7 @@ export interface Surroundings {
   readonly boards: readonly BoardReport[];
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
+  readonly activity: Activity | undefined;
   readonly lastLook: Look | undefined;
   /** Wall clock; may be wrong. */
   readonly nowMs: number;
@@ -47,11 +49,13 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     installed: installedReport(state.installed),
     previous: installedReport(state.previous),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
+    activity: around.activity,
+    arrived: arrived(state.phase),
     slots: around.boot === undefined ? undefined : describeSlots(around.boot),
     booted: around.booted,
     lastOutcome: state.lastOutcome,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
-    idleReason: around.obstacle ?? describePhase(state.phase, awaitsReboot) ?? describeLooks(around),
+    idleReason: around.obstacle ?? describePhase(state.phase, awaitsReboot, around) ?? describeLooks(around),
     nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
     pendingSwitch: state.pendingSwitch,
     boards: around.boards,
@@ -108,14 +112,14 @@ function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
 }
 
 /** Undefined: the phase does not stand in the way of a look. */
-function describePhase(phase: Phase, awaitsReboot: boolean): string | undefined {
+function describePhase(phase: Phase, awaitsReboot: boolean, around: Surroundings): string | undefined {
   switch (phase.kind) {
     case 'idle':
       return undefined;
     case 'lost':
       return 'what the journal says cannot be understood; a committed slot stays, and a trial is judged';
     case 'staging':
-      return `version ${phase.attempt.version.name} is being staged into slot ${phase.slot}`;
+      return describeStaging(phase, around);
     case 'staged':
       return `slot ${phase.slot} holds version ${phase.attempt.version.name} and waits for its trial`;
     case 'trial':
@@ -125,6 +129,21 @@ function describePhase(phase: Phase, awaitsReboot: boolean): string | undefined 
     case 'rolling-back':
       return `version ${phase.attempt.version.name} is being rolled back: ${phase.reason}`;
   }
+}
+
+/** An interrupted one goes on with the next look, but for one of a file, which nobody can read again. */
+function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Surroundings): string {
+  const { version, by } = phase.attempt;
+  if (activity !== undefined) return `version ${version.name} is being staged into slot ${phase.slot}`;
+  if (by === 'file') return `the installation of ${version.name} from a file was interrupted`;
+  const goesOn = daemon ? 'the next look goes on with it' : 'agent --update-now goes on with it';
+  return `the staging of version ${version.name} into slot ${phase.slot} was interrupted; ${goesOn}`;
+}
+
+function arrived(phase: Phase): StatusReport['arrived'] {
+  if (phase.kind !== 'staging' || phase.checkpoint === undefined) return undefined;
+  const { offset, totalBytes } = phase.checkpoint.wire;
+  return { bytes: offset, totalBytes };
 }
 
 function describeLooks({ lastLook, daemon, service }: Surroundings): string {

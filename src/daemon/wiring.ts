@@ -83,7 +83,7 @@ export interface Wiring extends AsyncDisposable {
 export async function wire(
   config: Config,
   world: World,
-  before: Wiring | undefined,
+  before: Pick<Wiring, 'journal'> | undefined,
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;

@@ -40,6 +40,8 @@ interface Open {
  */
 export class Connection implements AsyncDisposable {
   readonly board: Board;
+  /** Its memory may be half of one thing and half of another. */
+  isWriting = false;
   #open: Open | undefined;
   #session: Session | undefined;
   #chipId: string | undefined;

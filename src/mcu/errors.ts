@@ -116,6 +116,12 @@ export class McuError extends defineErrors('McuError', {
     means: 'What was read back from the board is not what was written.',
     advice: 'the flash memory may be worn or write-protected',
   },
+  'board-half-written': {
+    remedy: 'give-up',
+    exit: 'disk',
+    means: 'The writing of a board was cut: until it is finished or undone, the board may run nothing.',
+    advice: 'agent mcu flash NAME FILE; or agent mcu restore NAME, for what stood there before',
+  },
   'mcuboot-key-unreadable': {
     remedy: 'give-up',
     exit: 'configuration',

@@ -7,7 +7,7 @@ import { McuError } from './errors.ts';
 import { BoardStore, payloadDigest } from './flash/board-store.ts';
 import type { FlashedImage, KeptImage } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
-import type { FlashProgress, FlashReport } from './flash/flash.ts';
+import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import type { Image } from './images/image.ts';
 import { readImage } from './images/read-image.ts';
@@ -62,6 +62,13 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetPart
   };
 }
 
+/** A board, its folder, and who is told how far it is. */
+export interface BoardJob {
+  readonly board: Board;
+  readonly store: BoardStore;
+  readonly onProgress: (progress: BoardProgress) => void;
+}
+
 export interface FlashJob {
   readonly board: Board;
   readonly store: BoardStore;
@@ -71,29 +78,36 @@ export interface FlashJob {
   readonly name: string;
 }
 
+/** What restoring is called where an image's name is shown. */
+const putBack = 'put back';
+
 /**
  * Flashes an image. What the board held is kept first: read from it where the protocol can, else as it is remembered.
- * Once the payload has touched the board, nothing is kept again: it may be half the new one by then.
+ * Once the payload has touched the board, nothing is kept again: it may be half the new one by then. Nor is anything
+ * read from a board whose last write was cut: what stood there before that stays on offer.
  */
 export async function flashImage({ board, store, image, payload, name }: FlashJob, signal: AbortSignal): Promise<void> {
-  const before = await store.flashed();
-  const kept = await keptUndamaged(store);
-  const keptAlready = kept?.payload === payload.digest && kept.read;
-  if (kept?.payload !== payload.digest) {
-    await store.keep({ payload: payload.digest, read: false, image: before?.image });
-  }
+  const { digest, onProgress } = payload;
+  const expected = (await store.flashed())?.image;
+  const mayRead = await keepWhatIsKnown(store, digest, expected);
   const keep = async (previous: Image | undefined): Promise<void> =>
-    store.keep({ payload: payload.digest, read: true, image: previous ?? before?.image });
-  const onProgress = progressOf(board.name, payload.onProgress);
-  const report = await flash(
-    { image, expected: before?.image, keep: keptAlready ? undefined : keep, onProgress },
-    board,
-    signal,
-  );
-  await store.remember(factsOf(report, image, name, board));
+    store.keep({ payload: digest, read: true, image: previous ?? expected });
+  const job = { board, store, onProgress };
+  await write(job, { image, name, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
 
-async function keptUndamaged(store: BoardStore): Promise<KeptImage | undefined> {
+/** False: what is kept is better than anything that could be read from the board now. */
+async function keepWhatIsKnown(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
+  const kept = await keptUndamaged(store);
+  const wasCut = (await store.writing()) !== undefined;
+  if (kept?.payload === payload) return !wasCut && !kept.read;
+  if (wasCut) await store.keep({ payload, read: kept?.read === true, image: kept?.image ?? flashed });
+  else await store.keep({ payload, read: false, image: flashed });
+  return !wasCut;
+}
+
+/** Undefined: nothing, or damaged. */
+export async function keptUndamaged(store: BoardStore): Promise<KeptImage | undefined> {
   try {
     return await store.kept();
   } catch (error) {
@@ -103,29 +117,59 @@ async function keptUndamaged(store: BoardStore): Promise<KeptImage | undefined> 
 }
 
 /** Puts back what was kept. Where nothing was, or the board was blank, it stays as it is. */
-export async function restoreImage(
-  { board, store, onProgress }: RestoreJob,
-  image: Image | undefined,
-  signal: AbortSignal,
-): Promise<void> {
+export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<void> {
+  const { board } = job;
   if (image === undefined) {
     board.log.warn({ board: board.name }, 'nothing is known of what the board held before: it stays as it is');
     return;
   }
-  const report = await flash({ image, onProgress: progressOf(board.name, onProgress) }, board, signal);
-  await store.remember(factsOf(report, image, 'put back', board));
+  await write(job, { image, name: putBack, begun: 1 }, signal);
 }
 
-export interface RestoreJob {
-  readonly board: Board;
-  readonly store: BoardStore;
-  readonly onProgress: (progress: BoardProgress) => void;
+/** A write that was cut is finished so often; after that, what stood there before is put back. */
+const maxFinishes = 5;
+/** After that many, it is left to a person. */
+const maxHeals = 10;
+
+/**
+ * Brings a board whose write was cut back to life: the write is finished, or, where that fails again and again, what
+ * stood there before is put back. Resolves with the name of what it runs; undefined: there was nothing to do.
+ */
+export async function healBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
+  const writing = await job.store.writing();
+  if (writing === undefined) return undefined;
+  const kept = (await keptUndamaged(job.store))?.image;
+  const { begun, name, image } = writing === 'unreadable' ? { begun: 1, name: putBack, image: kept } : writing;
+  const isUndone = begun >= maxFinishes && kept !== undefined;
+  const wanted = isUndone ? { name: putBack, image: kept } : { name, image };
+  if (wanted.image === undefined || begun >= maxHeals) {
+    throw new McuError('board-half-written', `${job.board.name}: a write was cut, and could not be finished by itself`);
+  }
+  await write(job, { ...wanted, image: wanted.image, begun: begun + 1 }, signal);
+  return wanted.name;
 }
 
-function factsOf(report: FlashReport, image: Image, name: string, { clock }: Board): FlashedImage {
+interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
+  readonly name: string;
+  readonly begun: number;
+}
+
+/** That the board is being written is durable before its first byte changes. */
+async function write(job: BoardJob, { image, name, begun, expected, keep }: Write, signal: AbortSignal): Promise<void> {
+  const { board, store } = job;
+  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
+  const onProgress = progressOf(board.name, job.onProgress);
+  const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);
+  await store.remember(factsOf(report, image, name, board));
+}
+
+function now({ clock }: Board): string {
+  return new Date(clock.nowMs()).toISOString();
+}
+
+function factsOf(report: FlashReport, image: Image, name: string, board: Board): FlashedImage {
   const { chip, imageDigest, repeated, roundTripMs } = report;
-  const at = new Date(clock.nowMs()).toISOString();
-  return { chip: chip.name, imageDigest, name, at, attempts: repeated + 1, roundTripMs, image };
+  return { chip: chip.name, imageDigest, name, at: now(board), attempts: repeated + 1, roundTripMs, image };
 }
 
 function progressOf(board: string, tell: (progress: BoardProgress) => void): (progress: FlashProgress) => void {

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { mkdir, readdir, readFile, readlink, realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 
 import { runProgram } from './child-process.ts';
 import { describeError, systemErrorCode } from './errors.ts';
@@ -51,6 +51,42 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
     closeSync(descriptor);
   }
   throw unavailable(path, 'the file is being replaced all the time');
+}
+
+/**
+ * Who holds the lock, without taking part: somebody who locks at this moment is not kept from it. Undefined: nobody. What
+ * a killed holder left in the file counts only as long as its process lives and has the file open.
+ */
+export async function whoHolds(path: string): Promise<LockHolder | undefined> {
+  try {
+    const holder = parseHolder(await readFile(path, 'utf8'));
+    return holder !== undefined && (await hasOpen(holder.pid, path)) ? holder : undefined;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** Of a process of somebody else nobody may see that: then it counts. */
+async function hasOpen(pid: number, path: string): Promise<boolean> {
+  const folder = `/proc/${pid}/fd`;
+  const file = await realpath(path);
+  try {
+    for (const name of await readdir(folder)) if ((await linkAt(join(folder, name))) === file) return true;
+    return false;
+  } catch (error) {
+    return systemErrorCode(error) === 'EACCES';
+  }
+}
+
+/** Files are closed while one looks. */
+async function linkAt(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 function heldLock(descriptor: number): AgentLock {
@@ -105,7 +141,11 @@ function writeHolder(descriptor: number, { pid, purpose }: LockHolder): void {
 }
 
 function readHolder(descriptor: number): LockHolder | undefined {
-  const [, pid, purpose] = /^([1-9]\d{0,9}) ([^\n]{1,200})\n$/.exec(readFileSync(descriptor, 'utf8')) ?? [];
+  return parseHolder(readFileSync(descriptor, 'utf8'));
+}
+
+function parseHolder(text: string): LockHolder | undefined {
+  const [, pid, purpose] = /^([1-9]\d{0,9}) ([^\n]{1,200})\n$/.exec(text) ?? [];
   return pid === undefined || purpose === undefined ? undefined : { pid: Number(pid), purpose };
 }
 

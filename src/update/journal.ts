@@ -1,7 +1,13 @@
 import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { readDurableTextFile, replaceFileDurably, StorageError, writeDraft } from '../system/durable-file.ts';
+import {
+  readDurableTextFile,
+  readTextFile,
+  replaceFileDurably,
+  StorageError,
+  writeDraft,
+} from '../system/durable-file.ts';
 import type { DurableFs } from '../system/durable-file.ts';
 import { AgentError } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
@@ -166,6 +172,17 @@ export class FileJournal implements Journal {
       if (!(error instanceof StorageError)) throw error;
       this.#log.warn({ code: error.code }, error.message);
     }
+  }
+}
+
+/** As it stands, for who only looks: nothing is set aside, and nothing that is appended lasts. */
+export async function lookAtJournal(directory: string, fs: DurableFs = realFs): Promise<Journal> {
+  try {
+    const text = await readTextFile(join(directory, FILE_NAME), fs);
+    return new MemoryJournal(text === undefined ? initialState : readState(text).state);
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return new MemoryJournal({ ...initialState, phase: { kind: 'lost' } });
   }
 }
 

@@ -5,7 +5,7 @@ import { pageFor } from '../screen/page.ts';
 import { printableJson } from '../screen/printable.ts';
 import { renderCheck, renderDoctor } from '../screen/render-reports.ts';
 import { renderStatus } from '../screen/render-status.ts';
-import { withAgent } from './with-agent.ts';
+import { withAgent, withLook } from './with-agent.ts';
 
 export type Report = 'status' | 'check' | 'doctor';
 
@@ -21,7 +21,7 @@ export async function runReport(report: Report, json: boolean, context: CliConte
 }
 
 async function runStatus(json: boolean, context: CliContext): Promise<number> {
-  const report = await withAgent(context, (agent) => agent.status(context.signal));
+  const report = await withLook(context, (agent) => agent.status(context.signal));
   const page = pageFor(context.out, context);
   context.out.write(json ? `${printableJson(report)}\n` : renderStatus(report, page));
   return exitCodes.done;

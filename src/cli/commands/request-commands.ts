@@ -9,7 +9,7 @@ import { describePlan, describeProbe, renderBoards } from '../screen/render-boar
 import type { RequestCommand } from './command.ts';
 import { isSpoolCommand, performWithSpool } from './spool-commands.ts';
 import type { Told } from './told.ts';
-import { withAgent } from './with-agent.ts';
+import { withAgent, withLook } from './with-agent.ts';
 
 /** The short calls: each is one answer. */
 export async function runRequest(command: RequestCommand, json: boolean, context: CliContext): Promise<number> {
@@ -21,6 +21,12 @@ export async function runRequest(command: RequestCommand, json: boolean, context
 function perform(command: RequestCommand, context: CliContext): Promise<Told> {
   const sentence = (text: string): string => renderParagraph(text, pageFor(context.out, context));
   const { signal } = context;
+  if (command.name === 'mcu-list') {
+    return withLook(context, async (agent) => {
+      const boards = await agent.boards(signal);
+      return { text: renderBoards(boards, pageFor(context.out, context)), value: { boards } };
+    });
+  }
   return withAgent(context, async (agent): Promise<Told> => {
     if (isSpoolCommand(command)) return performWithSpool(command, agent, context);
     switch (command.name) {
@@ -35,10 +41,6 @@ function perform(command: RequestCommand, context: CliContext): Promise<Told> {
         const forgotten = await agent.forget(command.version, signal);
         const text = `${forgotten.join(', ')} may be tried again: agent --update-now`;
         return { text: sentence(text), value: { forgotten } };
-      }
-      case 'mcu-list': {
-        const boards = await agent.boards(signal);
-        return { text: renderBoards(boards, pageFor(context.out, context)), value: { boards } };
       }
       case 'mcu-probe': {
         const found = await agent.probeBoard(command.board, signal);

@@ -4,7 +4,7 @@ import { displayWidth, fitting, printable } from './printable.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 import { duration } from './time.ts';
 
-const titles: Readonly<Record<ProgressPhase, string>> = {
+export const phaseTitles: Readonly<Record<ProgressPhase, string>> = {
   checking: 'checking',
   staging: 'staging',
   verifying: 'verifying',
@@ -21,7 +21,7 @@ const titles: Readonly<Record<ProgressPhase, string>> = {
 /** The running phase on one line that fits into the terminal: the narrower it is, the less is told. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
   const room = columns - 1; // a full line would wrap on some terminals
-  const title = state.phase === 'flashing' ? withDetail(state) : titles[state.phase];
+  const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
   const elapsed = duration(nowMs - state.sinceMs);
   if (state.transfer === undefined) {
     return firstFitting([`${withDetail(state)}  ${elapsed}`, `${title}  ${elapsed}`, title], room);
@@ -69,7 +69,7 @@ export function finishedLine(state: ProgressState, nowMs: number): string {
 }
 
 function withDetail({ phase, detail }: ProgressState): string {
-  return detail === undefined ? titles[phase] : `${titles[phase]}: ${printable(detail)}`;
+  return detail === undefined ? phaseTitles[phase] : `${phaseTitles[phase]}: ${printable(detail)}`;
 }
 
 function firstFitting(candidates: readonly string[], room: number): string {

@@ -1,3 +1,4 @@
+import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { BoardPlan, BoardProbe, BoardReport } from '../../control/operations.ts';
 import { renderParagraph, renderRows } from './layout.ts';
 import type { Row } from './layout.ts';
@@ -9,8 +10,8 @@ export function renderBoards(boards: readonly BoardReport[], page: Page): string
   return renderRows(
     boards.map((board): Row => ({
       label: board.name,
-      paragraphs: [describePort(board), describeImage(board, page)],
-      tone: board.connected ? undefined : 'attention',
+      paragraphs: [describePort(board), describeImage(board, page), ...describeWriting(board, page)],
+      tone: board.connected && board.writing === undefined ? undefined : 'attention',
     })),
     page,
   );
@@ -23,7 +24,18 @@ function describePort({ port, protocol, connected }: BoardReport): string {
 /** A board in one paragraph. */
 export function describeBoard(board: BoardReport, page: Page): string {
   const port = board.connected ? '' : '; unplugged';
-  return `${board.name}: ${describeImage(board, page)}${port}`;
+  const writing = describeWriting(board, page).map((line) => `; ${line}`);
+  return `${board.name}: ${describeImage(board, page)}${port}${writing.join('')}`;
+}
+
+/** Of a board that is being written, or was when something cut that: what was flashed last is not there any more. */
+function describeWriting(board: BoardReport, page: Page): readonly string[] {
+  const { writing } = board;
+  if (writing === undefined) return [];
+  const since = writing.since === undefined ? '' : ` since ${localTime(writing.since, page.localOffset)}`;
+  return [
+    `being written${since} (${writing.name}); if nobody is at it, it runs nothing: ${adviceForHalfWritten(board)}`,
+  ];
 }
 
 /** What was flashed last, how, and when. */

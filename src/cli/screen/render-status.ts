@@ -1,7 +1,16 @@
-import type { BrokerStatus, InstalledReport, OutcomeReport, StatusReport } from '../../control/operations.ts';
+import type {
+  Activity,
+  BrokerStatus,
+  InstalledReport,
+  OperationName,
+  OutcomeReport,
+  StatusReport,
+} from '../../control/operations.ts';
+import { bytes } from './bytes.ts';
 import { renderRows, type Row } from './layout.ts';
 import type { Page } from './page.ts';
 import type { Tone } from './paint.ts';
+import { phaseTitles } from './progress-line.ts';
 import { describeBoard } from './render-boards.ts';
 import { summarizeSpool } from './render-spool.ts';
 import { distance, localTime } from './time.ts';
@@ -46,8 +55,11 @@ interface Headline {
 }
 
 function headlineOf(report: StatusReport): Headline {
-  if (report.phase !== 'idle') return headlineOfPhase(report.phase);
+  if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
+  if (report.phase !== 'idle') return headlineOfPhase(report);
+  const half = report.boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
   const troubles = [
+    half.length > 0 && `${half.join(', ')} is half written and runs nothing`,
     report.thingId === undefined && 'not activated yet',
     report.lastOutcome !== undefined && report.lastOutcome.outcome !== 'installed' && lastTrouble(report.lastOutcome),
     report.service.lastError !== undefined && 'the last call to the service failed',
@@ -57,10 +69,34 @@ function headlineOf(report: StatusReport): Headline {
   return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
 }
 
-function headlineOfPhase(phase: string): Headline {
+/** Somebody is at work. A trial is what a person may want to end, however busy the agent is with it. */
+function headlineOfActivity(activity: Activity, report: StatusReport): Headline {
+  const { who, operation, board, doneBytes, totalBytes } = activity;
+  if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
+  if (operation === undefined) return { tone: 'strong', text: `Busy: ${who} is at work.` };
+  const title = activity.phase === undefined ? operationTitles[operation] : phaseTitles[activity.phase];
+  const what = board === undefined ? title : `${title} ${board}`;
+  const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
+  const far = isMeasured ? `, ${bytes(doneBytes)} of ${bytes(totalBytes)}` : '';
+  const follow = operation === 'update' ? ' Follow it: agent --update-now' : '';
+  return { tone: 'strong', text: `Busy: ${what}${far}.${follow}` };
+}
+
+const operationTitles: Readonly<Record<OperationName, string>> = {
+  update: 'looking for an update',
+  install: 'installing a file',
+  commit: 'keeping the firmware on trial',
+  rollback: 'going back',
+  flash: 'flashing',
+  restore: 'flashing',
+};
+
+function headlineOfPhase({ phase, arrived, idleReason }: StatusReport): Headline {
   switch (phase) {
-    case 'staging':
-      return { tone: 'strong', text: 'Busy: a firmware is being staged. Follow it: agent --update-now' };
+    case 'staging': {
+      const there = arrived === undefined ? '' : `; ${bytes(arrived.bytes)} of ${bytes(arrived.totalBytes)} are there`;
+      return { tone: 'attention', text: `Interrupted: ${idleReason}${there}.` };
+    }
     case 'staged':
       return { tone: 'attention', text: 'A new firmware is staged; it starts with the next boot: agent reboot' };
     case 'trial':

@@ -37,6 +37,29 @@ const flashedSchema = z.object({
   image: storedImage,
 });
 
+const writingSchema = z.object({
+  /** What people call it. */
+  name: z.string(),
+  at: z.string(),
+  /** How often its writing began without an end. */
+  begun: z.number(),
+  image: storedImage,
+});
+
+/** In place of the mark, once the write has ended. */
+const notWriting = 'null';
+
+/** A write that began, and has not come to its end. Until then the board may run nothing. */
+export interface WritingImage {
+  readonly name: string;
+  readonly at: string;
+  readonly begun: number;
+  readonly image: Image;
+}
+
+/** The mark is there and cannot be read. */
+export type WritingMark = WritingImage | 'unreadable';
+
 /** What the board held before a payload was flashed. */
 export interface KeptImage {
   readonly payload: string;
@@ -65,6 +88,7 @@ export class BoardStore {
   readonly directory: string;
   readonly #keptPath: string;
   readonly #flashedPath: string;
+  readonly #writingPath: string;
   readonly #fs: BoardFs;
 
   constructor(directory: string, fs: BoardFs = realFs) {
@@ -73,6 +97,7 @@ export class BoardStore {
     this.payloadPath = join(directory, 'payload');
     this.#keptPath = join(directory, 'previous.json');
     this.#flashedPath = join(directory, 'flashed.json');
+    this.#writingPath = join(directory, 'writing.json');
   }
 
   async payload(): Promise<Buffer> {
@@ -116,8 +141,24 @@ export class BoardStore {
     return found === undefined || image === undefined ? undefined : { ...found, roundTripMs: found.roundTripMs, image };
   }
 
+  /** Undefined: what was begun came to its end. */
+  async writing(): Promise<WritingMark | undefined> {
+    const text = await readTextFile(this.#writingPath, this.#fs);
+    if (text === undefined || text === notWriting) return undefined;
+    const found = parsed(text, writingSchema);
+    const image = found === undefined ? undefined : fromStored(found.image);
+    return found === undefined || image === undefined ? 'unreadable' : { ...found, image };
+  }
+
+  /** To be durable before the first byte of the board changes. */
+  async beginWriting(writing: WritingImage): Promise<void> {
+    await this.#write(this.#writingPath, JSON.stringify({ ...writing, image: toStored(writing.image) }));
+  }
+
+  /** The board holds it; where it was not marked as being written, it is only remembered. */
   async remember(flashed: FlashedImage): Promise<void> {
     await this.#write(this.#flashedPath, JSON.stringify({ ...flashed, image: toStored(flashed.image) }));
+    if ((await this.writing()) !== undefined) await this.#write(this.#writingPath, notWriting);
   }
 
   async #write(path: string, text: string): Promise<void> {

@@ -17,6 +17,9 @@ const parkedProbeBytes = 64;
 /** Uploads of which the board keeps nothing right end the flash. */
 const maxUploads = 4;
 
+/** For starting the application of a board that was not changed. */
+const maxLeaveMs = 3_000;
+
 export type FlashPhase = 'connecting' | 'keeping' | 'comparing' | 'writing' | 'starting' | 'done';
 
 export interface FlashProgress {
@@ -36,6 +39,8 @@ export interface FlashRequest {
    * go back to: it was blank, or parked by a flash that was cut. Awaited.
    */
   readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
+  /** Awaited before the first change of the board; not called where it holds the image already. */
+  readonly beforeWriting?: (() => Promise<void>) | undefined;
   readonly onProgress?: OnFlashProgress | undefined;
 }
 
@@ -77,10 +82,15 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
   report({ phase: 'connecting', doneBytes: 0, totalBytes: request.image.sizeBytes });
   return connected(board, signal, async (connection) => {
     await refuseUnfit(request.image, connection, signal);
+    const beforeWriting = async (): Promise<void> => {
+      report({ phase: 'writing', doneBytes: 0, totalBytes: request.image.sizeBytes });
+      await request.beforeWriting?.();
+      connection.isWriting = true;
+    };
     const { rewritten, ...outcome } =
       connection.session.kind === 'memory'
-        ? await flashMemory(connection, request, report, signal)
-        : await upload(connection, request, report, signal);
+        ? await flashMemory(connection, { ...request, beforeWriting }, report, signal)
+        : await upload(connection, { ...request, beforeWriting }, report, signal);
     report({ phase: 'starting', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
     const { chip } = connection.session;
     const { roundTripMs } = connection;
@@ -166,9 +176,27 @@ async function connected<T>(
 ): Promise<T> {
   try {
     await using connection = await Connection.to(board, signal);
-    return await use(connection);
+    try {
+      return await use(connection);
+    } catch (error) {
+      if (signal.aborted && !connection.isWriting) await leaveUnchanged(connection);
+      throw error;
+    }
   } catch (error) {
     throw error instanceof McuError ? error.on(board.name) : error;
+  }
+}
+
+/** Nothing was written yet when it was called off: the application goes on, where the board can still be told so. */
+async function leaveUnchanged(connection: Connection): Promise<void> {
+  const ending = new AbortController();
+  const timer = setTimeout(() => ending.abort(new McuError('board-silent', 'it was not left in time')), maxLeaveMs);
+  try {
+    await connection.leave(ending.signal);
+  } catch (error) {
+    if (!(error instanceof McuError)) throw error;
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -186,7 +214,7 @@ type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'verified'> & {
 
 async function flashMemory(
   connection: Connection,
-  { image, expected, keep }: FlashRequest,
+  { image, expected, keep, beforeWriting }: FlashRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
@@ -200,7 +228,7 @@ async function flashMemory(
     await keep(previous);
     known = { kind: 'read', memory: bytes, start };
   }
-  await job.bringUpToDate(known, signal);
+  await job.bringUpToDate(known, beforeWriting, signal);
   return {
     unitsWritten: job.unitsWritten,
     unitsTotal: job.units.length,
@@ -220,11 +248,12 @@ function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean 
 
 async function upload(
   connection: Connection,
-  { image }: FlashRequest,
+  { image, beforeWriting }: FlashRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
   if (await holds(connection, image, signal)) return { unitsWritten: 0, unitsTotal: 1, verified: true, rewritten: 0 };
+  await beforeWriting?.();
   const onBytes = (doneBytes: number): void => report({ phase: 'writing', doneBytes, totalBytes: image.sizeBytes });
   for (let rewritten = 0; rewritten < maxUploads; rewritten += 1) {
     await connection.run((session) => uploadSession(session).upload(image, onBytes), signal);

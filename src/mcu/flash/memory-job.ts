@@ -56,9 +56,14 @@ export class MemoryJob {
     return this.#rewritten;
   }
 
-  async bringUpToDate(known: Known, signal: AbortSignal): Promise<void> {
+  async bringUpToDate(
+    known: Known,
+    beforeWriting: (() => Promise<void>) | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const guard = this.#guard;
     let pending = await this.#different(known, signal);
+    if (pending.length > 0) await beforeWriting?.();
     for (let round = 0; pending.length > 0; round += 1) {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
       const rest = pending.filter((unit) => unit !== guard);

@@ -82,7 +82,6 @@ describe('the status of a gateway in trouble', () => {
 
 describe('the first line of the status', () => {
   test.each<[Partial<StatusReport>, string]>([
-    [{ phase: 'staging' }, 'Busy: a firmware is being staged. Follow it: agent --update-now'],
     [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
     [{ phase: 'trial' }, 'A new firmware is on trial. It is kept when it is healthy, else undone.'],
     [{ phase: 'rolling-back' }, 'Busy: going back to the previous firmware.'],

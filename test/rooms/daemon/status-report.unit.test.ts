@@ -16,6 +16,7 @@ const around: Surroundings = {
   lastLook: undefined,
   nowMs: 0,
   quarantineMs: 30 * 86_400_000,
+  activity: undefined,
   obstacle: undefined,
   nextLookAtMs: undefined,
   warnings: [],

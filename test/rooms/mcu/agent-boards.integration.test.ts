@@ -298,6 +298,81 @@ describe.each([
   });
 });
 
+describe('agent mcu flash that is interrupted', () => {
+  let file: string;
+
+  beforeEach(async () => {
+    file = join(gateway.directory, 'meter-2.hex');
+    await writeFile(file, meters.new.hex);
+    await gateway.configure(options({ trustedKey: undefined, updateToml: 'follow = "none"' }));
+  });
+
+  /** What a person sees of it in every view. */
+  async function views(): Promise<unknown> {
+    const { boards } = (await gateway.json('mcu', 'list')) as { readonly boards: readonly unknown[] };
+    const { findings } = (await gateway.json('doctor')) as { readonly findings: readonly { readonly name: string }[] };
+    const doctor = findings.find(({ name }) => name === 'microcontrollers');
+    return { list: boards[0], doctor, status: (await gateway.run('status')).stdout };
+  }
+
+  const halfWritten = {
+    list: { name: 'meter', writing: { name: 'meter-2.hex', restorable: true } },
+    doctor: { ok: false, detail: matching(/^meter: the writing of meter-2\.hex was cut/) },
+    status: matching(/Attention: .*meter is half written and\s+runs nothing/),
+  };
+
+  test('asks once more at Ctrl-C, says what it leaves, and is finished by a daemon that starts later', async () => {
+    const child = gateway.spawn(['mcu', 'flash', 'meter', file, '--json']);
+    const ended = once(child, 'exit');
+    const errors = createInterface({ input: child.stderr as Readable });
+    createInterface({ input: child.stdout as Readable }).on('line', (line) => {
+      if (line.includes('"writing"') && !/"doneBytes":0\b/.test(line)) child.kill('SIGINT');
+    });
+    const said: string[] = [];
+    errors.on('line', (line) => said.push(line));
+    expect(await ended).toEqual([130, null]);
+    expect(said.join(' ')).toMatch(/meter is being written; Ctrl-C again leaves it half written/);
+    expect(await meterRuns()).toBe('neither');
+    expect(await views()).toMatchObject(halfWritten);
+    await gateway.startDaemon();
+    await gateway.run('--update-now');
+    expect(await meterRuns()).toBe('new');
+    expect(await meter.applicationSays(3_000)).toBe('hello 2');
+    expect((await gateway.run('status')).stdout).not.toMatch(/half written/);
+    expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
+    expect(await meterRuns()).toBe('old');
+  });
+
+  test('by kill -9 is said by every view, and what stood on the board can be put back', async () => {
+    await killWhileFlashing('mcu', 'flash', 'meter', file);
+    expect(await meterRuns()).toBe('neither');
+    expect(await views()).toMatchObject(halfWritten);
+    expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
+    expect(await meter.applicationSays(3_000)).toBe('hello 1');
+    expect((await gateway.run('mcu', 'list')).stdout).not.toMatch(/being written/);
+  });
+
+  test('is seen from another terminal, to which status and list are not refused meanwhile', async () => {
+    const child = gateway.spawn(['mcu', 'flash', 'meter', file, '--json']);
+    const ended = once(child, 'exit');
+    const writing = Promise.withResolvers<void>();
+    createInterface({ input: child.stdout as Readable }).on('line', (line) => {
+      if (line.includes('"writing"')) writing.resolve();
+    });
+    await writing.promise;
+    child.kill('SIGSTOP');
+    const [status, list] = await Promise.all([gateway.run('status'), gateway.run('mcu', 'list')]);
+    expect(status).toMatchObject({
+      exitCode: 0,
+      stdout: matching(/Busy: agent mcu flash meter \(process \d+\) is at/),
+    });
+    expect(list).toMatchObject({ exitCode: 0, stdout: matching(/being written/) });
+    expect(await gateway.run('mcu', 'probe', 'meter')).toMatchObject({ exitCode: 75 });
+    child.kill('SIGCONT');
+    expect(await ended).toEqual([0, null]);
+  });
+});
+
 test('a file without a signature is refused where nothing permits it', async () => {
   const file = join(gateway.directory, 'meter-2.hex');
   await writeFile(file, meters.new.hex);
