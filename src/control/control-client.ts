@@ -132,6 +132,10 @@ export class ControlClient implements AgentOperations {
     return this.#operate('commit', {}, onEvent, signal);
   }
 
+  cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#operate('cancel', {}, onEvent, signal);
+  }
+
   rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     return this.#operate('rollback', options, onEvent, signal);
   }

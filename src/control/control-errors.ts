@@ -52,6 +52,18 @@ export class ControlError extends defineErrors('ControlError', {
     means: 'The daemon did not finish in time.',
     advice: 'try again; agent status shows what the daemon does',
   },
+  'gave-way': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The operation was ended because a person asked for something that goes before it.',
+    advice: 'agent status shows what became of it',
+  },
+  'cannot-cancel': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'What is under way is past the point where it could be cancelled.',
+    advice: 'wait for its end: agent status',
+  },
   'daemon-reply-invalid': {
     remedy: 'give-up',
     exit: 'protocol',

@@ -5,7 +5,7 @@ import { telemetryReply } from './telemetry-protocol.ts';
 
 /**
  * What crosses the control socket, version 1: HTTP/1.1, JSON bodies. `status`, `check`, `doctor`, `activate`, `reboot`,
- * properties and datapoints answer with one object. The operations (`update`, `install`, `commit`, `rollback`) answer
+ * properties and datapoints answer with one object. The operations (`update`, `install`, `commit`, `rollback`, `cancel`) answer
  * with lines of JSON (NDJSON): progress, and last the result or the error. Every refusal is `{ "error": ReportedError }`.
  */
 
@@ -80,7 +80,7 @@ const board = z.object({
   writing: z.object({ name: z.string(), since: absent(z.string()), restorable: z.boolean() }).optional(),
 });
 
-const operationName = z.enum(['update', 'install', 'commit', 'rollback', 'flash', 'restore']);
+const operationName = z.enum(['update', 'install', 'commit', 'rollback', 'cancel', 'flash', 'restore']);
 const progressPhase = z.enum([
   'checking',
   'staging',
@@ -204,6 +204,8 @@ const outcome = z.discriminatedUnion('kind', [
     goesBack: z.boolean().optional(),
   }),
   z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
+  z.object({ kind: z.literal('cancelled'), ...named }),
+  z.object({ kind: z.literal('nothing-to-cancel'), ...named }),
   z.object({ kind: z.literal('flashed'), ...named, board: z.string() }),
 ]);
 

@@ -14,7 +14,7 @@ import {
   restoreBody,
   valueBody,
 } from './control-protocol.ts';
-import { agentBusy, type OperationRequest, type OperationRunner, type OperationWork } from './operation-runner.ts';
+import type { OperationRequest, OperationRunner, OperationWork } from './operation-runner.ts';
 import type { AgentOperations } from './operations.ts';
 
 export interface RouteTargets {
@@ -113,10 +113,6 @@ function operating<T extends z.ZodType>(
   };
 }
 
-function refuseWhileBusy(runner: OperationRunner): void {
-  if (runner.running !== undefined) throw agentBusy(runner.running);
-}
-
 const routes: readonly Route[] = [
   answering('GET', ['status'], noBody, ({ operations }, _input, signal) => operations.status(signal)),
   answering('GET', ['check'], noBody, ({ operations }, _input, signal) => operations.check(signal)),
@@ -125,7 +121,7 @@ const routes: readonly Route[] = [
   })),
   answering('POST', ['activate'], noBody, ({ operations }, _input, signal) => operations.activate(signal)),
   answering('POST', ['reboot'], noBody, async ({ operations, runner }, _input, signal) => {
-    refuseWhileBusy(runner);
+    await runner.makeWay({ operation: 'reboot' }, signal);
     await operations.reboot(signal);
     return {};
   }),
@@ -158,15 +154,15 @@ const routes: readonly Route[] = [
     boards: await operations.boards(signal),
   })),
   answering('POST', ['boards', ':', 'probe'], noBody, async ({ operations, runner }, { parameter }, signal) => {
-    refuseWhileBusy(runner);
+    runner.refuseWhileBusy();
     return operations.probeBoard(parameter, signal);
   }),
   answering('POST', ['boards', ':', 'plan'], boardFileBody, async (targets, { parameter, body }, signal) => {
-    refuseWhileBusy(targets.runner);
+    targets.runner.refuseWhileBusy();
     return targets.operations.planBoard(parameter, body.path, signal);
   }),
   answering('POST', ['boards', ':', 'reset'], noBody, async ({ operations, runner }, { parameter }, signal) => {
-    refuseWhileBusy(runner);
+    runner.refuseWhileBusy();
     await operations.resetBoard(parameter, signal);
     return {};
   }),
@@ -185,6 +181,14 @@ const routes: readonly Route[] = [
   operating('rollback', installBody, (operations, options) => ({
     request: { operation: 'rollback', options },
     work: (onEvent, signal) => operations.rollback(options, onEvent, signal),
+  })),
+  operating('cancel', noBody, (operations) => ({
+    request: { operation: 'cancel' },
+    work: async (onEvent, signal, interrupted) => {
+      const outcome = await operations.cancel(onEvent, signal);
+      const { board } = interrupted ?? {};
+      return outcome.kind === 'cancelled' || board === undefined ? outcome : { kind: 'cancelled', version: board };
+    },
   })),
   operating('flash', flashBody, (operations, { board, path }) => ({
     request: { operation: 'flash', board, path },

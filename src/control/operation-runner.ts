@@ -1,6 +1,8 @@
+import { abortable } from '../system/abortable.ts';
 import type { Clock } from '../system/clock.ts';
 import type { AgentError } from '../system/errors.ts';
 import { SystemError } from '../system/system-errors.ts';
+import { ControlError } from './control-errors.ts';
 import type {
   Activity,
   InstallOptions,
@@ -9,6 +11,8 @@ import type {
   OperationName,
   OperationOutcome,
 } from './operations.ts';
+import { precedence } from './precedence.ts';
+import type { Precedence, Standing, Wanted } from './precedence.ts';
 import { ProgressPace } from './progress-pace.ts';
 
 export interface OperationRequest {
@@ -20,7 +24,12 @@ export interface OperationRequest {
   readonly options?: InstallOptions | undefined;
 }
 
-export type OperationWork = (onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
+/** `interrupted`: what gave way to it. */
+export type OperationWork = (
+  onEvent: OnEvent,
+  signal: AbortSignal,
+  interrupted?: OperationRequest,
+) => Promise<OperationOutcome>;
 
 /** Is told of every operation, whoever asked for it. */
 export interface OperationObserver {
@@ -35,14 +44,27 @@ interface RunningOperation {
   readonly request: OperationRequest;
   readonly listeners: Set<OnEvent>;
   readonly end: Promise<OperationOutcome>;
+  readonly stop: AbortController;
   phase: OperationEvent | undefined;
   transfer: OperationEvent | undefined;
 }
 
+/** Why what ran was ended: somebody's word goes before it. No failure of its own, so that it passes through as it is. */
+class GaveWay extends Error {
+  override readonly name = 'GaveWay';
+  readonly to: Wanted['operation'];
+
+  constructor(to: Wanted['operation']) {
+    super(`it gave way to ${to}`);
+    this.to = to;
+  }
+}
+
 /**
  * One operation at a time, whoever asked: a person, the schedule, a program. Who asks for what is being done already
- * follows it; who asks for something else is told `agent-busy`. The work belongs to the daemon: it ends with the
- * daemon's signal, never because a follower went away.
+ * follows it; what a person decides goes before what the agent was to find out (precedence.ts); who asks for anything else
+ * is told `agent-busy`. The work belongs to the daemon: it ends with the daemon's signal, or for a person's word, never
+ * because a follower went away.
  */
 export class OperationRunner implements AsyncDisposable {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -82,14 +104,23 @@ export class OperationRunner implements AsyncDisposable {
   ): Promise<OperationOutcome> {
     signal.throwIfAborted();
     this.#signal.throwIfAborted();
-    const running = this.#running;
-    if (running === undefined) return follow(this.#start(request, work, onEvent), onEvent, signal);
-    if (!includes(running.request, request)) throw agentBusy(running.request);
-    onEvent({ kind: 'following', operation: running.request.operation });
-    if (running.phase !== undefined) onEvent(running.phase);
-    if (running.transfer !== undefined) onEvent(running.transfer);
-    running.listeners.add(onEvent);
-    return follow(running, onEvent, signal);
+    let interrupted: OperationRequest | undefined;
+    for (;;) {
+      const running = this.#running;
+      if (running === undefined) return follow(this.#start(request, work, onEvent, interrupted), onEvent, signal);
+      if (ruleFor(running, request) === 'follow') return join(running, onEvent, signal);
+      interrupted = await this.#end(running, request, signal);
+    }
+  }
+
+  /** Returns when nothing runs. Throws `agent-busy` where what runs goes before. */
+  async makeWay(wanted: Wanted, signal: AbortSignal): Promise<void> {
+    while (this.#running !== undefined) await this.#end(this.#running, wanted, signal);
+  }
+
+  /** For what is short, and waits for nobody. */
+  refuseWhileBusy(): void {
+    if (this.#running !== undefined) throw agentBusy(this.#running, this.#running.request);
   }
 
   /** Resolves when nothing runs. */
@@ -102,7 +133,23 @@ export class OperationRunner implements AsyncDisposable {
     await this.idle();
   }
 
-  #start(request: OperationRequest, work: OperationWork, first: OnEvent): RunningOperation {
+  /** Returns when it has ended for what goes before it; it may have come to its own end meanwhile. */
+  async #end(running: RunningOperation, wanted: Wanted, signal: AbortSignal): Promise<OperationRequest> {
+    if (ruleFor(running, wanted) !== 'interrupt') throw agentBusy(running, wanted);
+    running.stop.abort(new GaveWay(wanted.operation));
+    await abortable(Promise.allSettled([running.end]), signal);
+    this.#signal.throwIfAborted();
+    return running.request;
+  }
+
+  #start(
+    request: OperationRequest,
+    work: OperationWork,
+    first: OnEvent,
+    interrupted: OperationRequest | undefined,
+  ): RunningOperation {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([this.#signal, stop.signal]);
     const listeners = new Set([first]);
     const observer = this.#observer;
     const pace = new ProgressPace(this.#clock, (event) => {
@@ -117,19 +164,21 @@ export class OperationRunner implements AsyncDisposable {
     const toItsEnd = async (): Promise<OperationOutcome> => {
       await Promise.resolve(); // `running` stands before the work can report
       try {
-        const outcome = await work(onProgress, this.#signal);
+        const outcome = await work(onProgress, signal, interrupted);
         pace.flush();
         observer.onEnd(outcome);
         return outcome;
-      } catch (error) {
+      } catch (thrown) {
         pace.flush();
+        const error = thrown instanceof GaveWay ? gaveWay(request, thrown) : thrown;
         observer.onFailure(error);
         throw error;
       } finally {
         this.#running = undefined;
       }
     };
-    const running: RunningOperation = { request, listeners, end: toItsEnd(), phase: undefined, transfer: undefined };
+    const end = toItsEnd();
+    const running: RunningOperation = { request, listeners, end, stop, phase: undefined, transfer: undefined };
     this.#running = running;
     return running;
   }
@@ -139,6 +188,19 @@ function bytesOf(event: OperationEvent | undefined): Pick<Activity, 'board' | 'd
   if (event?.kind === 'transfer') return { doneBytes: event.receivedBytes, totalBytes: event.totalBytes };
   if (event?.kind !== 'board') return {};
   return { board: event.board, doneBytes: event.doneBytes, totalBytes: event.totalBytes };
+}
+
+function ruleFor(running: RunningOperation, wanted: Wanted): Precedence {
+  return precedence(running.request, standingOf(running), wanted);
+}
+
+/** From where it stands. */
+async function join(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  onEvent({ kind: 'following', operation: running.request.operation });
+  if (running.phase !== undefined) onEvent(running.phase);
+  if (running.transfer !== undefined) onEvent(running.transfer);
+  running.listeners.add(onEvent);
+  return follow(running, onEvent, signal);
 }
 
 async function follow(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -153,21 +215,34 @@ async function follow(running: RunningOperation, onEvent: OnEvent, signal: Abort
   }
 }
 
-/** Whether who wants `wanted` gets it from what runs: the same thing, rebooting alike, at least as forced. */
-function includes(running: OperationRequest, wanted: OperationRequest): boolean {
-  return (
-    running.operation === wanted.operation &&
-    running.path === wanted.path &&
-    running.board === wanted.board &&
-    running.options?.reboot === wanted.options?.reboot &&
-    (running.options?.force === true || wanted.options?.force !== true)
-  );
+function standingOf({ phase, transfer }: RunningOperation): Standing {
+  return {
+    phase: phase?.kind === 'phase' ? phase.phase : undefined,
+    step: transfer?.kind === 'board' ? transfer.step : undefined,
+  };
 }
 
-/** Another operation runs. */
-export function agentBusy(running: OperationRequest): AgentError {
-  const why = `the agent is busy: ${operationTitles[running.operation]} is under way`;
-  return new SystemError('agent-busy', why, { advice: 'wait for its end; agent status shows where it stands' });
+/** Another operation runs, and goes before. */
+function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
+  const title = operationTitles[running.request.operation];
+  if (wanted.operation === 'cancel') {
+    const { phase, step } = standingOf(running);
+    const at = step ?? phase;
+    const message = `${title} cannot be cancelled now${at === undefined ? '' : ` (${at})`}`;
+    const onTrial = phase === 'health' || phase === 'flashing';
+    const advice = onTrial ? 'agent commit keeps a trial, agent rollback ends it' : 'wait for its end: agent status';
+    return new ControlError('cannot-cancel', message, { advice });
+  }
+  return new SystemError('agent-busy', `the agent is busy: ${title} is under way`, {
+    advice: 'wait for its end, or end it: agent cancel; agent status shows where it stands',
+  });
+}
+
+function gaveWay({ operation }: OperationRequest, { to }: GaveWay): AgentError {
+  return new ControlError(
+    'gave-way',
+    `${operationTitles[operation]} was ended: a person asked for ${wantedTitles[to]}`,
+  );
 }
 
 const operationTitles: Readonly<Record<OperationName, string>> = {
@@ -175,6 +250,9 @@ const operationTitles: Readonly<Record<OperationName, string>> = {
   install: 'the installation of a file',
   commit: 'a commit',
   rollback: 'a rollback',
+  cancel: 'a cancellation',
   flash: 'the flashing of a microcontroller',
   restore: 'the restoring of a microcontroller',
 };
+
+const wantedTitles: Readonly<Record<Wanted['operation'], string>> = { ...operationTitles, reboot: 'a reboot' };

@@ -20,6 +20,8 @@ export interface AgentOperations {
   commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
   /** Ends a trial, or goes back to what was installed before. */
   rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
+  /** Ends a download, or a wait for a reboot. What was downloaded is installed again only when a person asks for it. */
+  cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
   reboot(signal: AbortSignal): Promise<void>;
   /** A version that ended badly may be tried again. Returns the names of those that this concerns. */
   forget(version: string, signal: AbortSignal): Promise<readonly string[]>;
@@ -48,7 +50,7 @@ export interface AgentOperations {
 /** What is told while an operation runs. `following`: another one asked first, this is its progress and will be its end. */
 export type OperationEvent = UpdateProgress | { readonly kind: 'following'; readonly operation: OperationName };
 
-export type OperationName = 'update' | 'install' | 'commit' | 'rollback' | 'flash' | 'restore';
+export type OperationName = 'update' | 'install' | 'commit' | 'rollback' | 'cancel' | 'flash' | 'restore';
 
 export type OnEvent = (event: OperationEvent) => void;
 
@@ -85,6 +87,8 @@ export type OperationOutcome =
       readonly goesBack?: boolean | undefined;
     }
   | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
+  | { readonly kind: 'cancelled'; readonly version: string }
+  | { readonly kind: 'nothing-to-cancel'; readonly version: string }
   | { readonly kind: 'flashed'; readonly version: string; readonly board: string };
 
 /** A microcontroller of the configuration, and what was flashed last, if this agent did it. */

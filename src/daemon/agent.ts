@@ -114,6 +114,12 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#updater.rollback(options, onEvent, signal);
   }
 
+  async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    const { updater, journal } = this.#wiring;
+    const version = journal.state.installed?.version.name ?? 'what runs';
+    return updater === undefined ? { kind: 'nothing-to-cancel', version } : updater.cancel(onEvent, signal);
+  }
+
   /** A staged slot is booted on its trial by this, too. */
   async reboot(signal: AbortSignal): Promise<void> {
     const { machine, updater } = this.#wiring;

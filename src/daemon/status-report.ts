@@ -186,6 +186,10 @@ export function describeOutcome(outcome: OperationOutcome): string {
         : `rebooting into slot ${outcome.slot} with ${outcome.version}`;
     case 'rolled-back':
       return `${outcome.version} was rolled back: ${outcome.reason}`;
+    case 'cancelled':
+      return `${outcome.version} was cancelled`;
+    case 'nothing-to-cancel':
+      return 'nothing was to be cancelled';
     case 'flashed':
       return `${outcome.board} runs ${outcome.version}`;
   }

@@ -47,6 +47,12 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'There is no trial to commit.',
     advice: 'agent status shows what runs',
   },
+  'trial-runs': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A new firmware runs on trial: there is no download or wait that could be cancelled.',
+    advice: 'agent commit keeps it, agent rollback ends it',
+  },
   'update-under-way': {
     remedy: 'give-up',
     exit: 'refused',
@@ -119,6 +125,10 @@ export const updateCodes = {
   interrupted: { means: 'The installation of a file was interrupted.', advice: 'repeat it' },
   superseded: { means: 'The attempt was interrupted, and another version followed.' },
   withdrawn: { means: 'The service does not name the version any more.' },
+  cancelled: {
+    means: 'A person cancelled it; it is not begun again by itself.',
+    advice: 'agent --update-now begins it again',
+  },
   overruled: { means: 'A person installed something else.' },
   'board-not-restored': {
     means: 'A rollback could not give a board back what it held.',

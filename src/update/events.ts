@@ -51,6 +51,8 @@ interface EventData {
   readonly failed: { readonly at: string; readonly failure: AttemptFailure };
   /** A paused staging that nobody wants any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
+  /** A person ended the staging: the version is not begun again by itself. */
+  readonly cancelled: { readonly at: string };
   /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
   readonly 'slots-swapped': { readonly booted: SlotName };
   /** What is to be installed runs already, perhaps under another name. */

@@ -39,7 +39,8 @@ export type HoldCode =
   | 'outside-window'
   | 'clock-not-set'
   | 'installed-by-hand'
-  | 'taking-turns';
+  | 'taking-turns'
+  | 'cancelled';
 
 export interface Circumstances {
   readonly policy: Policy;
@@ -83,6 +84,7 @@ function reasonToHold(state: UpdateState, offered: Version, circumstances: Circu
   if (state.installed?.overrides === offered.id) {
     return held('installed-by-hand', `${state.installed.version.name} was installed by hand instead of it`);
   }
+  if (state.cancelled === offered.id && !circumstances.manual) return held('cancelled', 'a person cancelled it');
   const bad = inForce(state, nowMs, policy.quarantineMs).find(({ version }) => version.id === offered.id);
   if (bad !== undefined) return held('quarantined', `it ended badly before: ${bad.reason}`);
   return (

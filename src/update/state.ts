@@ -215,6 +215,8 @@ export const storedState = z.object({
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
   /** What the service named at the last look: a version's id, or nothing. */
   named: z.object({ id: z.string().optional() }).optional(),
+  /** Version id whose staging a person ended: it is begun again when a person asks for it. */
+  cancelled: z.string().optional(),
   /** Version id that the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */

@@ -68,6 +68,11 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'rolled-back': rolledBack,
   failed: fail,
   withdrawn: withdraw,
+  cancelled: (state, { at }) => {
+    const { version } = inPhase(state, 'staging').attempt;
+    const reason = 'a person cancelled it';
+    return { ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }), cancelled: version.id };
+  },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
@@ -117,7 +122,7 @@ function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'stagin
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
   const tries = isCounted(attempt) ? countBegin(state.tries, attempt.version, at) : state.tries;
-  const next = { ...state, tries };
+  const next = { ...state, cancelled: undefined, tries };
   if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
     return { ...next, phase: { ...phase, slot, attempt } };
   const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];

@@ -5,6 +5,7 @@ import { goBack } from './go-back.ts';
 import type { Journal } from './journal.ts';
 import { Lookout } from './lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './lookout.ts';
+import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import { deliverOutbox } from './outbox.ts';
 import { windowHold } from './plan.ts';
@@ -147,6 +148,26 @@ export class Updater {
     if (phase.kind === 'staging') await withdraw('overruled', 'a person went back instead', ports);
     else if (phase.kind !== 'idle') throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
     return goBack(slot, options, ports, signal);
+  }
+
+  /**
+   * Ends a download that is paused or was just interrupted, or the wait for a reboot into a trial. The version is not
+   * begun again by itself. A trial that runs is a matter for `commit` and `rollback`.
+   */
+  async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    const { journal, bootloader, clock } = this.#parts.ports;
+    const { phase, installed } = journal.state;
+    if (phase.kind === 'staging') {
+      await journal.append({ type: 'cancelled', at: isoTime(clock) });
+      await this.deliver(onEvent, signal);
+      return { kind: 'cancelled', version: phase.attempt.version.name };
+    }
+    if (phase.kind !== 'trial') return { kind: 'nothing-to-cancel', version: installed?.version.name ?? 'what runs' };
+    if (phase.slot === (await bootloader.bootedSlot(signal))) {
+      throw new UpdateError('trial-runs', `version ${phase.attempt.version.name} is on trial already`);
+    }
+    const { version } = await this.rollback({ reboot: true, force: false }, onEvent, signal);
+    return { kind: 'cancelled', version };
   }
 
   /** As a person does it: a firmware that is staged is booted on its trial. */

@@ -88,7 +88,10 @@ export const commandTable: readonly CommandEntry[] = [
     options: [],
     group: 'Update',
     summary: 'keep the firmware on trial without waiting',
-    details: ['The health gate is not waited for; microcontrollers of the update are flashed first.', throughDaemon],
+    details: [
+      'The health gate is not waited for, and a daemon that waits for it gives way; microcontrollers of the update are flashed first.',
+      throughDaemon,
+    ],
     build: () => ({ kind: 'operation', operation: { name: 'commit' } }),
   },
   {
@@ -104,12 +107,26 @@ export const commandTable: readonly CommandEntry[] = [
     build: ({ flags }) => ({ kind: 'operation', operation: { name: 'rollback', options: installOptions(flags) } }),
   },
   {
+    name: 'cancel',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'end a download, or a wait for a reboot',
+    details: [
+      'What was being downloaded is not begun again by itself: agent --update-now does that. A trial that runs already is ended by agent rollback, or kept by agent commit.',
+      'Through the daemon, if one runs. A download in another terminal is ended there, with Ctrl-C.',
+    ],
+    build: () => ({ kind: 'operation', operation: { name: 'cancel' } }),
+  },
+  {
     name: 'reboot',
     operands: [],
     options: [],
     group: 'Update',
     summary: 'reboot, into the staged firmware if any',
-    details: ['Refused while an update is under way.'],
+    details: [
+      'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is staged.',
+    ],
     build: () => ({ kind: 'request', request: { name: 'reboot' } }),
   },
   {

@@ -26,6 +26,7 @@ export type OperationCommand =
   | { readonly name: 'install'; readonly path: string; readonly options: InstallOptions }
   | { readonly name: 'rollback'; readonly options: InstallOptions }
   | { readonly name: 'commit' }
+  | { readonly name: 'cancel' }
   | { readonly name: 'mcu-flash'; readonly board: string; readonly path: string }
   | { readonly name: 'mcu-restore'; readonly board: string };
 

@@ -95,6 +95,8 @@ function begin(
       return agent.rollback(command.options, onEvent, signal);
     case 'commit':
       return agent.commit(onEvent, signal);
+    case 'cancel':
+      return agent.cancel(onEvent, signal);
     case 'mcu-flash':
       return agent.flashBoard({ name: command.board, path: resolve(directory, command.path) }, onEvent, signal);
     case 'mcu-restore':

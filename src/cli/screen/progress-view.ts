@@ -116,6 +116,7 @@ const titles: Readonly<Record<OperationName, string>> = {
   install: 'the installation of this file',
   commit: 'a commit',
   rollback: 'a rollback',
+  cancel: 'a cancellation',
   flash: 'the flashing of this microcontroller',
   restore: 'the restoring of this microcontroller',
 };

@@ -56,6 +56,10 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     }
     case 'rolled-back':
       return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
+    case 'cancelled':
+      return { tone: 'good', text: `Cancelled: ${version}.` };
+    case 'nothing-to-cancel':
+      return { tone: 'good', text: 'Nothing to cancel.' };
     case 'flashed':
       return { tone: 'good', text: `Done: ${outcome.board} runs ${version}.` };
   }

@@ -87,6 +87,7 @@ const operationTitles: Readonly<Record<OperationName, string>> = {
   install: 'installing a file',
   commit: 'keeping the firmware on trial',
   rollback: 'going back',
+  cancel: 'cancelling',
   flash: 'flashing',
   restore: 'flashing',
 };

@@ -149,11 +149,12 @@ test('whatever the body, an operation has valid options or is refused', () => {
   );
 });
 
-test('the gateway is not rebooted while an operation is under way', async () => {
+test('the gateway is not rebooted while a firmware is staged', async () => {
   const operations = fakeAgent();
   const { runner } = targets();
   const operation = new ConductedOperation();
   const end = runner.run({ operation: 'update' }, operation.run, () => {}, forever);
+  (await operation.begun)({ kind: 'phase', phase: 'staging' });
   const action = findRoute('POST', '/v1/reboot').route.prepare({ operations, runner }, '', undefined);
   const refused = action.kind === 'answer' ? action.answer(forever) : undefined;
   await expect(refused).rejects.toMatchObject({ code: 'agent-busy' });

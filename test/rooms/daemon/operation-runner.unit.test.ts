@@ -116,7 +116,7 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   ['an update during a forced one', update(true, true), update(), 'follows'],
   ['a forced update during an update', update(), update(true, true), 'is told that the agent is busy'],
   ['an update without reboot during one with', update(), update(false), 'is told that the agent is busy'],
-  ['a commit during an update', update(), { operation: 'commit' }, 'is told that the agent is busy'],
+  ['a flash during an update', update(), { operation: 'flash', board: 'm' }, 'is told that the agent is busy'],
   ['a commit during a commit', { operation: 'commit' }, { operation: 'commit' }, 'follows'],
   [
     'another file during an installation',

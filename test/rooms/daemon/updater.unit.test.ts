@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { otherSlot } from '../../../src/update/slot.ts';
 import { Technician } from './technician.ts';
 
 const signal = new AbortController().signal;
@@ -18,6 +19,65 @@ describe('a firmware that waits for a reboot by hand', () => {
     technician.gateway.start();
     expect(technician.gateway.running).toBe(running);
     expect(await technician.update()).toMatchObject({ kind: 'held-back', code: 'quarantined' });
+  });
+});
+
+describe('what a person cancels', () => {
+  const unattended = { ...byHand, manual: false };
+
+  /** The transfer of version 2 was cut off in its middle, by whatever. */
+  async function interrupted(): Promise<Technician> {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = '2';
+    const { journal } = await technician.gateway.ports();
+    const version = { id: '2', name: 'version 2' };
+    const attempt = { id: 'cut', version, by: 'service', startedAt: '' } as const;
+    const slot = otherSlot(technician.gateway.bootloader.booted);
+    await journal.append({ type: 'staging-started', attempt, slot, at: '' });
+    return technician;
+  }
+
+  test('has ended, is reported, and is begun again only when a person asks for it', async () => {
+    const technician = await interrupted();
+    const updater = await technician.updater();
+    expect(await updater.cancel(() => {}, signal)).toEqual({ kind: 'cancelled', version: 'version 2' });
+    expect(updater.journal.state).toMatchObject({ phase: { kind: 'idle' }, lastOutcome: { code: 'cancelled' } });
+    expect(await updater.updateNow(unattended, () => {}, signal)).toMatchObject({
+      kind: 'held-back',
+      code: 'cancelled',
+    });
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+    technician.gateway.service.target = '1';
+    await technician.update();
+    technician.gateway.service.target = '2';
+    expect(await (await technician.updater()).updateNow(unattended, () => {}, signal)).toMatchObject({
+      kind: 'rebooting',
+    });
+  });
+
+  test('does not hold back what the service names next', async () => {
+    const technician = await interrupted();
+    const updater = await technician.updater();
+    await updater.cancel(() => {}, signal);
+    technician.gateway.service.target = '3';
+    expect(await updater.updateNow(unattended, () => {}, signal)).toMatchObject({ kind: 'rebooting' });
+  });
+
+  test('is never a trial that runs', async () => {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = '2';
+    await (await technician.updater()).updateNow(byHand, () => {}, signal);
+    technician.gateway.start();
+    const updater = await technician.updater();
+    await expect(updater.cancel(() => {}, signal)).rejects.toMatchObject({ code: 'trial-runs' });
+    expect(updater.journal.state.phase.kind).toBe('trial');
+  });
+
+  test('may be nothing', async () => {
+    const updater = await new Technician().updater();
+    expect(await updater.cancel(() => {}, signal)).toEqual({ kind: 'nothing-to-cancel', version: 'what runs' });
   });
 });
 
