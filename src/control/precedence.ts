@@ -1,4 +1,4 @@
-import type { ProgressPhase } from '../update/ports.ts';
+import type { ProgressPhase } from '../update/progress.ts';
 import type { OperationRequest } from './operation-runner.ts';
 
 /** What may be asked for while something else runs. */

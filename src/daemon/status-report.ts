@@ -47,7 +47,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     serialNumber: around.serialNumber,
     thingId: around.thingId,
     installed: installedReport(state.installed),
-    previous: installedReport(state.previous),
+    previous: installedReport(state.beforeBoards ?? state.previous),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
     arrived: arrived(state.phase),

@@ -120,6 +120,11 @@ export const updateCodes = {
     means: 'The bootloader fell back before the new slot was committed.',
     advice: 'see the boot log of the new slot',
   },
+  'fell-back': {
+    means:
+      'The other slot runs again, after this version had been committed: the bootloader fell back, or a person chose it.',
+    advice: 'see the boot log of the slot that was left',
+  },
   'not-judged': { means: 'The new firmware was never found healthy: its judging was interrupted again and again.' },
   'by-hand': { means: 'A person rolled the version back.' },
   interrupted: { means: 'The installation of a file was interrupted.', advice: 'repeat it' },

@@ -57,6 +57,19 @@ interface EventData {
   readonly 'slots-swapped': { readonly booted: SlotName };
   /** What is to be installed runs already, perhaps under another name. */
   readonly 'found-installed': { readonly at: string };
+  /** A committed version was left: its boards follow the slot, those that `stay` cannot. */
+  readonly 'slot-left': {
+    readonly attempt: Attempt;
+    readonly boards: FirmwareRecord['payloads'];
+    readonly stay: string[];
+    readonly at: string;
+  };
+  /** Boards alone are to go back; the slot that runs stays. */
+  readonly 'boards-back-staged': {
+    readonly attempt: Attempt;
+    readonly slot: SlotName;
+    readonly boards: FirmwareRecord['payloads'];
+  };
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
   /** Partitions of the slot were read, and hold something else than was recorded. */

@@ -1,11 +1,13 @@
 import type { AgentError } from '../system/errors.ts';
+import { restoresTo } from './boards-alone.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOfHistory } from './evidence.ts';
 import { isoTime } from './order.ts';
 import type { InstallOutcome, UpdatePorts } from './order.ts';
 import type { McuTarget, SlotName } from './ports.ts';
+import { otherSlot } from './slot.ts';
 import type { FirmwareRecord, Installed } from './state.ts';
-import { startTrial } from './trial.ts';
+import { judgeTrial, startTrial } from './trial.ts';
 import { unverifiedFirmware } from './what-runs.ts';
 import { findBefore } from './whole-slot.ts';
 
@@ -27,7 +29,10 @@ export async function goBack(
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, newAttemptId, clock, log, settings } = ports;
-  const { installed, previous, slots } = journal.state;
+  const { installed, previous, slots, beforeBoards } = journal.state;
+  if (beforeBoards !== undefined) {
+    return goBackOnBoards({ ...options, before: beforeBoards, booted: otherSlot(slot) }, ports, signal);
+  }
   if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findBefore(slot, ports, signal);
@@ -50,6 +55,27 @@ function firmwareBefore(before: Installed | undefined, boards: readonly Payload[
   const partitions = payloads.filter(({ kind }) => kind === 'slots');
   const known = partitions.length > 0 ? partitions : unknown.payloads;
   return { digest, signedBy, provides, payloads: [...known, ...boards] };
+}
+
+interface BoardsBack extends GoBackOptions {
+  readonly before: Installed;
+  readonly booted: SlotName;
+}
+
+/** Boards alone were updated last: they go back, on trial like any other update of theirs, and the slot stays. */
+async function goBackOnBoards(
+  { before, booted, force }: BoardsBack,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<InstallOutcome> {
+  const { journal, newAttemptId, clock } = ports;
+  const boards = await boardsThatGoBack(journal.state.installed, before, force, ports);
+  if (boards.length === 0) throw nothing('no board can go back to what it held before');
+  const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
+  await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
+  const end = await judgeTrial(ports, signal);
+  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
+  return { kind: 'rolled-back', version: end.version, reason: end.reason };
 }
 
 type Payload = FirmwareRecord['payloads'][number];
@@ -84,6 +110,7 @@ async function boardTask(
   if (now?.digest === before?.digest) return 'stays';
   if (before !== undefined && (await target.keeps(before.digest)).payload) return before;
   if (now === undefined) return 'stays';
+  if (!restoresTo(now, before)) return 'cannot';
   const kept = await target.keeps(now.digest);
   // The payload itself is needed, too, should the rollback fail.
   if (!kept.before || !kept.payload) return 'cannot';

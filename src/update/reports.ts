@@ -47,3 +47,15 @@ export function wentBack({ unverified }: Attempt): string {
   const reason = 'went back to what was installed before';
   return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }
+
+/** The end of an attempt that was interrupted, and not taken up again. */
+export function supersededBy(attempt: Attempt, next: Attempt): Outcome {
+  return {
+    attempt: attempt.id,
+    version: attempt.version.name,
+    outcome: 'failed',
+    code: 'superseded',
+    reason: `interrupted, and followed by version ${next.version.name}`,
+    at: next.startedAt,
+  };
+}

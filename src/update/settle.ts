@@ -3,6 +3,7 @@ import assert from 'node:assert';
 import { AgentError } from '../system/errors.ts';
 import { faultOfSilence, isUnclear } from './blame.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from './evidence.ts';
+import { beginToFollow } from './follow-slot.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import type { SlotName, WholeSlot } from './ports.ts';
@@ -104,6 +105,7 @@ async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSi
 async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
   const { journal, clock } = ports;
   await keepSlot(booted, ports, signal);
+  if (await beginToFollow(ports)) return finishRollback(ports, signal);
   const isReadable = journal.missing === undefined;
   if (isReadable && journal.state.phase.kind === 'lost')
     await journal.append({ type: 'recovered', at: isoTime(clock) });

@@ -21,12 +21,12 @@ export function rememberSeen(slots: SlotsKnowledge, slot: SlotName, at: string):
   return { ...slots, [slot]: { ...slots[slot], seen: { at } } };
 }
 
-/** What the other slot holds: unless boards alone were updated, after which no slot goes back by itself. */
+/** What the other slot holds. */
 export function previousAfter(
   { installed, previous }: UpdateState,
   slot: SlotName,
   firmware: FirmwareRecord,
 ): Installed | undefined {
-  if (!hasSlotPayload(firmware)) return undefined;
+  if (!hasSlotPayload(firmware)) return previous;
   return installed?.slot === slot ? previous : installed;
 }

@@ -48,6 +48,8 @@ const firmware = z.object({
       order: z.number().optional(),
       /** A rollback by hand: the board gets back what it held before this payload. */
       back: z.boolean().optional(),
+      /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
+      over: z.string().optional(),
     }),
   ),
 });
@@ -208,6 +210,10 @@ export const storedState = z.object({
   installed: installed.optional(),
   /** What the other slot holds, as long as it may boot. */
   previous: installed.optional(),
+  /** What was installed in the same slot before boards alone were updated: a rollback goes there first. */
+  beforeBoards: installed.optional(),
+  /** Committed, and left by the bootloader since: its boards have not followed, and the service was not told. */
+  fellFrom: installed.optional(),
   quarantine: z.array(quarantined),
   /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
   tries: tries.optional(),

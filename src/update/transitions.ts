@@ -1,14 +1,16 @@
 import assert from 'node:assert';
 
 import { isHeldBack, isUnclear, staysFallback } from './blame.ts';
+import { beforeBoardsAfter, heldAfter, stageBoardsBack } from './boards-alone.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
 import type { EventOf, EventType } from './events.ts';
+import { fellFromAfter, leaveSlot } from './follow-slot.ts';
 import { dateAnew, lift, withQuarantined } from './quarantine.ts';
 import { raiseFloor } from './release-rules.ts';
-import { howInstalled, withOutcomes, wentBack } from './reports.ts';
+import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
-import type { Attempt, Installed, Outcome, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+import type { Attempt, Installed, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
 import { countBegin, countFailure, countLook, countProgress } from './tries.ts';
 import { remember } from './turns.ts';
 
@@ -75,6 +77,11 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
+  'slot-left': (state, event) => {
+    const outcomes = state.phase.kind === 'staging' ? [supersededBy(state.phase.attempt, event.attempt)] : [];
+    return withOutcomes(leaveSlot(state, event), outcomes);
+  },
+  'boards-back-staged': (state, event) => ({ ...state, phase: stageBoardsBack(state, event) }),
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
   'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
   'factory-version': (state, { installed }) => ({ ...state, installed }),
@@ -138,17 +145,6 @@ function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: b
   return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
 }
 
-function supersededBy(attempt: Attempt, next: Attempt): Outcome {
-  return {
-    attempt: attempt.id,
-    version: attempt.version.name,
-    outcome: 'failed',
-    code: 'superseded',
-    reason: `interrupted, and followed by version ${next.version.name}`,
-    at: next.startedAt,
-  };
-}
-
 function stageRollback(
   state: UpdateState,
   { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
@@ -189,15 +185,14 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
   const { attempt, firmware } = inPhase(state, 'trial');
   const isRollback = attempt.by === 'rollback';
   const isByHand = attempt.by !== 'service';
-  const before = isRollback && state.previous?.slot === slot ? state.previous : undefined;
-  const payloads = before?.payloads ?? firmware.payloads.filter(({ back }) => back !== true);
   const marks = { overrides: undefined, byHand: undefined, ...(isByHand && overriddenBy(state)) };
-  const installed: Installed = { ...before, ...firmware, payloads, version: attempt.version, slot, at, ...marks };
+  const installed: Installed = { ...heldAfter(state, slot), version: attempt.version, slot, at, ...marks };
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
     installed,
     previous: previousAfter(state, slot, firmware),
+    beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
     slots: rememberSeen(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
     tries: isByHand ? state.tries : undefined,
@@ -264,7 +259,9 @@ function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>
 /** What runs is what was installed before, or nothing is known of it: then the next look installs anew. */
 function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
-  return { ...state, installed, previous: state.installed, pendingSwitch: installed?.version.id };
+  const fellFrom = fellFromAfter(state, booted);
+  const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
+  return { ...state, ...swapped, pendingSwitch: installed?.version.id };
 }
 
 /** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */

@@ -147,7 +147,9 @@ export class Updater {
     const slot = otherSlot(booted);
     if (phase.kind === 'staging') await withdraw('overruled', 'a person went back instead', ports);
     else if (phase.kind !== 'idle') throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
-    return goBack(slot, options, ports, signal);
+    const outcome = await goBack(slot, options, ports, signal);
+    if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
+    return outcome;
   }
 
   /**

@@ -173,6 +173,13 @@ export class Life {
     throw new Violation(`no agent runs after ${MAX_STARTS} starts`);
   }
 
+  /** Starts that do not reach the agent, until the bootloader gives the slot up. */
+  fallBack(): void {
+    const { boot } = this.gateway.hardware;
+    const before = boot.booted;
+    for (let starts = 0; starts < MAX_STARTS && boot.booted === before; starts += 1) this.restart();
+  }
+
   /** As a person does without a daemon, or past it. */
   async act(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
     const { hardware, chronicle } = this.gateway;

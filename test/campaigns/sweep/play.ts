@@ -1,4 +1,4 @@
-import type { OperationOutcome } from '../../../src/control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../../../src/control/operations.ts';
 import { sourceOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 import type { FaultCounts } from './faults.ts';
@@ -47,7 +47,14 @@ const TRIALS_OF_A_VERSION = 6;
 const IDLE_EVERY = 3;
 const LOOK_EVERY_MS = 15 * 60_000;
 
-type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' }>;
+type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'overrule' }>;
+
+/** The machine starts anew. */
+type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' }>;
+
+function isStart(deed: Deed): deed is Start {
+  return deed.do === 'reboot' || deed.do === 'foreign-reboot' || deed.do === 'fall-back';
+}
 
 /** They end by themselves. */
 const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns']);
@@ -184,6 +191,7 @@ class History {
 
   async #perform(deed: Deed): Promise<void> {
     const { life } = this;
+    if (isStart(deed)) return this.#start(deed);
     switch (deed.do) {
       case 'target':
         life.gateway.transport.target = deed.version;
@@ -194,11 +202,7 @@ class History {
         return this.#rest();
       case 'finish':
         return this.#finish();
-      case 'reboot':
-        return this.#reboot();
-      case 'foreign-reboot':
-        await life.act(rebootForeign);
-        return;
+      case 'overrule':
       case 'commit':
       case 'update':
       case 'install':
@@ -207,7 +211,7 @@ class History {
     }
   }
 
-  async #operate({ updater, signal }: Program, deed: Operation): Promise<OperationOutcome> {
+  async #operate({ updater, signal }: Pick<Program, 'updater' | 'signal'>, deed: Operation): Promise<OperationOutcome> {
     const options = { reboot: true, force: false };
     switch (deed.do) {
       case 'update':
@@ -216,6 +220,9 @@ class History {
         const source = sourceOf(this.#catalog.entry(deed.version).decoded);
         return updater.installFile(source, deed.version, options, { onEvent: ignoreEvents, signal });
       }
+      case 'overrule':
+        await judgeUntilHealth(updater, signal);
+        return this.#operate({ updater, signal }, { do: deed.by });
       case 'rollback':
         return updater.rollback(options, ignoreEvents, signal);
       case 'commit':
@@ -231,6 +238,12 @@ class History {
       await this.#reboot();
     }
     throw new Violation('it waits for a reboot by hand again and again');
+  }
+
+  async #start({ do: how }: Start): Promise<void> {
+    if (how === 'reboot') await this.#reboot();
+    else if (how === 'foreign-reboot') await this.life.act(rebootForeign);
+    else this.life.fallBack();
   }
 
   async #reboot(): Promise<void> {
@@ -265,6 +278,20 @@ class History {
     const { state } = this.life;
     const isTold = state !== undefined && state.pendingSwitch === undefined && state.reports.length === 0;
     return isTold && isIdentityStored(this.life.gateway);
+  }
+}
+
+/** Judges as the daemon does, and gives way as soon as health is asked. */
+async function judgeUntilHealth(updater: Program['updater'], signal: AbortSignal): Promise<void> {
+  const gaveWay = new AbortController();
+  const reason = new Error('a person decides');
+  const onEvent: OnEvent = (event) => {
+    if (event.kind === 'phase' && event.phase === 'health') gaveWay.abort(reason);
+  };
+  try {
+    await updater.settle(onEvent, AbortSignal.any([signal, gaveWay.signal]));
+  } catch (error) {
+    if (error !== reason) throw error;
   }
 }
 

@@ -18,7 +18,11 @@ export type Deed =
   | { readonly do: 'commit' }
   | { readonly do: 'reboot' }
   /** Of somebody who knows nothing of a trial: `systemctl reboot`. */
-  | { readonly do: 'foreign-reboot' };
+  | { readonly do: 'foreign-reboot' }
+  /** Decides while the trial is being judged, which gives way. */
+  | { readonly do: 'overrule'; readonly by: 'commit' | 'rollback' }
+  /** What was committed does not come up any more, until the bootloader gives it up. */
+  | { readonly do: 'fall-back' };
 
 export interface Scenario {
   readonly name: string;
@@ -40,7 +44,11 @@ export interface Scenario {
 }
 
 type Optional = 'prologue' | 'form' | 'follow' | 'mayMiss' | 'mayRun';
-type Story = Omit<Scenario, 'name' | 'boot' | Optional> & Partial<Pick<Scenario, Optional>>;
+type Story = Omit<Scenario, 'name' | 'boot' | Optional> &
+  Partial<Pick<Scenario, Optional>> & {
+    /** Bootloaders with which it cannot happen. */
+    readonly never?: readonly BootKind[];
+  };
 
 const rest: Deed = { do: 'rest' };
 const look: Deed = { do: 'look' };
@@ -179,6 +187,44 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['both'],
     ends: ['both rolled-back by-hand'],
   },
+  'overruled-commit': {
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      rest,
+      { do: 'reboot' },
+      { do: 'overrule', by: 'commit' },
+    ],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed'],
+  },
+  'overruled-rollback': {
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      rest,
+      { do: 'reboot' },
+      { do: 'overrule', by: 'rollback' },
+    ],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['v2 rolled-back by-hand'],
+  },
+  'both-fall-back': {
+    form: 'artifact',
+    story: [target('both'), rest, target(undefined), { do: 'fall-back' }],
+    wants: 'v1',
+    mayMiss: ['both'],
+    ends: ['both installed', 'both rolled-back fell-back'],
+    never: ['tryboot', 'handler'],
+  },
+  'board-rollback': {
+    form: 'artifact',
+    story: [target('board'), rest, { do: 'rollback' }],
+    wants: 'v1',
+    ends: ['board installed', 'v1 installed'],
+  },
   board: { form: 'artifact', story: [target('board')], wants: 'v1', ends: ['board installed'] },
   'board-bad': {
     form: 'artifact',
@@ -244,9 +290,9 @@ function scenariosOf(boot: BootKind): readonly Scenario[] {
     mayRun: [],
   } as const;
   const scenarios: Scenario[] = [];
-  for (const [name, story] of Object.entries(stories)) {
+  for (const [name, { never = [], ...story }] of Object.entries(stories)) {
     const ends = boot === 'handler' ? story.ends.map(withoutLastWord) : story.ends;
-    scenarios.push({ ...defaults, ...story, ends, name: `${boot}/${name}` });
+    if (!never.includes(boot)) scenarios.push({ ...defaults, ...story, ends, name: `${boot}/${name}` });
   }
   return scenarios;
 }

@@ -6,7 +6,7 @@ import type { OperationRequest } from '../../../src/control/operation-runner.ts'
 import type { OperationEvent, OperationName, OperationOutcome } from '../../../src/control/operations.ts';
 import { precedence } from '../../../src/control/precedence.ts';
 import type { Standing, Wanted } from '../../../src/control/precedence.ts';
-import type { ProgressPhase } from '../../../src/update/ports.ts';
+import type { ProgressPhase } from '../../../src/update/progress.ts';
 import { ConductedOperation } from '../cli/fake-operations.ts';
 
 const forever = new AbortController().signal;

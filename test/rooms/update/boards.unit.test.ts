@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
-import type { FirmwareHeader, PayloadHeader, StagedPayload, StageFirmware } from '../../../src/update/ports.ts';
 import { keepTrial } from '../../../src/update/trial.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
-import { sha256 } from '../../stand-ins/machine/memory-slots.ts';
+import { stageContents } from './board-firmware.ts';
+import type { Contents } from './board-firmware.ts';
 
 const OLD = 'old gateway image';
 const NEW = 'new gateway image, longer';
@@ -12,9 +12,6 @@ const BAD = 'bad gateway image';
 const BOARDS = { meter: 'old meter program', relay: 'old relay program' } as const;
 const NEW_METER = 'new meter program, better';
 const NEW_RELAY = 'new relay program';
-
-/** What an update brings, by target. */
-type Contents = Readonly<Record<string, string>>;
 
 const firmware: Readonly<Record<string, Contents>> = {
   first: { gateway: 'first gateway image', meter: 'first meter program' },
@@ -24,40 +21,13 @@ const firmware: Readonly<Record<string, Contents>> = {
   badBoards: { meter: 'bad meter program', relay: NEW_RELAY },
 };
 
-/** Stands for the firmware room: the text is the version's id. */
-const stageContents: StageFirmware = async (request, signal) => {
-  await using transfer = await request.source.open(undefined, signal);
-  let id = '';
-  for await (const chunk of transfer.chunks) id += Buffer.from(chunk).toString('latin1');
-  const contents = Object.entries(firmware[id] ?? {});
-  const headers = contents.map(([name], index): PayloadHeader => ({ fileName: name, target: { name }, order: index }));
-  const header: FirmwareHeader = {
-    kind: 'artifact',
-    digest: sha256(Buffer.from(id)),
-    name: `version ${id}`,
-    signedBy: 'release',
-    payloads: headers,
-  };
-  await request.accept(header);
-  const payloads: StagedPayload[] = [];
-  for (const [index, [, content]] of contents.entries()) {
-    const payload = headers[index];
-    if (payload === undefined) continue;
-    await using writer = await request.openPayload({ payload, sizeBytes: content.length, resumeAt: undefined });
-    await writer.write(Buffer.from(content, 'latin1'));
-    const written = await writer.finish(signal);
-    payloads.push({ header: payload, written, promise: { kind: 'manifest', digest: written.digest } });
-  }
-  return { header, digest: sha256(Buffer.from(id)), provides: {}, payloads };
-};
-
 function gatewayWith(target: string, seed = 1): Gateway {
   const texts = new Map(['none', ...Object.keys(firmware)].map((id) => [id, Buffer.from(id, 'latin1')]));
   const service = new MemoryService(texts, 'none');
   service.target = target;
   const gateway: Gateway = new Gateway({
     service,
-    stageFirmware: stageContents,
+    stageFirmware: stageContents(firmware),
     slots: { A: OLD, B: '' },
     boards: BOARDS,
     seed,

@@ -63,9 +63,10 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
   test('of a slot that is known to run, past the agent, is kept if it is healthy', async () => {
     const bench = new Bench({ installed: installed('1', 'A'), previous: installed('2', 'B') }, style);
     await bench.startTrial();
-    expect(await bench.settle()).toEqual({ kind: 'settled' });
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: /slot B runs again/ });
     expect(bench.checks).toBe(1);
     expect(bench.journal.state.installed).toMatchObject({ slot: 'B', version: { id: '2' } });
+    expect(bench.journal.state.reports).toMatchObject([{ code: 'fell-back' }]);
     expect(bench.bootloader.boot()).toBe('B');
   });
 

@@ -48,6 +48,13 @@ export class MemoryBootloader implements Bootloader {
     return slot;
   }
 
+  /** What is booted first did not come up, as often as it may. */
+  giveUpPrimary(): void {
+    const { left } = this.#environment;
+    const [primary] = this.bootable;
+    if (primary !== undefined) this.#environment = { ...this.#environment, left: { ...left, [primary]: 0 } };
+  }
+
   /** What would boot, in this order, if the ones before fail. */
   get bootable(): readonly SlotName[] {
     return this.#environment.order.filter((slot) => this.#environment.left[slot] > 0);
