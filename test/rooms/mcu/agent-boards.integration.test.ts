@@ -284,7 +284,7 @@ describe.each([
       expect(stderr).not.toMatch(/\n\s+at /);
       return `${exitCode}: ${stderr.replaceAll(/\s+/g, ' ')}`;
     };
-    expect(await failing('probe', 'metre')).toMatch(/^64: .*no microcontroller metre .*meter, relay/);
+    expect(await failing('probe', 'metre')).toMatch(/^64: .*no board metre .*meter, relay/);
     expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(/^64: .*nothing\.hex cannot be read/);
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
     expect(await failing('restore', 'meter')).toMatch(/^77: .*nothing is kept/);
@@ -323,13 +323,19 @@ describe('agent mcu flash that is interrupted', () => {
 
   test('asks once more at Ctrl-C, says what it leaves, and is finished by a daemon that starts later', async () => {
     const child = gateway.spawn(['mcu', 'flash', 'meter', file, '--json']);
-    const ended = once(child, 'exit');
-    const errors = createInterface({ input: child.stderr as Readable });
-    createInterface({ input: child.stdout as Readable }).on('line', (line) => {
-      if (line.includes('"writing"') && !/"doneBytes":0\b/.test(line)) child.kill('SIGINT');
-    });
+    const ended = once(child, 'close');
     const said: string[] = [];
-    errors.on('line', (line) => said.push(line));
+    createInterface({ input: child.stderr as Readable }).on('line', (line) => {
+      said.push(line);
+      if (line.includes('is being written')) child.kill('SIGINT');
+    });
+    const lines = createInterface({ input: child.stdout as Readable });
+    const onLine = (line: string): void => {
+      if (!line.includes('"writing"') || /"doneBytes":0\b/.test(line)) return;
+      lines.off('line', onLine);
+      child.kill('SIGINT');
+    };
+    lines.on('line', onLine);
     expect(await ended).toEqual([130, null]);
     expect(said.join(' ')).toMatch(/meter is being written; Ctrl-C again leaves it half written/);
     expect(await meterRuns()).toBe('neither');
