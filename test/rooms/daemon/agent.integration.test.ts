@@ -25,16 +25,16 @@ async function artifact(name: string, content: Buffer, key = keys.privateKey): P
 }
 
 const OLD = image('healthy 0');
-const good = await artifact('two', image('healthy 2'));
+const whole = await artifact('tampered', image('healthy 2'));
 const firmware = {
-  v1: await artifact('one', image('healthy 1')),
-  v2: good,
+  v1: await artifact('v1', image('healthy 1')),
+  v2: await artifact('v2', image('healthy 2')),
   bad: await artifact('bad', image('unhealthy')),
   dead: await artifact('dead', image('dead')),
   foreign: await artifact('foreign', image('healthy f'), stranger.privateKey),
   raw: image('healthy raw'),
   large: await artifact('large', image('healthy l', 3_000_000)),
-  tampered: Buffer.from(good).fill('X', good.byteLength - 200_000, good.byteLength - 199_990),
+  tampered: Buffer.from(whole).fill('X', whole.byteLength - 200_000, whole.byteLength - 199_990),
 };
 
 /** Typed, as vitest's own is not. */
@@ -209,11 +209,13 @@ describe('a file from a technician', () => {
 
   test('is installed under the same rules, and recognised when the service names it', async () => {
     await updateToTheEnd();
+    const two = await artifact('two', image('healthy 2'));
     service.world.targetVersionId = 'two';
-    service.world.addVersion({ id: 'two', firmware: bufferContent(firmware.v2) });
-    expect(await installFile(firmware.v2)).toBe(0);
+    service.world.addVersion({ id: 'two', firmware: bufferContent(two) });
+    expect(await installFile(two)).toBe(0);
     expect(gateway.imageBeginsWith(gateway.booted, 'healthy 2')).toBe(true);
-    expect(service.callsOf('firmware')).toHaveLength(1);
+    // One whole, of v1; and the head of the other, by whose digest it is known again.
+    expect(service.callsOf('firmware')).toHaveLength(2);
     expect(service.world.things[0]?.currentVersionId).toBe('two');
   });
 

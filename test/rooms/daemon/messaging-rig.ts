@@ -26,8 +26,8 @@ async function artifact(name: string, content: Buffer): Promise<Buffer> {
 /** What a new thing is expected to run: something that was there before the agent. */
 const versions = [
   { id: 'v0' },
-  { id: 'v1', firmware: bufferContent(await artifact('one', image('healthy 1'))) },
-  { id: 'v2', firmware: bufferContent(await artifact('two', image('healthy 2'))) },
+  { id: 'v1', firmware: bufferContent(await artifact('v1', image('healthy 1'))) },
+  { id: 'v2', firmware: bufferContent(await artifact('v2', image('healthy 2'))) },
 ];
 
 export type Form = 'rest' | 'messaging';

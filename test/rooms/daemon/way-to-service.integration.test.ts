@@ -13,7 +13,7 @@ import type { Certificate } from '../service/rest/certificates.ts';
 import { startProxy } from '../service/rest/test-proxy.ts';
 import type { TestProxy } from '../service/rest/test-proxy.ts';
 
-const firmware = bufferContent(await artifact('one', image('healthy 1')));
+const firmware = bufferContent(await artifact('v1', image('healthy 1')));
 
 let stack: AsyncDisposableStack;
 let authority: Authority;
