@@ -207,7 +207,7 @@ describe('GRUB’s script', () => {
     await rig.fill('B', false);
     expect(await rig.boot()).toBe('A');
     await rig.fill('A', false);
-    expect(await rig.choose()).toEqual({ slot: 'none', told: '' });
+    expect(await rig.choose()).toMatchObject({ slot: 'none' });
   });
 
   test('does not boot a trial that it cannot count', async () => {
