@@ -70,9 +70,9 @@ describe('an operation', () => {
     const updating = rig.client.updateNow(asUsual, () => {}, forever);
     await operation.begun;
     const busy = { code: 'agent-busy', exit: 'tryAgain' };
-    await expect(rig.client.commit(() => {}, forever)).rejects.toMatchObject(busy);
+    await expect(rig.client.install('/release.mender', asUsual, () => {}, forever)).rejects.toMatchObject(busy);
     await expect(rig.client.updateNow({ ...asUsual, force: true }, () => {}, forever)).rejects.toMatchObject(busy);
-    await expect(rig.client.reboot(forever)).rejects.toMatchObject(busy);
+    await expect(rig.client.restoreBoard('meter', () => {}, forever)).rejects.toMatchObject(busy);
     await expectAlive(rig);
     operation.end(installed);
     expect(await updating).toEqual(installed);
