@@ -108,7 +108,14 @@ export class FileJournal implements Journal {
   }
 
   async refresh(): Promise<void> {
-    if (this.#isUnreadable) await this.#load();
+    if (!this.#isUnreadable) return;
+    try {
+      await this.#admit();
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      this.#log.debug({ code: error.code }, error.message);
+    }
+    await this.#load();
   }
 
   /** Everything of a write but the rename. */

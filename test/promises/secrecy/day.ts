@@ -183,7 +183,7 @@ export class Day implements AsyncDisposable {
 async function firmware(version: string, isSigned = true): Promise<FirmwareContent> {
   const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(100_000, `healthy ${version}\n`) }];
   const key = isSigned ? keys.privateKey : undefined;
-  return bufferContent(await buildArtifact({ name: version, devices: ['demo-gateway'], files, key }));
+  return bufferContent(await buildArtifact({ name: `v${version}`, devices: ['demo-gateway'], files, key }));
 }
 
 function filesBelow(directory: string): readonly string[] {

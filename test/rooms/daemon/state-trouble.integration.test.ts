@@ -162,7 +162,8 @@ describe('a committed slot', () => {
   test('is kept with the journal of a newer agent, whose quarantine holds', async () => {
     await installed();
     const journal = JSON.parse(await readFile(inGateway('state/journal.json'), 'utf8')) as Record<string, unknown>;
-    const quarantine = [{ version: { id: 'v2', name: 'v2' }, code: 'unhealthy', reason: 'it leaks', at: '', until: 7 }];
+    const at = new Date().toISOString();
+    const quarantine = [{ version: { id: 'v2', name: 'v2' }, code: 'unhealthy', reason: 'it leaks', at, until: 7 }];
     const ofNext = { ...journal, phase: { kind: 'dreaming' }, quarantine, dreams: ['of electric sheep'] };
     await writeFile(inGateway('state/journal.json'), JSON.stringify(ofNext));
     service.world.targetVersionId = 'v2';
