@@ -11,8 +11,9 @@ export type Choice =
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
 
 /**
- * `newest` and a pattern take only what comes after what is installed, in an order that is total: so no two versions take
- * turns, whatever they are called and however the service lists them.
+ * `newest` takes only what comes after what is installed, in an order that is total: so no two versions take turns, whatever
+ * they are called and however the service lists them. A pattern does so among the names that it describes; from any other
+ * it leads to the newest of them.
  */
 export function chooseVersion(
   versions: readonly Version[],
@@ -27,15 +28,18 @@ export function chooseVersion(
       return versions.at(-1);
     case 'newest':
       return newest(versions.filter(isNewer));
-    case 'pattern':
-      return newest(matching(versions, choice.pattern).filter(isNewer));
+    case 'pattern': {
+      const described = matching(versions, choice.pattern);
+      const follows = installed !== undefined && matching([installed], choice.pattern).length > 0;
+      return newest(follows ? described.filter(isNewer) : described);
+    }
   }
 }
 
 /** For all names together. */
 const PATTERN_MS = 1_000;
 
-function matching(versions: readonly Version[], pattern: RegExp): readonly Version[] {
+function matching<T extends Pick<Version, 'name'>>(versions: readonly T[], pattern: RegExp): readonly T[] {
   const names = versions.map(({ name }) => name);
   const found = searchWithin(pattern, names, PATTERN_MS);
   if (found !== undefined) return versions.filter((_, index) => found[index] !== null);

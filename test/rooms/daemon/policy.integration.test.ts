@@ -112,7 +112,10 @@ test('a firmware that ended badly is tried once under each id, until a person le
   await update();
   service.world.targetVersionId = 'bad';
   expect(await update()).toEqual(held('quarantined'));
-  service.world.addVersion({ id: 'bad-again', firmware: bufferContent(firmware.bad) });
+  service.world.addVersion({
+    id: 'bad-again',
+    firmware: bufferContent(await artifact('bad-again', image('unhealthy'))),
+  });
   service.world.targetVersionId = 'bad-again';
   expect(await update()).toEqual(held('quarantined'));
   expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad' }, { version: 'bad-again' }] });
