@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
@@ -138,7 +138,8 @@ export class FileGateway implements AsyncDisposable {
     cwd: string = process.cwd(),
   ): ChildProcess {
     const surroundings = { RUNTIME_DIRECTORY: join(this.directory, 'run'), NO_PROXY: '*', no_proxy: '*' };
-    const child = spawn(this.#program, ['--config', this.configFile, ...args], {
+    const [program, ...before] = 'NODE_OPTIONS' in environment ? this.#withoutLauncher() : [this.#program];
+    const child = spawn(program ?? '', [...before, '--config', this.configFile, ...args], {
       cwd,
       stdio: ['ignore', stdio, stdio],
       env: { ...process.env, ...surroundings, ...environment },
@@ -146,6 +147,14 @@ export class FileGateway implements AsyncDisposable {
     this.#children.add(child);
     child.once('exit', () => this.#children.delete(child));
     return child;
+  }
+
+  /** As the launcher starts it, but for what that takes out of the environment: a hook of a test is loaded so. */
+  #withoutLauncher(): readonly string[] {
+    const folder = dirname(this.#program);
+    const main = [join(folder, 'lib/main.js'), join(folder, 'src/main.ts')].find((path) => existsSync(path)) ?? '';
+    const heap = ['--max-semi-space-size=1', '--max-old-space-size=256'];
+    return [process.execPath, '--disable-warning=ExperimentalWarning', ...heap, main];
   }
 
   async run(...args: readonly string[]): Promise<Finished> {

@@ -16,10 +16,19 @@ afterEach(() => {
 
 /** The real program, on a chip that stands where the kernel's character device would. */
 describe('gpioget of libgpiod 1', () => {
+  let programs: string;
+
+  /** A child has nothing of our environment: the program is put behind one that knows where its chip stands. */
   beforeEach(async () => {
     const source = join(import.meta.dirname, 'gpiochip.c');
-    vi.stubEnv('LD_PRELOAD', await built('gpiochip.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`));
-    vi.stubEnv('GPIOCHIP', '0010');
+    const chip = await built('gpiochip.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`);
+    programs = mkdtempSync(join(tmpdir(), 'gpiochip-'));
+    const script = `#!/bin/sh\nLD_PRELOAD=${chip} GPIOCHIP=0010 PATH="\${PATH#*:}" exec gpioget "$@"\n`;
+    writeFileSync(join(programs, 'gpioget'), script, { mode: 0o755 });
+    vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);
+  });
+  afterEach(() => {
+    rmSync(programs, { recursive: true });
   });
 
   test.each([
