@@ -11,7 +11,9 @@ test(
   'nothing that comes from outside makes the agent crash, hang, grow, or change what boots',
   { timeout: 600_000 },
   async () => {
-    const results = await fuzz(targets, { seconds: SECONDS_EACH, seed: SEED, atATime: 2 });
+    // Each attack on the whole daemon has its own test (promises/hostile); several at once take minutes, not seconds.
+    const quick = targets.filter(({ name }) => name !== 'daemon');
+    const results = await fuzz(quick, { seconds: SECONDS_EACH, seed: SEED, atATime: 2 });
     console.log(`seed ${SEED}\n${results.map(describeResult).join('\n')}`);
     expect(results.filter(({ failure }) => failure !== undefined)).toEqual([]);
     expect(results.filter(({ cases }) => cases === 0)).toEqual([]);
