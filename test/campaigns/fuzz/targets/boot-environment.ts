@@ -90,7 +90,8 @@ async function checkVariables(
   const chosen = kind === 'uboot' ? settings.uboot : { ...settings.grub, environment: folder.file('grubenv') };
   const bootloader = folder.bootloader(chosen, { run });
   await makeCalls(bootloader, calls, ({ call, slot }) => {
-    const order = /.*ORDER=(.*)$/s.exec(printed)?.[1]?.split('\n')[0]?.trim().split(/\s+/) ?? [];
+    const [, standing = ''] = [...printed.matchAll(/^(?:BOOT_)?ORDER=(.*)$/gm)].at(-1) ?? [];
+    const order = standing.trim().split(/\s+/);
     if (call === 'markUnbootable') return !order.includes(slot) && order.length === 1;
     return order[0] === slot;
   });
