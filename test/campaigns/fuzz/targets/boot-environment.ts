@@ -91,7 +91,7 @@ async function checkVariables(
   const bootloader = folder.bootloader(chosen, { run });
   await makeCalls(bootloader, calls, ({ call, slot }) => {
     const [, standing = ''] = [...printed.matchAll(/^(?:BOOT_)?ORDER=(.*)$/gm)].at(-1) ?? [];
-    const order = standing.trim().split(/\s+/);
+    const order = standing.split(/\s+/).filter((name) => name === 'A' || name === 'B');
     if (call === 'markUnbootable') return !order.includes(slot) && order.length === 1;
     return order[0] === slot;
   });
