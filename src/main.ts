@@ -49,7 +49,7 @@ async function main(args: readonly string[]): Promise<number> {
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     config: {
-      check: async () => checkConfig(await configPath(parsed.configFile)),
+      check: async () => checkConfig(await configPath(parsed.configFile), signal),
       show: async () => showConfig(await configPath(parsed.configFile)),
       schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
     },
@@ -118,15 +118,22 @@ function onHangup(listener: () => void): Disposable {
   return { [Symbol.dispose]: () => void process.off('SIGHUP', listener) };
 }
 
-async function checkConfig(path: string): ReturnType<CliContext['config']['check']> {
+/** What the file says, then what this gateway makes of it. */
+async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
   const { checkConfig: check } = await import('./config/check-config.ts');
   const { ConfigError } = await import('./config/errors.ts');
   const { problems, warnings } = await check(path, process.env);
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
   const { loadConfig } = await import('./config/load-config.ts');
   const { refuseMisplacedState } = await import('./daemon/state-directory.ts');
-  await refuseMisplacedState((await loadConfig(path, process.env)).config);
-  return { path, warnings: warnings.map(({ message }) => message) };
+  const { checkBootEnvironment } = await import('./daemon/boot-check.ts');
+  const { config } = await loadConfig(path, process.env);
+  await refuseMisplacedState(config);
+  const { readConfigText, withLines } = await import('./config/read-config.ts');
+  const text = await readConfigText(path);
+  const boot = await checkBootEnvironment(config, signal);
+  if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
+  return { path, warnings: [...warnings, ...withLines(boot.warnings, text)].map(({ message }) => message) };
 }
 
 async function showConfig(path: string): ReturnType<CliContext['config']['show']> {

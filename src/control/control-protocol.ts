@@ -53,6 +53,7 @@ const installed = z.object({
   slot: absent(slotName),
   signedBy: absent(z.string()),
   at: z.string(),
+  factory: z.boolean().optional(),
 });
 
 const outcomeReport = z.object({

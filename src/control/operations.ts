@@ -166,6 +166,8 @@ export interface InstalledReport {
   /** Undefined: it was installed unsigned. */
   readonly signedBy: string | undefined;
   readonly at: string;
+  /** It came with the image, which names itself: no agent installed it, and nothing of it was verified. */
+  readonly factory?: boolean | undefined;
 }
 
 export interface StatusReport {

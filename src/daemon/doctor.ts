@@ -5,7 +5,7 @@ import { adviceForHalfWritten } from '../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../control/operations.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
-import { lookAsGrub } from '../slots/bootloaders/grub-reader.ts';
+import { lookAtPlace } from '../slots/bootloaders/boot-place.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
 import { runProgram } from '../system/child-process.ts';
@@ -16,6 +16,7 @@ import { isPlausible } from '../system/wall-clock.ts';
 import { UpdateError } from '../update/errors.ts';
 import { otherSlot } from '../update/slot.ts';
 import { listBoards } from './boards.ts';
+import { hasBootloader } from './booting-target.ts';
 import { DaemonError } from './errors.ts';
 import { noSlots } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
@@ -151,11 +152,11 @@ async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: Abo
 
 /** What is written there must be what the bootloader reads. */
 async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
-  for (const target of targets) {
-    if (target.kind !== 'slots' || target.bootloader?.kind !== 'grub') continue;
-    return ` (${await lookAsGrub(target.bootloader.environment, { run: runProgram }, signal)})`;
-  }
-  return '';
+  const target = targets.find(hasBootloader);
+  if (target === undefined) return '';
+  const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
+  const found = [detail, weakness].filter((text) => text !== undefined).join('; ');
+  return found === '' ? '' : ` (${found})`;
 }
 
 async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {

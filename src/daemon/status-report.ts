@@ -9,6 +9,7 @@ import type {
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/wall-clock.ts';
+import { checkpointOf } from '../update/checkpoint.ts';
 import type { Look } from '../update/lookout.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import { inForce } from '../update/quarantine.ts';
@@ -87,8 +88,8 @@ export function brokerStatus(report: BrokerReport | undefined): Pick<StatusRepor
 
 export function installedReport(installed: Installed | undefined): InstalledReport | undefined {
   if (installed === undefined) return undefined;
-  const { version, digest, slot, signedBy, at } = installed;
-  return { versionId: version.id, versionName: version.name, digest, slot, signedBy, at };
+  const { version, digest, slot, signedBy, at, factory } = installed;
+  return { versionId: version.id, versionName: version.name, digest, slot, signedBy, at, ...(factory && { factory }) };
 }
 
 export function checkReport(state: UpdateState, look: Look): CheckReport {
@@ -141,8 +142,9 @@ function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Surrou
 }
 
 function arrived(phase: Phase): StatusReport['arrived'] {
-  if (phase.kind !== 'staging' || phase.checkpoint === undefined) return undefined;
-  const { offset, totalBytes } = phase.checkpoint.wire;
+  const checkpoint = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
+  if (checkpoint === undefined) return undefined;
+  const { offset, totalBytes } = checkpoint.wire;
   return { bytes: offset, totalBytes };
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { BootingSlotsSettings, Config, SlotsTargetSettings } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import type { TrustSettings } from '../firmware/artifact/trust.ts';
 import { createStageFirmware } from '../firmware/stage-firmware.ts';
@@ -30,6 +30,7 @@ import { FileJournal } from '../update/journal.ts';
 import type { Journal } from '../update/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../update/ports.ts';
 import { Updater } from '../update/updater.ts';
+import { hasBootloader } from './booting-target.ts';
 import { tellSafetyNet } from './safety-net.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
@@ -149,11 +150,7 @@ function targetsOf(
 }
 
 function bootingTarget({ targets }: Config): string | undefined {
-  return targets.find((target) => target.kind === 'slots' && hasBootloader(target))?.name;
-}
-
-function hasBootloader(target: SlotsTargetSettings): target is BootingSlotsSettings {
-  return target.bootloader !== undefined;
+  return targets.find(hasBootloader)?.name;
 }
 
 interface UpdaterWiring {

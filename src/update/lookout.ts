@@ -1,4 +1,5 @@
 import type { UpdateEvent } from './events.ts';
+import { isInstalled } from './held.ts';
 import { lookForVersion } from './look.ts';
 import type { Follow } from './look.ts';
 import { isoTime } from './order.ts';
@@ -7,7 +8,6 @@ import { planUpdate } from './plan.ts';
 import type { Plan, Policy } from './plan.ts';
 import type { ProvisioningService, Version } from './ports.ts';
 import { needsDate } from './quarantine.ts';
-import { isInstalled } from './same-firmware.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
 

@@ -5,7 +5,7 @@ import { checkpointOf } from './checkpoint.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
-import { endInstalled, findHeld, HeldAlready } from './held.ts';
+import { endInstalled, findHeld, HeaderSuffices } from './held.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
 import type {
@@ -184,8 +184,8 @@ class Staging {
     try {
       return await this.#transferWhole(signal);
     } catch (error) {
-      if (!(error instanceof HeldAlready)) throw error;
-      return error.held.kind === 'in-slot' ? error.held.firmware : undefined;
+      if (!(error instanceof HeaderSuffices)) throw error;
+      return error.held?.kind === 'in-slot' ? error.held.firmware : undefined;
     }
   }
 
@@ -217,9 +217,9 @@ class Staging {
   async #stopIfHeld(header: FirmwareHeader, signal: AbortSignal): Promise<void> {
     const [ports, slot] = [this.#ports, this.#slot];
     const held = this.#isForced ? undefined : await findHeld(header, this.targets, { slot, ports }, signal);
-    if (held?.kind === 'installed') throw new HeldAlready(held);
+    if (held?.kind === 'installed') throw new HeaderSuffices(held);
     this.#completions = await planCompletion(this.targets.values(), slot, ports, signal);
-    if (held !== undefined) throw new HeldAlready(held);
+    if (held !== undefined) throw new HeaderSuffices(held);
   }
 
   async #openPayload(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {

@@ -118,9 +118,10 @@ function lastTrouble({ outcome, version }: OutcomeReport): string {
 /** What stands in a slot, since when, and who vouched for it. */
 export function describeInstalled(installed: InstalledReport | undefined, page: Page): readonly string[] {
   if (installed === undefined) return ['nothing by this agent yet'];
-  const { versionName, versionId, slot, signedBy, digest, at } = installed;
+  const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
   const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
   const place = slot === undefined ? '' : ` in slot ${slot}`;
+  if (factory === true) return [`${versionName}${id}${place}`, `came with the image, seen ${moment(at, page)}`];
   const trust = signedBy === undefined ? 'unsigned' : `signed by ${signedBy}`;
   return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${moment(at, page)}`];
 }

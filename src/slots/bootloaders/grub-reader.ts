@@ -26,8 +26,7 @@ export interface GrubReaderParts {
  * installed. Says what was found, or throws.
  */
 export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: AbortSignal): Promise<string> {
-  const file = await realPathOf(path);
-  const mount = coveringMount(file, await readMounts(parts.system ?? realSystem));
+  const { file, mount } = await mountOf(path, parts);
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
@@ -41,6 +40,15 @@ export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: A
   });
 }
 
+/** Where a file really is, and on what. */
+export async function mountOf(
+  path: string,
+  { system = realSystem }: Pick<GrubReaderParts, 'system'>,
+): Promise<{ readonly file: string; readonly mount: Mount | undefined }> {
+  const file = await realPathOf(path);
+  return { file, mount: coveringMount(file, await readMounts(system)) };
+}
+
 async function realPathOf(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -51,16 +59,20 @@ async function realPathOf(path: string): Promise<string> {
   }
 }
 
-function refuseUnfit(path: string, { fileSystem, mountPoint, options }: Mount): void {
+export function refuseReadOnly(path: string, { mountPoint, options }: Mount): void {
+  if (!options.includes('ro')) return;
+  throw new BootloaderError('boot-environment-unwritable', `${path}: ${mountPoint} is mounted read-only`, {
+    advice: `mount ${mountPoint} read-write`,
+  });
+}
+
+function refuseUnfit(path: string, mount: Mount): void {
+  const { fileSystem, mountPoint, options } = mount;
   if (!FIT.has(fileSystem)) {
     const why = `${path} lies on ${fileSystem}, which GRUB cannot write, or reads otherwise than Linux`;
     throw new BootloaderError('boot-environment-misplaced', why);
   }
-  if (options.includes('ro')) {
-    throw new BootloaderError('boot-environment-unwritable', `${path}: ${mountPoint} is mounted read-only`, {
-      advice: `mount ${mountPoint} read-write`,
-    });
-  }
+  refuseReadOnly(path, mount);
   if (options.includes('data=journal')) {
     const why = `${path}: ${mountPoint} is mounted with data=journal, and GRUB reads no journal`;
     throw new BootloaderError('boot-environment-misplaced', why, {

@@ -11,7 +11,7 @@ import type { OrderSpelling, Variables, VariableStore } from './variable-environ
 
 export const UBOOT_TITLE = 'U-Boot environment';
 
-const DEFAULT_CONFIG = '/etc/fw_env.config';
+export const DEFAULT_FW_ENV_CONFIG = '/etc/fw_env.config';
 const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
 const ADVICE_VALUES =
   'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
@@ -111,7 +111,7 @@ export class FwTools implements VariableStore {
   async #warnOfSingleCopy(): Promise<void> {
     if (this.#copiesLookedAt) return;
     this.#copiesLookedAt = true;
-    const path = this.#parts.configFile ?? DEFAULT_CONFIG;
+    const path = this.#parts.configFile ?? DEFAULT_FW_ENV_CONFIG;
     const copies = countCopies((await readTextFile(path, this.#parts.fs)) ?? '');
     if (copies === 1) {
       this.#parts.log.warn({ path }, 'the U-Boot environment has one copy: a power cut while it is written loses it');
@@ -125,7 +125,7 @@ export class FwTools implements VariableStore {
 }
 
 /** Of fw_env.config in its table form: device, offset, size, … in each line. */
-function countCopies(config: string): number {
+export function countCopies(config: string): number {
   return config.split('\n').filter((line) => /^\s*[^#\s]\S*\s+-?(?:0x)?[0-9a-f]+\s+(?:0x)?[0-9a-f]+/i.test(line))
     .length;
 }

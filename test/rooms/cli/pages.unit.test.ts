@@ -49,6 +49,12 @@ describe('the status of a gateway that is well', () => {
   });
 });
 
+test('what came with the image is not called unsigned: nobody installed it', () => {
+  const image = { versionId: undefined, versionName: '1', slot: 'A', signedBy: undefined, digest: 'unknown' } as const;
+  const told = renderStatus({ ...calmStatus, installed: { ...image, at: '2026-02-26T10:00Z', factory: true } }, page);
+  expect(beside('Installed', told)).toBe('1 in slot A came with the image, seen 2026-02-26 11:00 +01:00 (3 days ago)');
+});
+
 describe('the status of a gateway in trouble', () => {
   const text = renderStatus(troubledStatus, page);
 

@@ -64,6 +64,27 @@ describe('a firmware that is armed', () => {
   });
 });
 
+test('how much of a signed artifact has arrived is told, as of an image', () => {
+  const wire = { offset: 700, validator: 'it', totalBytes: 1_000 };
+  const image = { sizeBytes: 500, digest: 'sha256:00' };
+  const artifact = {
+    head: '',
+    payload: 0,
+    member: { sizeBytes: 700, leftBytes: 200 },
+    file: { name: 'rootfs', sizeBytes: 650 },
+    whole: [],
+  };
+  const artifactCheckpoint = { wire, encoding: 'base64', carry: '', image, artifact } as const;
+  const phase = { kind: 'staging', attempt: trial.attempt, slot: 'B', artifactCheckpoint } as const;
+  expect(statusReport({ ...initialState, phase }, around).arrived).toEqual({ bytes: 700, totalBytes: 1_000 });
+});
+
+test('an image that names itself is told as what came with the gateway', () => {
+  const { firmware, attempt } = trial;
+  const installed = { ...firmware, version: attempt.version, slot: 'A', at: '', factory: true } as const;
+  expect(statusReport({ ...initialState, installed }, around).installed).toMatchObject({ factory: true });
+});
+
 describe('why nothing is being installed', () => {
   test.each<[string, Partial<Surroundings>, string]>([
     ['before the first look', {}, 'the service was not asked yet'],
