@@ -273,6 +273,8 @@ export interface Bootloader {
 export interface BootState {
   /** Boots next if nothing fails. */
   readonly primary: SlotName;
+  /** Nobody has written yet which boots are trials: `onTrial` goes by counters, which power cuts run down as well. */
+  readonly trialIsGuessed?: boolean | undefined;
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;
 }
 

@@ -34,7 +34,8 @@ export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal):
 
 /**
  * Ends a trial whose journal cannot say so: the slot is made unbootable with a last word for the other one. Where the boot
- * environment cannot be written, either, the reboot alone ends it: the bootloader falls back by itself.
+ * environment cannot be written, either, the reboot alone ends it: the bootloader falls back by itself. So it does where that
+ * this is a trial is a guess: the other slot may be one that never held anything, and the bootloader comes back from that.
  */
 export async function leaveWithoutJournal(
   { code, reason }: WhyLeft,
@@ -46,7 +47,8 @@ export async function leaveWithoutJournal(
   log.error({ booted, code }, `this boot is a trial, and is left: ${reason}`);
   onProgress({ kind: 'phase', phase: 'rolling-back', detail: reason });
   try {
-    await bootloader.markUnbootable(booted, signal, code);
+    const { trialIsGuessed = false } = await bootloader.inspect(signal);
+    if (!trialIsGuessed) await bootloader.markUnbootable(booted, signal, code);
   } catch (error) {
     if (!(error instanceof AgentError) || isWithoutFallback(error)) throw error;
     log.warn({ code: error.code }, `the bootloader is left to fall back by itself: ${error.message}`);

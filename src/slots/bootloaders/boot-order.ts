@@ -96,7 +96,7 @@ export function inspectOrder(state: BootOrder): BootState {
       detail: `${place}, ${left} boot ${left === 1 ? 'attempt' : 'attempts'} left`,
     };
   };
-  return { primary, slots: { A: describe('A'), B: describe('B') } };
+  return { primary, trialIsGuessed: trial === undefined, slots: { A: describe('A'), B: describe('B') } };
 }
 
 /** Of boot names with white space between; undefined where one is doubled, or no slot is there. */

@@ -21,6 +21,8 @@ export interface ChronicleState {
   readonly kept: SlotName;
   readonly keeping: SlotName | undefined;
   readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
+  /** Undefined: as the boot order has them now. */
+  readonly others?: readonly string[] | undefined;
 }
 
 export const newChronicle: ChronicleState = {
@@ -54,6 +56,8 @@ export class Chronicle {
   keeping: SlotName | undefined;
   /** The version in a slot when it was committed last. */
   ran: Partial<Record<SlotName, string | undefined>>;
+  /** Names in the boot order that are no slots. */
+  readonly others: readonly string[];
   /** A person said that it be kept, healthy or not. */
   keptByHand = false;
   /** The first one; it was thrown into the program, too, which might swallow it. */
@@ -69,13 +73,15 @@ export class Chronicle {
     this.kept = state.kept;
     this.keeping = state.keeping;
     this.ran = { ...state.ran };
+    this.others = state.others ?? hardware.boot.others;
   }
 
   get state(): ChronicleState {
     const { trying, kept, keeping } = this;
+    const { others } = this;
     const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
-    return { journals, identities, begun, trying, kept, keeping, ran };
+    return { journals, identities, begun, trying, kept, keeping, ran, others };
   }
 
   journalWasLost = false;

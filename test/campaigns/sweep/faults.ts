@@ -15,6 +15,8 @@ export const faultKinds = [
   'slot-error',
   /** A write of the boot environment fails; it may have been made all the same. */
   'boot-write',
+  /** At a start: the bootloader cannot save what it chose and counted. */
+  'boot-save',
   'reboot-refused',
   /** The board falls silent while it is being flashed. */
   'board-silent',

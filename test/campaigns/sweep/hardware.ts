@@ -1,7 +1,7 @@
 import type { DurableFs } from '../../../src/system/durable-file.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
-import { BootMachine } from '../../stand-ins/machine/boot-machines.ts';
-import type { BootKind, BootMemory } from '../../stand-ins/machine/boot-machines.ts';
+import { BootMachine, deliveries } from '../../stand-ins/machine/boot-machines.ts';
+import type { BootKind, BootMemory, Delivery } from '../../stand-ins/machine/boot-machines.ts';
 import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
 import { MemoryBoard } from '../../stand-ins/machine/memory-board.ts';
 import type { BoardMemory } from '../../stand-ins/machine/memory-board.ts';
@@ -36,7 +36,7 @@ export interface HardwareState {
   readonly nowMs: number;
 }
 
-export function factoryState({ image, boot, meter }: CatalogEntry): HardwareState {
+export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Delivery | undefined): HardwareState {
   const slots = { A: image, B: '' };
   const board = { running: meter, payload: '', kept: undefined };
   return {
@@ -44,7 +44,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry): HardwareStat
     files: {},
     slots,
     bootSlots: boot === '' ? undefined : { A: boot, B: '' },
-    bootMemory: undefined,
+    bootMemory: delivery && deliveries[delivery],
     booted: 'A',
     boots: 0,
     attempts: 0,
@@ -103,6 +103,7 @@ export class Hardware {
     };
     for (const pair of this.pairs) pair.trouble = () => faults.strikes('slot-error');
     this.boot.trouble = () => faults.strikes('boot-write');
+    this.boot.cannotSave = () => faults.strikes('boot-save');
   }
 
   get pairs(): readonly MemorySlots[] {
@@ -142,6 +143,11 @@ export class Hardware {
   /** So that what happens after a cut does not depend on how often chance was asked before. */
   reseed(cut: number): void {
     this.#random = seededRandom(this.#seed * 31 + cut);
+  }
+
+  /** No agent runs: its image never starts one, or there is none. */
+  get isDead(): boolean {
+    return this.running === '' || this.running.startsWith('dead');
   }
 
   /** An orderly shutdown. */

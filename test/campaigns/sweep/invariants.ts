@@ -19,6 +19,7 @@ export interface Gateway {
 /** What must be true whenever the power is out, or the program was killed: of what is there now, and nothing else. */
 export function judgeRemains(gateway: Gateway): void {
   judgeSlots(gateway);
+  judgeRescue(gateway);
   judgeFiles(gateway);
   judgeArming(gateway);
   judgeReports(gateway);
@@ -27,11 +28,22 @@ export function judgeRemains(gateway: Gateway): void {
 function judgeSlots({ hardware, chronicle }: Gateway): void {
   const { boot, slots } = hardware;
   demand(boot.bootable.length > 0 && boot.next !== undefined, 'no slot boots');
+  demand(
+    boot.bootable.some((slot) => slots.content(slot) !== ''),
+    'what may boot holds nothing',
+  );
   for (const slot of boot.bootable) {
+    if (slots.content(slot) === '') continue; // as the factory left it: the bootloader goes on to the other one
     const entry = chronicle.imageIn(slot);
     demand(entry !== undefined, `slot ${slot} may boot, but holds "${slots.content(slot)}"`);
     demand(entry.digest !== undefined, `slot ${slot} may boot, but holds what nobody verified: "${entry.image}"`);
   }
+}
+
+/** Names in the boot order that are no slots are another's. */
+function judgeRescue({ hardware, chronicle }: Gateway): void {
+  const { others } = hardware.boot;
+  demand(others.join() === chronicle.others.join(), `the boot order names "${others.join()}", not what it did`);
 }
 
 function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
@@ -95,6 +107,7 @@ export function judgeRest(gateway: Gateway, state: UpdateState): void {
 function judgeFallbacks({ hardware, chronicle }: Gateway): void {
   if (chronicle.journalWasLost) return;
   for (const slot of hardware.boot.bootable) {
+    if (hardware.slots.content(slot) === '') continue;
     const entry = chronicle.imageIn(slot);
     demand(entry !== undefined && isSound(entry), `it rests, but slot ${slot} may boot "${entry?.image}"`);
   }
@@ -142,6 +155,12 @@ export function judgeTransfer(hardware: Hardware, versionId: string, from: Firmw
   if (phase?.kind !== 'staging' || phase.attempt.version.id !== versionId) return;
   const wire = (phase.artifactCheckpoint ?? phase.checkpoint)?.wire;
   demand(from?.offset === wire?.offset, `${versionId} comes from byte ${from?.offset}, not from ${wire?.offset} on`);
+}
+
+/** An image that says which version it is need not be transferred to become that. */
+export function judgeNeed({ hardware, chronicle }: Gateway, versionId: string): void {
+  const runs = chronicle.imageIn(hardware.boot.booted)?.id;
+  demand(runs !== versionId, `${versionId} runs, says so, and is transferred`);
 }
 
 export function storedState(hardware: Hardware): UpdateState | undefined {

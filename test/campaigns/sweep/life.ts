@@ -8,7 +8,7 @@ import { Faults } from './faults.ts';
 import type { Fault, FaultCounts } from './faults.ts';
 import { factoryState, Hardware, JOURNAL } from './hardware.ts';
 import type { HardwareState } from './hardware.ts';
-import { judgeRemains, judgeSwitch, judgeTransfer, storedKey, storedState } from './invariants.ts';
+import { judgeNeed, judgeRemains, judgeSwitch, judgeTransfer, storedKey, storedState } from './invariants.ts';
 import type { Gateway } from './invariants.ts';
 import { MemoryTransport, newService } from './memory-transport.ts';
 import type { ServiceState, TransportParts } from './memory-transport.ts';
@@ -77,13 +77,15 @@ export class Life {
       scenario.boot,
       given.seed,
       faults,
-      from?.hardware ?? factoryState(catalog.entry('v1')),
+      from?.hardware ?? factoryState(catalog.entry('v1'), scenario.delivery),
     );
     const chronicle = new Chronicle(hardware, catalog, from?.chronicle ?? newChronicle);
     hardware.onJournalLost = (text) => chronicle.journalIsLost(text);
     const onSwitch = (versionId: string): void => chronicle.watch(() => judgeSwitch(this.gateway, versionId));
     const onTransfer: TransportParts['onTransfer'] = (versionId, position) => {
-      if (given.faults.length === 0) chronicle.watch(() => judgeTransfer(hardware, versionId, position));
+      if (given.faults.length > 0) return;
+      chronicle.watch(() => judgeTransfer(hardware, versionId, position));
+      if (scenario.imagesNameThemselves) chronicle.watch(() => judgeNeed(this.gateway, versionId));
     };
     const parts = { catalog, power: hardware.power, faults, onSwitch, onTransfer };
     const transport = new MemoryTransport(parts, from?.service ?? newService);
@@ -94,6 +96,7 @@ export class Life {
       transport,
       trust: catalog.trust,
       follow: scenario.follow,
+      imagesNameThemselves: scenario.imagesNameThemselves,
     };
     this.#cuts = given.cuts;
     this.#onCut = onCut;
@@ -161,7 +164,7 @@ export class Life {
         }
         hardware.start(orderly?.argument);
         this.#isUp = true;
-        if (!hardware.running.startsWith('dead')) return;
+        if (!hardware.isDead) return;
         hardware.forget(this.#cutsMade);
       } catch (error) {
         if (!hardware.power.isOut) throw error;

@@ -33,6 +33,7 @@ export interface ProgramParts {
   readonly transport: MemoryTransport;
   readonly trust: TrustSettings;
   readonly follow: Follow;
+  readonly imagesNameThemselves: boolean;
 }
 
 /** One life of the agent: the real rooms, wired as in src/daemon/wiring.ts, on hardware in memory. */
@@ -45,7 +46,7 @@ export class Program {
   readonly #life = new AbortController();
 
   private constructor(parts: ProgramParts, journal: Journal) {
-    const { hardware, chronicle, transport, trust, follow } = parts;
+    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves } = parts;
     const clock = fakeClock(hardware);
     const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
@@ -82,7 +83,7 @@ export class Program {
       clock,
       random,
       log: silentLog,
-      imageVersion: async () => undefined,
+      imageVersion: async () => (imagesNameThemselves ? chronicle.imageIn(hardware.boot.booted)?.id : undefined),
       newAttemptId: (): string => {
         hardware.attempts += 1;
         return `attempt-${hardware.attempts}`;

@@ -1,6 +1,6 @@
 import type { Follow } from '../../../src/update/look.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
-import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
+import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
 import type { Form } from './catalog.ts';
 
 /** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
@@ -29,6 +29,9 @@ export interface Scenario {
   readonly boot: BootKind;
   readonly form: Form;
   readonly follow: Follow;
+  /** What the bootloader says when the gateway is new; undefined: what is usual. */
+  readonly delivery?: Delivery | undefined;
+  readonly imagesNameThemselves: boolean;
   /** Before anything can go wrong. */
   readonly prologue: readonly Deed[];
   /** Then the gateway is left alone until it rests. */
@@ -43,11 +46,13 @@ export interface Scenario {
   readonly ends: readonly string[];
 }
 
-type Optional = 'prologue' | 'form' | 'follow' | 'mayMiss' | 'mayRun';
-type Story = Omit<Scenario, 'name' | 'boot' | Optional> &
+type Optional = 'prologue' | 'form' | 'follow' | 'imagesNameThemselves' | 'mayMiss' | 'mayRun';
+type Story = Omit<Scenario, 'name' | 'boot' | 'delivery' | Optional> &
   Partial<Pick<Scenario, Optional>> & {
     /** Bootloaders with which it cannot happen. */
     readonly never?: readonly BootKind[];
+    /** It is about this, and about no other bootloader. */
+    readonly deliveries?: Readonly<Partial<Record<BootKind, Delivery>>>;
   };
 
 const rest: Deed = { do: 'rest' };
@@ -255,6 +260,38 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1'],
     ends: ['v2 installed', 'boot3 installed', 'v2 installed'],
   },
+  /** The boot script's defaults name slot B, which is blank. */
+  blank: {
+    deliveries: { uboot: 'blank' },
+    prologue: [],
+    story: [rest, target('bad'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['v1 installed', 'bad rolled-back unhealthy', 'v2 installed'],
+  },
+  /** The order has a third name. */
+  rescue: {
+    deliveries: { uboot: 'uboot-rescue', grub: 'grub-rescue' },
+    story: [target('bad'), rest, target('v2'), rest, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['bad rolled-back unhealthy', 'v2 installed', 'v1 installed'],
+  },
+  /** What the factory put into slot A is known from the first day: it is not transferred, and the way back leads to it. */
+  named: {
+    imagesNameThemselves: true,
+    prologue: [],
+    story: [rest, target('v2'), rest, { do: 'rollback' }],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['v2 installed', 'v1 installed'],
+  },
+  nameless: {
+    prologue: [],
+    story: [rest, { do: 'rollback' }],
+    wants: 'v1',
+    ends: ['v1 installed', 'the image of slot A installed'],
+  },
   forced: {
     story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],
     wants: 'v1',
@@ -286,13 +323,16 @@ function scenariosOf(boot: BootKind): readonly Scenario[] {
     prologue: factory,
     form: forms[boot],
     follow: { kind: 'target' },
+    imagesNameThemselves: false,
     mayMiss: [],
     mayRun: [],
   } as const;
   const scenarios: Scenario[] = [];
-  for (const [name, { never = [], ...story }] of Object.entries(stories)) {
+  for (const [name, { never = [], deliveries, ...story }] of Object.entries(stories)) {
     const ends = boot === 'handler' ? story.ends.map(withoutLastWord) : story.ends;
-    if (!never.includes(boot)) scenarios.push({ ...defaults, ...story, ends, name: `${boot}/${name}` });
+    const delivery = deliveries?.[boot];
+    if (never.includes(boot) || (deliveries !== undefined && delivery === undefined)) continue;
+    scenarios.push({ ...defaults, ...story, ends, delivery, name: `${boot}/${name}` });
   }
   return scenarios;
 }

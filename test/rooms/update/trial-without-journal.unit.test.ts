@@ -60,6 +60,18 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     expect(bench.bootloader.boot()).toBe('A');
   });
 
+  // Seen in the sweep: two power cuts in the first boots of a new gateway, whose blank slot B has attempts left.
+  test('that is only guessed from counters ends by its reboot alone: nothing that runs is given up for it', async () => {
+    const bench = new Bench({}, style);
+    bench.journal.absence = stateTrouble('state-unavailable');
+    await bench.startTrial();
+    bench.bootloader.guesses = true;
+    const before = bench.bootloader.bootable;
+    expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
+    expect(bench.reboots).toBe(1);
+    expect(bench.bootloader.bootable).toEqual(before);
+  });
+
   test('of a slot that is known to run, past the agent, is kept if it is healthy', async () => {
     const bench = new Bench({ installed: installed('1', 'A'), previous: installed('2', 'B') }, style);
     await bench.startTrial();

@@ -24,6 +24,8 @@ interface Bootrom {
   readonly factory: BootMemory;
   /** Chooses a slot, and changes its memory as it does at a start. Nothing boots: undefined. */
   start(memory: Map<string, string>, argument: string | undefined): SlotName | undefined;
+  /** The same where it cannot save what it changed: a trial that cannot be counted is not booted. */
+  startUncounted(memory: ReadonlyMap<string, string>, argument: string | undefined): SlotName | undefined;
   /** Every slot that it may start, now or later, whatever the reboot command says, while no agent changes anything. */
   bootable(memory: ReadonlyMap<string, string>): readonly SlotName[];
   adapter(machine: BootMachine): Bootloader;
@@ -32,6 +34,16 @@ interface Bootrom {
 const names = { A: 'A', B: 'B' } as const;
 const slotNames = ['A', 'B'] as const;
 const ATTEMPTS = 3;
+
+/** What a gateway may be delivered with, beside what is usual. */
+export const deliveries = {
+  /** The defaults of a boot script that nobody asked what is in the slots: B may boot, and holds nothing. */
+  blank: { BOOT_ORDER: 'A B', BOOT_A_LEFT: '3', BOOT_B_LEFT: '3' },
+  /** A rescue system behind the slots. */
+  'uboot-rescue': { BOOT_ORDER: 'A R', BOOT_A_LEFT: '3', BOOT_B_LEFT: '0' },
+  'grub-rescue': { ORDER: 'A R', ATTEMPTS: '3', A_OK: '1', A_TRY: '0', B_OK: '0', B_TRY: '0' },
+} as const satisfies Readonly<Record<string, BootMemory>>;
+export type Delivery = keyof typeof deliveries;
 
 export interface BootMachineParts {
   readonly kind: BootKind;
@@ -47,6 +59,8 @@ export class BootMachine {
   booted: SlotName = 'A';
   /** Asked before each write of the agent: whether it fails. It may have been made all the same. */
   trouble: () => boolean = () => false;
+  /** Asked at each start: whether the bootloader cannot save what it chose. */
+  cannotSave: () => boolean = () => false;
   readonly #power: Power;
   readonly #random: () => number;
   #memory: Map<string, string>;
@@ -72,10 +86,17 @@ export class BootMachine {
     return roms[this.kind].start(new Map(this.#memory), undefined);
   }
 
+  /** Names in the boot order that are no slots. */
+  get others(): readonly string[] {
+    const order = this.#memory.get('BOOT_ORDER') ?? this.#memory.get('ORDER') ?? '';
+    return order.split(' ').filter((word) => word !== '' && nameOf(word) === undefined);
+  }
+
   /** The machine starts: what the bootloader writes then is whole or not there. */
   start(argument: string | undefined): SlotName {
     const before = new Map(this.#memory);
-    const slot = roms[this.kind].start(this.#memory, argument);
+    const rom = roms[this.kind];
+    const slot = this.cannotSave() ? rom.startUncounted(this.#memory, argument) : rom.start(this.#memory, argument);
     if (slot === undefined) throw new Error('no slot boots');
     this.#orNot(before, 'the bootloader chooses');
     this.booted = slot;
@@ -125,6 +146,10 @@ const uboot: Bootrom = {
     if (found !== undefined) memory.set(`BOOT_${found}_LEFT`, (left(found) - 1).toString(16));
     return found;
   },
+  startUncounted: (memory, argument) => {
+    const slot = uboot.start(new Map(memory), argument);
+    return notOnTrial(slot, memory.get('BOOT_TRIAL'), uboot.bootable(memory));
+  },
   bootable: (memory) => words(memory.get('BOOT_ORDER')),
   adapter: (machine) => {
     const variables = {
@@ -151,9 +176,22 @@ const grub: Bootrom = {
     if (found !== undefined) memory.set(`${found}_TRY`, String(used(found) + 1));
     return found;
   },
+  startUncounted: (memory, argument) => {
+    const slot = grub.start(new Map(memory), argument);
+    return notOnTrial(slot, memory.get('TRIAL'), grub.bootable(memory));
+  },
   bootable: (memory) => words(memory.get('ORDER')).filter((slot) => memory.get(`${slot}_OK`) === '1'),
   adapter: (machine) => ofVariables('GRUB', grubSpelling(ATTEMPTS, names), machine),
 };
+
+/** As the scripts do it: the slot on trial boots only where nothing else does. */
+function notOnTrial(
+  slot: SlotName | undefined,
+  trial: string | undefined,
+  bootable: readonly SlotName[],
+): SlotName | undefined {
+  return slot === trial ? (bootable.find((other) => other !== slot) ?? slot) : slot;
+}
 
 const TRYBOOT_ARGUMENT = '0 tryboot';
 const FILE = 'autoboot.txt';
@@ -164,6 +202,7 @@ const tryboot: Bootrom = {
     [FILE]: '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n'.padEnd(MAX_AUTOBOOT_BYTES, '\n'),
   },
   start: (memory, argument) => partitionOf(memory, argument === TRYBOOT_ARGUMENT),
+  startUncounted: (memory, argument) => partitionOf(memory, argument === TRYBOOT_ARGUMENT), // it saves nothing
   bootable: (memory) => unique([partitionOf(memory, false), partitionOf(memory, true)]),
   adapter: (machine) => {
     const environment = new AutobootFile({ fs: bootPartition(machine), path: FILE, partitions: { A: 2, B: 3 } });
@@ -212,6 +251,7 @@ const handler: Bootrom = {
     memory.set('armed', '');
     return slot;
   },
+  startUncounted: (memory) => nameOf(memory.get('standing')),
   bootable: (memory) => unique([nameOf(memory.get('armed')), nameOf(memory.get('standing'))]),
   adapter: (machine) => {
     const programs = new BootPrograms(async ([, ...args], _options, signal) => {

@@ -30,6 +30,8 @@ export class FakeBootloader implements Bootloader {
   broken = false;
   /** Makes every read fail. */
   unreadable = false;
+  /** Only its counters say what is a trial. */
+  guesses = false;
 
   constructor(power: Power, random: () => number, style: FakeStyle = 'counters') {
     this.#power = power;
@@ -133,7 +135,8 @@ export class FakeBootloader implements Bootloader {
       lastWord: lastWords[slot],
     });
     const next = this.#isOneShot ? order.at(-1) : (this.bootable[0] ?? order[0]);
-    return { primary: next ?? this.booted, slots: { A: describe('A'), B: describe('B') } };
+    const primary = next ?? this.booted;
+    return { primary, trialIsGuessed: this.guesses, slots: { A: describe('A'), B: describe('B') } };
   }
 
   #trialBut(slot: SlotName): SlotName | undefined {
