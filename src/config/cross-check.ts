@@ -20,6 +20,7 @@ export function findContradictions({ service, update, targets, sensors, properti
 function serviceContradictions(service: ConfigFile['service']): readonly Finding[] {
   const { messaging } = service;
   const findings = [...tlsContradictions(['service'], service)];
+  if (isPlainHttp(service.url) && !service.insecure) findings.push(plainHttp);
   if (messaging === undefined) {
     if (service.transport === 'messaging') {
       findings.push({
@@ -30,6 +31,17 @@ function serviceContradictions(service: ConfigFile['service']): readonly Finding
     return findings;
   }
   return [...findings, ...messagingContradictions(messaging)];
+}
+
+const plainHttp: Finding = {
+  path: ['service', 'url'],
+  message:
+    'service.url is plain http to another machine: who stands between sees the API key, and can offer what was released ' +
+    'before; write https://, or set service.insecure = true',
+};
+
+function isPlainHttp(url: string): boolean {
+  return url.startsWith('http://') && !isLoopback(url);
 }
 
 type Messaging = NonNullable<ConfigFile['service']['messaging']>;
@@ -163,7 +175,7 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
   } else if (trust.keys.length === 0) {
     warn(['trust'], 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed');
   }
-  if (service.url.startsWith('http://') && !isLoopback(service.url)) {
+  if (isPlainHttp(service.url)) {
     warn(['service', 'url'], 'service.url is plain http: the API key travels unprotected');
   }
   const { messaging } = service;

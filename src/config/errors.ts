@@ -1,5 +1,6 @@
 import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
 
 /** One thing that is wrong with the configuration. Its message names the key and never a secret. */
 export interface ConfigProblem {
@@ -22,6 +23,7 @@ const ConfigErrors = defineErrors('ConfigError', {
     exit: 'configuration',
     means: 'The configuration has a key or a value that is not accepted.',
   },
+  'writable-by-others': sharedErrors['writable-by-others'],
 });
 
 export type ConfigErrorCode = CodeOf<typeof ConfigErrors>;

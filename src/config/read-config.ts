@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path';
 
 import type { Environment } from '../system/environment.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
+import { describeExposures, findExposures } from '../system/guarded-file.ts';
 import { type Finding, findContradictions } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
 import { lineOf, locateKeys } from './file/key-lines.ts';
@@ -33,6 +34,8 @@ export async function readConfigText(path: string): Promise<string> {
   const fail = (why: string, advice: string): ConfigError =>
     new ConfigError('config-unreadable', path, [{ line: undefined, message: why }], advice);
   try {
+    const exposures = await findExposures(path);
+    if (exposures.length > 0) throw exposed(path, describeExposures(exposures));
     const facts = await stat(path);
     if (!facts.isFile()) throw fail('is not a file', 'name a configuration file');
     if (facts.size > MAX_FILE_BYTES) throw fail(`is larger than ${MAX_FILE_BYTES} bytes`, 'name a configuration file');
@@ -46,6 +49,11 @@ export async function readConfigText(path: string): Promise<string> {
     if (error instanceof TypeError) throw fail('is not UTF-8 text', 'save it as UTF-8');
     throw fail(`cannot be read: ${describeError(error)}`, 'check the file and its permissions, or run as root');
   }
+}
+
+/** Who can change the configuration decides what runs, and whose firmware is installed. */
+function exposed(path: string, why: string): ConfigError {
+  return new ConfigError('writable-by-others', path, [{ line: undefined, message: `not trusted: ${why}` }]);
 }
 
 /** Pure. Throws ConfigError with everything that is wrong. */

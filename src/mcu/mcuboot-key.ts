@@ -1,21 +1,18 @@
-import { createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
-import { describeError } from '../system/errors.ts';
-import { readOutsideFile } from '../system/outside-file.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import { MCUBOOT_RSA_MINIMUM_BITS, readPublicKey } from '../system/public-key.ts';
 import { McuError } from './errors.ts';
-
-const MAX_KEY_BYTES = 16 * 1024;
 
 /** The public key, in PEM form, with which a target's images for MCUboot must be signed. */
 export async function loadMcubootKey(file: string): Promise<KeyObject> {
   try {
-    return createPublicKey(await readOutsideFile(file, { maxBytes: MAX_KEY_BYTES }));
+    return (await readPublicKey(file, MCUBOOT_RSA_MINIMUM_BITS)).key;
   } catch (error) {
-    throw new McuError(
-      'mcuboot-key-unreadable',
-      `${file} cannot be used as a key for MCUboot: ${describeError(error)}`,
-      { cause: error },
-    );
+    if (error instanceof AgentError) throw error;
+    const why = describeError(error);
+    throw new McuError('mcuboot-key-unreadable', `${file} cannot be used as a key for MCUboot: ${why}`, {
+      cause: error,
+    });
   }
 }

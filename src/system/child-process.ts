@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
 import { describeError } from './errors.ts';
-import { asUser, programEnvironment } from './program-rights.ts';
+import { asUser, programEnvironment, refuseExposedProgram } from './program-rights.ts';
 import { SystemError } from './system-errors.ts';
 
 export interface ProgramResult {
@@ -47,6 +47,8 @@ export async function runProgram(
   options: ProgramOptions,
   signal: AbortSignal,
 ): Promise<ProgramResult> {
+  signal.throwIfAborted();
+  await refuseExposedProgram(command, options.user);
   signal.throwIfAborted();
   const [file, ...args] = asUser(command, options.user);
   const limit = options.maxOutputBytes ?? 1024 * 1024;

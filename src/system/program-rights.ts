@@ -1,4 +1,7 @@
+import { isAbsolute } from 'node:path';
+
 import type { Environment } from './environment.ts';
+import { refuseExposed } from './guarded-file.ts';
 
 /** A program, and its arguments. */
 type Command = readonly [string, ...string[]];
@@ -21,4 +24,9 @@ const CHANGE_USER =
 
 export function asUser(command: Command, user: string | undefined): Command {
   return user === undefined ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
+}
+
+/** Throws `writable-by-others`: who could change a program that has the agent's rights would have them, too. */
+export async function refuseExposedProgram([program]: Command, user: string | undefined): Promise<void> {
+  if (user === undefined && isAbsolute(program)) await refuseExposed(program);
 }

@@ -14,6 +14,13 @@ export const sharedErrors = {
     means: 'What an interrupted download had left is not there any more, or of no use; it starts anew.',
   },
   'image-empty': { remedy: 'give-up', exit: 'protocol', means: 'The image is empty.' },
+  'writable-by-others': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means:
+      'A key, a password, a program or the configuration could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',
+    advice: 'type the line that the message names, as root, after a look at who wrote there',
+  },
   'value-unusable': {
     remedy: 'give-up',
     exit: 'usage',

@@ -1,4 +1,5 @@
 import { defineErrors } from './define-errors.ts';
+import { sharedErrors } from './shared-errors.ts';
 
 /** The operating system, or a program of it, does not do what the agent needs of it. */
 export class SystemError extends defineErrors('SystemError', {
@@ -44,6 +45,7 @@ export class SystemError extends defineErrors('SystemError', {
     means: 'The command that reboots the machine failed.',
     advice: 'see [system] reboot_command, or reboot the gateway by hand',
   },
+  'writable-by-others': sharedErrors['writable-by-others'],
   'program-missing': { remedy: 'retry', exit: 'failed', means: 'A program cannot be started.' },
   'program-timeout': { remedy: 'retry', exit: 'failed', means: 'A program did not end in time.' },
   'program-too-loud': { remedy: 'retry', exit: 'failed', means: 'A program printed more than it may.' },

@@ -58,15 +58,17 @@ export type ConfigFile = z.output<typeof configSchema>;
 
 /** The tables that are right, each by itself. */
 export function soundTables(input: Readonly<Record<string, unknown>>) {
-  const { service, device, update, trust, targets, sensors, properties } = configSchema.shape;
+  const { service, device, update, trust, system, targets, sensors, properties, watch } = configSchema.shape;
   return {
     service: sound(service, input['service']),
     device: sound(device, input['device']),
     update: sound(update, input['update']),
     trust: sound(trust, input['trust']),
+    system: sound(system, input['system']),
     targets: sound(targets, input['targets']),
     sensors: sound(sensors, input['sensors']),
     properties: sound(properties, input['properties']),
+    watch: sound(watch, input['watch']),
   };
 }
 

@@ -1,5 +1,5 @@
 import { describeError } from '../../system/errors.ts';
-import { readOutsideFile } from '../../system/outside-file.ts';
+import { readGuardedFile } from '../../system/guarded-file.ts';
 import { ServiceError } from '../errors.ts';
 import type { TlsFiles } from './settings.ts';
 
@@ -28,7 +28,7 @@ const MAX_PEM_BYTES = 1024 * 1024;
 
 async function readPem(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  const bytes = await readOutsideFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
+  const bytes = await readGuardedFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
     signal.throwIfAborted();
     throw new ServiceError({ code: 'tls-files', why: `cannot read ${path}: ${describeError(error)}`, cause: error });
   });

@@ -1,6 +1,6 @@
 import type { BrokerSettings, MeasurementSettings, SourceSettings } from '../../config/telemetry-config.ts';
 import { describeError } from '../../system/errors.ts';
-import { readOutsideFile } from '../../system/outside-file.ts';
+import { readGuardedFile } from '../../system/guarded-file.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import { execSource, execStreamSource } from './exec.ts';
 import { fileSource } from './file.ts';
@@ -98,7 +98,7 @@ const MAX_PASSWORD_BYTES = 4_096;
 
 async function readPassword(path: string, signal: AbortSignal): Promise<string> {
   try {
-    return (await readOutsideFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal)).toString('utf8').trim();
+    return (await readGuardedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal)).toString('utf8').trim();
   } catch (error) {
     throw sourceFailed(path, describeError(error), error);
   }

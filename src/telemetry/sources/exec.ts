@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 
 import { runProgram } from '../../system/child-process.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import { asUser, programEnvironment } from '../../system/program-rights.ts';
+import { asUser, programEnvironment, refuseExposedProgram } from '../../system/program-rights.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
@@ -44,6 +44,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
+      await refuseExposedProgram(command, user);
       signal.throwIfAborted();
       const child = spawn(file, args, {
         detached: true,

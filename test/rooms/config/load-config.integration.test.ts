@@ -1,6 +1,9 @@
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
@@ -90,13 +93,38 @@ describe('loadConfig', () => {
     expect(JSON.stringify((await loadConfig(path, {})).warnings)).not.toContain('deadline');
   });
 
-  test('warns of plain http, but not to this machine', async () => {
-    await writeFile(path, leastConfig.replace('https://things.example.com', 'http://things.example.com'));
-    const warned = async () =>
-      (await loadConfig(path, {})).warnings.some(({ message }) => message.includes('plain http'));
-    expect(await warned()).toBe(true);
-    await writeFile(path, leastConfig.replace('https://things.example.com', 'http://127.0.0.1:8080'));
-    expect(await warned()).toBe(false);
+  test.each(['http://things.example.com', 'http://127.0.0.1.example.com', 'http://192.168.1.9:8080'])(
+    'refuses plain http to another machine, unless that was written: %s',
+    async (url) => {
+      await writeFile(path, leastConfig.replace('https://things.example.com', url));
+      await expect(loadConfig(path, {})).rejects.toMatchObject({
+        code: 'config-invalid',
+        problems: [{ line: 3, message: expect.stringContaining('service.insecure = true') as string }],
+      });
+      await writeFile(path, leastConfig.replace('"https://things.example.com"', `"${url}"\ninsecure = true`));
+      const { warnings } = await loadConfig(path, {});
+      expect(warnings).toContainEqual({ line: 3, message: expect.stringContaining('plain http') as string });
+    },
+  );
+
+  test.each(['http://127.0.0.1:8080', 'http://localhost', 'http://[::1]:1'])('takes %s as it is', async (url) => {
+    await writeFile(path, leastConfig.replace('https://things.example.com', url));
+    expect(JSON.stringify((await loadConfig(path, {})).warnings)).not.toContain('plain http');
+  });
+
+  test.each([
+    ['a file that others may write', async () => chmod(path, 0o646), 'may be changed by everybody'],
+    ['a file of somebody else', async () => chown(path, 4711, 0), 'belongs to user 4711'],
+    ['a folder that a group may write', async () => chmod(directory, 0o775), 'may be changed by group'],
+  ])('refuses %s, and names the line that mends it', async (_, expose, why) => {
+    await writeFile(path, leastConfig);
+    await expose();
+    const error: unknown = await loadConfig(path, {}).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'writable-by-others', exit: 'configuration' });
+    expect(String(error)).toContain(why);
+    const [, mend = 'false'] = /mend it with: (.*)$/.exec(String(error)) ?? [];
+    await promisify(execFile)('sh', ['-c', mend]);
+    expect((await loadConfig(path, {})).path).toBe(path);
   });
 });
 
@@ -152,12 +180,91 @@ protocol = "stm32"
     expect(problems).toEqual([
       { line: 3, message: `service.ca_file: ${directory}/ca.pem does not exist` },
       { line: 6, message: `device.serial_number_file: ${directory} is not a file` },
+      {
+        line: 9,
+        message: `trust.keys[0]: ${path} is refused: it is not a public key in PEM form (BEGIN PUBLIC KEY)`,
+      },
       { line: 10, message: `trust.keys[1]: ${path}/key.pem does not exist` },
       { line: 14, message: 'targets.gateway.slots.A: /dev/null is no block device and no file' },
       { line: 15, message: `targets.gateway.bootloader.handler: ${notExecutable} may not be executed` },
       { line: 18, message: `targets.meter.port: ${path} is not a character device` },
     ]);
     expect(warnings).toEqual([]);
+  });
+
+  test('reads the keys: a private one, or one that others may write, is no trusted key', async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+    const [good, secret, shared] = ['good.pem', 'secret.pem', 'shared.pem'].map((name) => join(directory, name));
+    await writeFile(good ?? '', publicKey.export({ format: 'pem', type: 'spki' }));
+    await writeFile(shared ?? '', publicKey.export({ format: 'pem', type: 'spki' }));
+    await writeFile(secret ?? '', privateKey.export({ format: 'pem', type: 'pkcs8' }));
+    await chmod(shared ?? '', 0o666);
+    const board = 'kind = "mcu"\nport = "/dev/null"\nprotocol = "smp"\n';
+    const text = `${leastConfig}[trust]\nkeys = ["${good}", "${secret}", "${shared}"]
+[targets.a]\n${board}mcuboot_key_file = "${good}"
+[targets.b]\n${board}mcuboot_key_file = "${secret}"\n`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ message }) => message)).toEqual([
+      `trust.keys[1]: ${secret} is refused: it is a private key, which belongs on no gateway`,
+      `trust.keys[2]: ${shared} is not trusted: ${shared} may be changed by everybody; mend it with: chmod go-w ${shared}`,
+      `targets.b.mcuboot_key_file: ${secret} is refused: it is a private key, which belongs on no gateway`,
+    ]);
+  });
+
+  test('names each password, certificate and program that others may write, but no program of another user', async () => {
+    const exposed = join(directory, 'exposed');
+    await writeFile(exposed, 'x');
+    await chmod(exposed, 0o777);
+    const text = `[service]
+url = "https://things.example.com"
+client_certificate_file = "${exposed}"
+client_key_file = "${exposed}"
+[service.messaging]
+url = "mqtts://b"
+topic_id = "t"
+username = "u"
+password_file = "${exposed}"
+[device]
+device_type = "x"
+[system]
+reboot_command = ["${exposed}"]
+[update]
+health = { commands = [["/bin/true"], ["${exposed}"]] }
+[targets.g]
+kind = "slots"
+slots = { A = "${exposed}", B = "${path}" }
+bootloader = { kind = "custom", handler = "${exposed}" }
+[[sensors]]
+event = "a"
+every = "1m"
+source = { kind = "exec", command = ["${exposed}"] }
+[[sensors]]
+event = "b"
+every = "1m"
+source = { kind = "exec", user = "app", command = ["${exposed}"] }
+[[watch]]
+id = "w"
+every = "1m"
+into = { kind = "command", command = ["${exposed}"] }
+[[watch]]
+id = "m"
+every = "1m"
+into = { kind = "mqtt", url = "mqtt://localhost", topic = "t", username = "u", password_file = "${exposed}" }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line} ${message.split(':', 1).join('')}`)).toEqual([
+      '3 service.client_certificate_file',
+      '4 service.client_key_file',
+      '9 service.messaging.password_file',
+      '13 system.reboot_command',
+      '15 update.health.commands[1]',
+      '19 targets.g.bootloader.handler',
+      '23 sensors[0].source.command',
+      '31 watch[0].into.command',
+      '35 watch[1].into.password_file',
+    ]);
   });
 
   test('names mistakes of every kind at once, in the order of the file', async () => {

@@ -113,6 +113,7 @@ export function gatewayConfig({ health, trials = 2, extra = '' }: GatewayConfig 
   return `
 [service]
 url = "${serviceUrl}"
+insecure = true
 
 [device]
 device_type = "${DEVICE_TYPE}"

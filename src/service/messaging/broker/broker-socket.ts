@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
 import type { Clock } from '../../../system/clock.ts';
 import { describeError } from '../../../system/errors.ts';
-import { readOutsideFile } from '../../../system/outside-file.ts';
+import { readGuardedFile } from '../../../system/guarded-file.ts';
 import { ServiceError } from '../../errors.ts';
 import { startTls } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';
@@ -32,7 +32,7 @@ const MAX_PASSWORD_BYTES = 4_096;
 export async function readPassword(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (path === undefined) return undefined;
   try {
-    const bytes = await readOutsideFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
+    const bytes = await readGuardedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
     return bytes.toString('utf8').split(/\r?\n/, 1)[0];
   } catch (error) {
     const why = `cannot read ${path}: ${describeError(error)}`;

@@ -1,0 +1,135 @@
+import type { ConfigFile, SoundTables } from './schema/schema.ts';
+
+/**
+ * What a file that the configuration names must be. `secret or key`: a file that nobody else may write. `own program`: one
+ * that runs with the agent's rights, and may be looked for in $PATH.
+ */
+export type Need =
+  | 'readable file'
+  | 'secret or key'
+  | 'release key'
+  | 'mcuboot key'
+  | 'handler'
+  | 'own program'
+  | Place;
+type Place = 'slot' | 'device';
+
+export interface Reference {
+  readonly path: readonly PropertyKey[];
+  readonly file: string;
+  readonly need: Need;
+}
+
+interface MaybeReference extends Omit<Reference, 'file'> {
+  readonly file: string | undefined;
+}
+
+/** All files that the tables name which are right. */
+export function referencesOf(tables: SoundTables): readonly Reference[] {
+  const all: readonly MaybeReference[] = [
+    ...serviceReferences(tables.service),
+    { path: ['device', 'serial_number_file'], file: tables.device?.serial_number_file, need: 'readable file' },
+    { path: ['device', 'factory_version_file'], file: tables.device?.factory_version_file, need: 'readable file' },
+    ...(tables.trust?.keys ?? []).map((file, index) => keyReference(['trust', 'keys', index], file)),
+    { path: ['system', 'reboot_command'], file: tables.system?.reboot_command[0], need: 'own program' },
+    ...healthReferences(tables.update?.health),
+    ...Object.entries(tables.targets ?? {}).flatMap(([name, target]) => targetReferences(['targets', name], target)),
+    ...telemetryReferences(tables),
+  ];
+  return all.flatMap(({ path, file, need }) => (file === undefined ? [] : [{ path, file, need }]));
+}
+
+function serviceReferences(service: SoundTables['service']): readonly MaybeReference[] {
+  const { messaging = {} } = service ?? {};
+  return [
+    ...tlsReferences(['service'], service ?? {}),
+    ...tlsReferences(['service', 'messaging'], messaging),
+    passwordReference(['service', 'messaging'], messaging),
+  ];
+}
+
+function healthReferences(health: ConfigFile['update']['health'] | undefined): readonly MaybeReference[] {
+  if (health === undefined || health.user !== undefined) return [];
+  const path = ['update', 'health', 'commands'];
+  return health.commands.map(([file], index) => ({ path: [...path, index], file, need: 'own program' }));
+}
+
+function keyReference(path: readonly PropertyKey[], file: string): MaybeReference {
+  return { path, file, need: 'release key' };
+}
+
+interface TlsFiles {
+  readonly ca_file?: string | undefined;
+  readonly client_certificate_file?: string | undefined;
+  readonly client_key_file?: string | undefined;
+}
+
+function tlsReferences(table: readonly string[], files: TlsFiles): readonly MaybeReference[] {
+  const keys = ['ca_file', 'client_certificate_file', 'client_key_file'] as const;
+  return keys.map((key) => ({ path: [...table, key], file: files[key], need: 'secret or key' }));
+}
+
+function passwordReference(
+  table: readonly PropertyKey[],
+  { password_file: file }: { readonly password_file?: string | undefined },
+): MaybeReference {
+  return { path: [...table, 'password_file'], file, need: 'secret or key' };
+}
+
+function telemetryReferences({ sensors, properties, watch }: SoundTables): readonly MaybeReference[] {
+  const sources = [...(sensors ?? []).map(sourceIn('sensors')), ...(properties ?? []).map(sourceIn('properties'))];
+  const watched = (watch ?? []).map(({ into }, index) => runOrAsk(['watch', index, 'into'], into));
+  return [...sources, ...watched].flat();
+}
+
+function sourceIn(table: 'sensors' | 'properties') {
+  return ({ source }: ConfigFile['sensors'][number] | ConfigFile['properties'][number], index: number) =>
+    runOrAsk([table, index, 'source'], source);
+}
+
+type Source = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['into'];
+
+function runOrAsk(table: readonly PropertyKey[], place: Source): readonly MaybeReference[] {
+  if (place.kind === 'mqtt') return [passwordReference(table, place)];
+  if (place.kind !== 'exec' && place.kind !== 'command') return [];
+  if (place.user !== undefined) return [];
+  return [{ path: [...table, 'command'], file: place.command[0], need: 'own program' }];
+}
+
+type Target = ConfigFile['targets'][string];
+
+function targetReferences(table: readonly string[], target: Target): readonly MaybeReference[] {
+  if (target.kind === 'mcu') {
+    const { port, mcuboot_key_file: key, reset } = target;
+    const program = typeof reset === 'string' ? undefined : reset.command[0];
+    return [
+      { path: [...table, 'port'], file: port, need: 'device' },
+      { path: [...table, 'mcuboot_key_file'], file: key, need: 'mcuboot key' },
+      { path: [...table, 'reset'], file: program, need: 'own program' },
+    ];
+  }
+  const slots = (['A', 'B'] as const).map((slot): MaybeReference => ({
+    path: [...table, 'slots', slot],
+    file: target.slots[slot],
+    need: 'slot',
+  }));
+  if (target.bootloader === undefined) return slots;
+  return [...slots, ...bootloaderReferences([...table, 'bootloader'], target.bootloader)];
+}
+
+type Bootloader = NonNullable<Extract<Target, { kind: 'slots' }>['bootloader']>;
+
+function bootloaderReferences(table: readonly string[], bootloader: Bootloader): readonly MaybeReference[] {
+  switch (bootloader.kind) {
+    case 'uboot': {
+      const file = bootloader.fw_env_config ?? '/etc/fw_env.config';
+      return [{ path: [...table, 'fw_env_config'], file, need: 'readable file' }];
+    }
+    case 'grub':
+      return [{ path: [...table, 'environment'], file: bootloader.environment, need: 'readable file' }];
+    case 'tryboot':
+      return [{ path: [...table, 'autoboot'], file: bootloader.autoboot, need: 'readable file' }];
+    case 'custom':
+      return [{ path: [...table, 'handler'], file: bootloader.handler, need: 'handler' }];
+  }
+}
