@@ -54,6 +54,43 @@ describe('what a slot holds', () => {
   });
 });
 
+describe('what a slot holds for another bootloader', () => {
+  test('has what names U-Boot’s environment on its disk, and no place for a boot partition', async () => {
+    const image = await slotFor('uboot');
+    const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
+    expect(fstab).toContain('PARTLABEL=state /var/lib/thing-agent ext4');
+    expect(fstab).not.toContain(' /boot');
+    expect(await tool(['debugfs', '-R', 'cat /etc/fw_env.config', image])).toContain(
+      '/dev/disk/by-partlabel/environment 0x0 0x4000\n/dev/disk/by-partlabel/environment 0x80000 0x4000',
+    );
+  });
+
+  test('mounts autoboot.txt and the state of a Raspberry Pi by the numbers of their partitions', async () => {
+    const fstab = await tool([
+      'debugfs',
+      '-R',
+      'cat /etc/fstab',
+      await slotFor('raspberrypi', '--disk-id', '00c0ffee'),
+    ]);
+    expect(fstab).toContain('PARTUUID=00c0ffee-01 /boot/default vfat noatime 0 2');
+    expect(fstab).toContain('PARTUUID=00c0ffee-07 /var/lib/thing-agent ext4 noatime 0 2');
+  });
+
+  test('must be one that is known', async () => {
+    const given = ['--root', join(folder, 'root'), '--out', join(folder, 'x'), '--bootloader', 'barebox'];
+    const { exitCode, output } = await run(join(scripts, 'slot'), ...given);
+    expect([exitCode, output]).toEqual([64, expect.stringContaining('grub, uboot or raspberrypi') as unknown]);
+  });
+});
+
+async function slotFor(bootloader: string, ...given: readonly string[]): Promise<string> {
+  const root = join(folder, `root-${bootloader}`);
+  await tool(['cp', '-r', join(folder, 'root'), root]);
+  await writeFile(join(root, 'etc/fstab'), '');
+  await tool([join(scripts, 'slot'), '--root', root, '--out', `${root}.ext4`, '--bootloader', bootloader, ...given]);
+  return `${root}.ext4`;
+}
+
 describe('a disk for GRUB', () => {
   test.each([
     ['bios', 'ext4'],
@@ -102,7 +139,7 @@ describe('a disk for GRUB', () => {
     [['--boot-type', 'btrfs'], 64, '--boot-type is ext4 or vfat'],
     [['--slot-size', '1'], 64, 'does not fit into a slot of 1 MiB'],
     [['--nonsense'], 64, 'unknown argument --nonsense'],
-    [['--page', '/nowhere'], 66, 'the page with GRUB'],
+    [['--page', '/nowhere'], 66, 'the page with the bootloader'],
   ])('with %j is refused', async (given, code, message) => {
     const out = ['--slot', join(folder, 'rootfs.ext4'), '--out', join(folder, 'refused.img')];
     const { exitCode, output } = await run(join(scripts, 'grub'), ...out, ...given);

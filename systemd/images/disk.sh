@@ -1,0 +1,67 @@
+# shellcheck shell=sh
+# What the scripts that make disks have in common; they read it in.
+
+here=$(dirname "$(readlink -f "$0")")
+name=$(basename "$0")
+page=''
+# Of a Raspberry Pi's disk: its partitions have no names, and are told by this.
+disk_id=7a6d0001
+gpt=''
+
+fail() {
+  echo "$name: $1" >&2
+  exit "$2"
+}
+
+help() {
+  sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+  exit 0
+}
+
+# Where the integrator's page is: beside the scripts in what was built, and with the bootloaders in the source.
+find_page() {
+  for candidate in "$here/bootloaders.md" "$here/../../src/slots/bootloaders/README.md"; do
+    if [ "$page" = '' ] && [ -f "$candidate" ]; then page=$candidate; fi
+  done
+  [ -f "$page" ] || fail "the page with the bootloader's files is missing (--page)" 66
+}
+
+must_be_disk_id() {
+  case $disk_id in
+  [0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]) ;;
+  *) fail "--disk-id is eight hexadecimal digits" 64 ;;
+  esac
+}
+
+# LABEL: what stands in this block of the page.
+from_page() {
+  text=$(awk -v begin="\`\`\`$1" '$0 == begin { inside = 1; next } /^```/ { inside = 0 } inside' "$page")
+  [ "$text" != '' ] || fail "$page has no block \"$1\"" 66
+  printf '%s\n' "$text"
+}
+
+# FILE: MiB that a slot needs, with an eighth for what comes.
+slot_mib() {
+  echo $((($(stat -c %s "$1") * 9 / 8 + 1048575) / 1048576))
+}
+
+# FILE MIB
+must_fit() {
+  [ "$(stat -c %s "$1")" -le $(($2 * 1048576)) ] || fail "$1 does not fit into a slot of $2 MiB" 64
+}
+
+# FILE START, in MiB: as a part of the disk, holes as holes.
+put() {
+  dd if="$1" of="$out" bs=1M seek="$2" conv=notrunc,sparse status=none
+}
+
+# NUMBER NAME START SIZE [TYPE], in MiB
+gpt_partition() {
+  gpt="$gpt --new=$1:$(($3 * 2048)):$((($3 + $4) * 2048 - 1)) --change-name=$1:$2 --typecode=$1:${5:-8300}"
+}
+
+# Writes all partitions that were named before, in one run: each run waits for all disks of the machine.
+write_gpt() {
+  # shellcheck disable=SC2086
+  sgdisk --clear $gpt "$out" >/dev/null
+}
