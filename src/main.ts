@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import process from 'node:process';
 
-import type { Command } from './cli/commands/command.ts';
+import type { Wanted } from './cli/commands/command.ts';
 import { parseArguments } from './cli/commands/parse-arguments.ts';
 import type { CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
@@ -44,7 +44,7 @@ async function main(args: readonly string[]): Promise<number> {
     local: async (ending) => {
       const loaded = await load();
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
-      return openLocalAgent(loaded, await world(loaded, 'warn'), purposeOf(parsed.command), ending);
+      return openLocalAgent(loaded, await world(loaded, 'warn'), purposeOf(parsed.wanted), ending);
     },
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
@@ -58,14 +58,11 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 /** What others are told who find the agent at work: what was typed, without what may be secret. */
-function purposeOf(command: Command): string {
-  if (command.kind === 'report') return `agent ${command.report}`;
-  if (command.kind === 'request') return `agent ${command.request.name.replace('-', ' ')}`;
-  if (command.kind !== 'operation') return 'agent';
-  const { operation } = command;
-  if (operation.name === 'update-now') return 'agent --update-now';
-  const board = 'board' in operation ? ` ${operation.board}` : '';
-  return `agent ${operation.name.replace('-', ' ')}${board}`;
+function purposeOf(wanted: Wanted): string {
+  if (wanted.kind !== 'command') return 'agent';
+  const { command, typed } = wanted;
+  const [board = ''] = command.group === 'Microcontrollers' ? typed.operands : [];
+  return `agent ${command.name} ${board}`.trim();
 }
 
 async function configPath(typed: string | undefined): Promise<string> {

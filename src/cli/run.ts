@@ -1,46 +1,47 @@
-import type { ReportedError } from '../control/operations.ts';
+import type { ReportedError } from '../control/events.ts';
 import { AgentError, describeError, exitCodes } from '../system/errors.ts';
-import type { CommandEntry } from './commands/command-table.ts';
-import type { Command, ParsedCommand } from './commands/command.ts';
+import { Misuse } from './commands/command.ts';
+import type { Command, ParsedArguments, Typed, Wanted } from './commands/command.ts';
+import { usageError } from './commands/usage-error.ts';
 import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
 import { Detached, Interruption, LeftHalfWritten } from './interruption.ts';
 
 /** Does what was typed; resolves with the exit code. Never rejects: what fails is told and has its code. */
-export async function runCommand(parsed: ParsedCommand, context: CliContext): Promise<number> {
+export async function runCommand({ wanted, json }: ParsedArguments, context: CliContext): Promise<number> {
   try {
-    return await dispatch(parsed.command, parsed.json, context);
+    return await perform(wanted, json, context);
   } catch (error) {
-    return tell(error, parsed.json, context);
+    return tell(error, json, context);
   }
 }
 
-async function dispatch(command: Command, json: boolean, context: CliContext): Promise<number> {
-  switch (command.kind) {
+async function perform(wanted: Wanted, json: boolean, context: CliContext): Promise<number> {
+  switch (wanted.kind) {
     case 'usage-error':
-      throw new CliError('usage', command.message, { advice: command.advice });
+      throw new CliError('usage', wanted.message, { advice: wanted.advice });
     case 'help':
-      return help(command.entry, context);
+      return help(wanted.command, context);
     case 'version':
       return version(json, context);
-    case 'run':
-      return context.runDaemon();
-    case 'report':
-      return (await import('./commands/report-commands.ts')).runReport(command.report, json, context);
-    case 'explain':
-      return (await import('./commands/explain-command.ts')).explain(command.code, json, context);
-    case 'config':
-      return (await import('./commands/config-commands.ts')).runConfig(command.what, json, context);
-    case 'operation':
-      return (await import('./commands/operation-commands.ts')).runOperation(command.operation, json, context);
-    case 'request':
-      return (await import('./commands/request-commands.ts')).runRequest(command.request, json, context);
+    case 'command':
+      return runTyped(wanted.command, wanted.typed, context);
   }
 }
 
-async function help(entry: CommandEntry | undefined, context: CliContext): Promise<number> {
+async function runTyped(command: Command, typed: Typed, context: CliContext): Promise<number> {
+  try {
+    return await command.run(typed, context);
+  } catch (error) {
+    if (!(error instanceof Misuse)) throw error;
+    const { message, advice } = usageError(`${command.name}: ${error.message}`, command);
+    throw new CliError('usage', message, { advice });
+  }
+}
+
+async function help(command: Command | undefined, context: CliContext): Promise<number> {
   const { helpText } = await import('./commands/help.ts');
-  context.out.write(helpText(entry));
+  context.out.write(helpText(command));
   return exitCodes.done;
 }
 

@@ -4,7 +4,7 @@ import { AgentError, describeError, systemErrorCode } from '../system/errors.ts'
 import { ControlError } from './control-errors.ts';
 
 export interface ControlRequest {
-  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly method: string;
   /** After `/v1/`. */
   readonly path: string;
   readonly body?: unknown;

@@ -2,7 +2,7 @@ import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { AgentError } from '../system/errors.ts';
 import type { ExitKind } from '../system/errors.ts';
-import type { ReportedError } from './operations.ts';
+import type { ReportedError } from './events.ts';
 
 const RequestErrors = defineErrors('ControlRequestError', {
   'control-route-unknown': { remedy: 'give-up', exit: 'usage', means: 'The control socket does not have this path.' },

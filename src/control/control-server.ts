@@ -6,11 +6,16 @@ import { AgentError, describeError, systemErrorCode } from '../system/errors.ts'
 import type { Log } from '../system/log.ts';
 import { agentStopping, ControlRequestError, httpStatus, reportError, ControlError } from './control-errors.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
-import { type Action, findRoute, type FoundRoute, type RouteTargets } from './control-routes.ts';
 import { listenOnSocket } from './control-socket.ts';
 import { endResponse, EventStream } from './event-stream.ts';
+import type { OnEvent } from './events.ts';
+import { findOperation, methodOf, readInput } from './find-operation.ts';
+import type { FoundOperation } from './find-operation.ts';
+import type { Answered } from './operations.ts';
+import { answer, follow } from './perform.ts';
+import type { Asked, Performer } from './perform.ts';
 
-export interface ControlServerOptions extends RouteTargets {
+export interface ControlServerOptions extends Performer {
   readonly socketPath: string;
   readonly log: Log;
   readonly limits?: Partial<ControlLimits>;
@@ -67,12 +72,11 @@ export class ControlServer implements AsyncDisposable {
     response.setHeader('connection', 'close');
     response.on('error', () => response.destroy()); // the client went away
     try {
-      const found = findRoute(request.method ?? '', request.url ?? '');
-      const body = await readJson(request, this.#limits.maxBodyBytes);
-      const action = found.route.prepare(this.#options, found.parameter, body);
+      const found = findOperation(request.method ?? '', request.url ?? '');
+      const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
       this.#note(found);
-      if (action.kind === 'answer') await this.#answer(action, response);
-      else await this.#follow(action, response);
+      if (found.entry.kind === 'answered') await this.#answer({ ...found, entry: found.entry, input }, response);
+      else await this.#follow({ ...found, input }, response);
     } catch (error) {
       if (response.destroyed) return;
       const reason = this.#reasonOf(error);
@@ -80,7 +84,7 @@ export class ControlServer implements AsyncDisposable {
     }
   }
 
-  async #answer(action: Extract<Action, { kind: 'answer' }>, response: ServerResponse): Promise<void> {
+  async #answer(asked: Asked & { readonly entry: Answered }, response: ServerResponse): Promise<void> {
     this.#signal.throwIfAborted();
     const ending = new AbortController();
     const stop = (): void => ending.abort(this.#signal.reason);
@@ -88,24 +92,20 @@ export class ControlServer implements AsyncDisposable {
     response.once('close', () => ending.abort(clientGone));
     this.#signal.addEventListener('abort', stop, { once: true });
     try {
-      await this.#send(response, 200, await action.answer(ending.signal));
+      await this.#send(response, 200, await answer(this.#options, asked, ending.signal));
     } finally {
       clearTimeout(deadline);
       this.#signal.removeEventListener('abort', stop);
     }
   }
 
-  async #follow({ request, work }: Extract<Action, { kind: 'operation' }>, response: ServerResponse): Promise<void> {
+  async #follow(asked: Asked, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort(clientGone));
     using stream = new EventStream(response, this.#limits);
     try {
-      const outcome = await this.#options.runner.run(
-        request,
-        work,
-        (event) => stream.send({ kind: 'event', event }),
-        gone.signal,
-      );
+      const onEvent: OnEvent = (event) => stream.send({ kind: 'event', event });
+      const outcome = await follow(this.#options, asked, onEvent, gone.signal);
       await stream.end({ kind: 'result', outcome });
     } catch (error) {
       await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) });
@@ -119,9 +119,10 @@ export class ControlServer implements AsyncDisposable {
     await endResponse(response, this.#limits.stalledMs);
   }
 
-  #note({ route }: FoundRoute): void {
-    if (route.method === 'GET') return;
-    this.#options.log.info({ method: route.method, path: route.path.join('/') }, 'asked through the control socket');
+  #note({ entry }: FoundOperation): void {
+    const method = methodOf(entry);
+    if (method === 'GET') return;
+    this.#options.log.info({ method, path: entry.path }, 'asked through the control socket');
   }
 
   /** A defect goes to the log, with its text; the reason of the daemon's end becomes `agent-stopping`. */

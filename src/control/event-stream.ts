@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 
 import type { ControlLimits } from './control-limits.ts';
-import type { StreamLine } from './control-protocol.ts';
+import type { StreamLine } from './events.ts';
 
 export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 

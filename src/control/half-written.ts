@@ -1,4 +1,4 @@
-import type { BoardReport } from './operations.ts';
+import type { BoardReport } from './reports.ts';
 
 /** What a person can do about a board whose writing was cut. */
 export function adviceForHalfWritten({ name, writing }: Pick<BoardReport, 'name' | 'writing'>): string {

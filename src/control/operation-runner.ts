@@ -1,28 +1,29 @@
+import * as z from 'zod';
+
 import { abortable } from '../system/abortable.ts';
 import type { Clock } from '../system/clock.ts';
 import type { AgentError } from '../system/errors.ts';
 import { SystemError } from '../system/system-errors.ts';
 import { ControlError } from './control-errors.ts';
-import type {
-  Activity,
-  InstallOptions,
-  OnEvent,
-  OperationEvent,
-  OperationName,
-  OperationOutcome,
-} from './operations.ts';
+import type { OnEvent, OperationEvent, OperationOutcome } from './events.ts';
+import { operationTable } from './operations.ts';
 import { precedence } from './precedence.ts';
 import type { Precedence, Standing, Wanted } from './precedence.ts';
 import { ProgressPace } from './progress-pace.ts';
+import { followedName } from './reports.ts';
+import type { Activity, Of } from './reports.ts';
 
-export interface OperationRequest {
-  readonly operation: OperationName;
+/** A followed operation with what tells it from another of its name. */
+export const operationRequest = z.object({
+  operation: followedName,
   /** The file of an `install` or a `flash`. */
-  readonly path?: string | undefined;
+  path: z.string().optional(),
   /** The microcontroller of a `flash` or a `restore`. */
-  readonly board?: string | undefined;
-  readonly options?: InstallOptions | undefined;
-}
+  board: z.string().optional(),
+  reboot: z.boolean().optional(),
+  force: z.boolean().optional(),
+});
+export type OperationRequest = Of<typeof operationRequest>;
 
 /** `interrupted`: what gave way to it. */
 export type OperationWork = (
@@ -224,7 +225,7 @@ function standingOf({ phase, transfer }: RunningOperation): Standing {
 
 /** Another operation runs, and goes before. */
 function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
-  const title = operationTitles[running.request.operation];
+  const title = titleOf(running.request.operation);
   if (wanted.operation === 'cancel') {
     const { phase, step } = standingOf(running);
     const at = step ?? phase;
@@ -239,20 +240,9 @@ function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
 }
 
 function gaveWay({ operation }: OperationRequest, { to }: GaveWay): AgentError {
-  return new ControlError(
-    'gave-way',
-    `${operationTitles[operation]} was ended: a person asked for ${wantedTitles[to]}`,
-  );
+  return new ControlError('gave-way', `${titleOf(operation)} was ended: a person asked for ${titleOf(to)}`);
 }
 
-const operationTitles: Readonly<Record<OperationName, string>> = {
-  update: 'an update',
-  install: 'the installation of a file',
-  commit: 'a commit',
-  rollback: 'a rollback',
-  cancel: 'a cancellation',
-  flash: 'the flashing of a microcontroller',
-  restore: 'the restoring of a microcontroller',
-};
-
-const wantedTitles: Readonly<Record<Wanted['operation'], string>> = { ...operationTitles, reboot: 'a reboot' };
+function titleOf(wanted: Wanted['operation']): string {
+  return wanted === 'reboot' ? 'a reboot' : operationTable[wanted].title;
+}

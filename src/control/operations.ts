@@ -1,255 +1,223 @@
-import type { ExitKind } from '../system/errors.ts';
-import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
-import type { LocalPoint } from '../telemetry/telemetry.ts';
-import type { SlotName, Version } from '../update/ports.ts';
-import type { ProgressPhase, UpdateProgress } from '../update/progress.ts';
+import * as z from 'zod';
+
+import { nestedWithin } from '../system/json-value.ts';
+import type { OnEvent, OperationOutcome } from './events.ts';
+import { boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
+import type { FollowedName, Of } from './reports.ts';
+import { flushReply, telemetryReply } from './telemetry-protocol.ts';
 
 /**
- * What a person or a local program can ask of the agent. One interface with two implementations: in this process
- * (daemon/agent.ts) and through the control socket of a running daemon (cli/control-client.ts).
+ * What a person or a local program can ask of the agent, each thing once: the server of the control socket, its client and
+ * the interface of the agent in this process follow from this table.
+ *
+ * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` of the path is that member of the input; the others
+ * are the body. What is `answered` replies with one object. What is `followed` replies with lines of JSON (NDJSON):
+ * progress, and last the result or the error (events.ts). Every refusal is `{ "error": ReportedError }`.
  */
-export interface AgentOperations {
-  status(signal: AbortSignal): Promise<StatusReport>;
+export const operationTable = {
+  status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport },
   /** Looks at the service, changes nothing. */
-  check(signal: AbortSignal): Promise<CheckReport>;
-  updateNow(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  /** A decoded artifact or image in a local file, under the same rules. */
-  install(path: string, options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }>;
-  /** Keeps a trial without waiting for the health gate. */
-  commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  /** Ends a trial, or goes back to what was installed before. */
-  rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  /** Ends a download, or a wait for a reboot. What was downloaded is installed again only when a person asks for it. */
-  cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  reboot(signal: AbortSignal): Promise<void>;
-  /** A version that ended badly may be tried again. Returns the names of those that this concerns. */
-  forget(version: string, signal: AbortSignal): Promise<readonly string[]>;
-  property(propertyId: string, signal: AbortSignal): Promise<unknown>;
-  setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
-  sendDatapoint(eventId: string, value: unknown, at: string | undefined, signal: AbortSignal): Promise<void>;
-  /** All or none; of the daemon: durable or delivered when it resolves. */
-  sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<void>;
-  /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
-  spool(signal: AbortSignal): Promise<TelemetryStatus>;
-  /** Writes what is in memory. */
-  flushSpool(signal: AbortSignal): Promise<{ readonly onDisk: boolean }>;
-  /** The configured microcontrollers. */
-  boards(signal: AbortSignal): Promise<readonly BoardReport[]>;
-  /** Asks the bootloader who it is; the application is started again. */
-  probeBoard(name: string, signal: AbortSignal): Promise<BoardProbe>;
-  planBoard(name: string, path: string, signal: AbortSignal): Promise<BoardPlan>;
-  flashBoard(board: BoardFile, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  /** Puts back what the board held before it was flashed last. */
-  restoreBoard(name: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  resetBoard(name: string, signal: AbortSignal): Promise<void>;
+  check: { kind: 'answered', method: 'GET', path: 'check', input: nothing(), output: checkReport },
   /** Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error. */
-  doctor(signal: AbortSignal): Promise<readonly DoctorFinding[]>;
-}
+  doctor: {
+    kind: 'answered',
+    method: 'GET',
+    path: 'doctor',
+    input: nothing(),
+    output: z.object({ findings: z.array(doctorFinding) }),
+  },
+  activate: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'activate',
+    input: nothing(),
+    output: z.object({ serialNumber: z.string(), thingId: z.string() }),
+  },
+  /** A staged slot is booted on its trial by this, too. */
+  reboot: { kind: 'answered', method: 'POST', path: 'reboot', input: nothing(), output: done(), beside: 'makes way' },
+  /** A version that ended badly may be tried again. Returns the names of those that this concerns. */
+  forget: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'forget',
+    input: z.strictObject({ version: identifier() }),
+    output: z.object({ versions: z.array(z.string()) }),
+  },
+  property: {
+    kind: 'answered',
+    method: 'GET',
+    path: 'properties/:id',
+    input: z.strictObject({ id: identifier() }),
+    output: z.object({ value: z.unknown() }),
+  },
+  setProperty: {
+    kind: 'answered',
+    method: 'PUT',
+    path: 'properties/:id',
+    input: z.strictObject({ id: identifier(), value: jsonValue() }),
+    output: done(),
+  },
+  sendDatapoint: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'events/:event/datapoints',
+    input: datapoint(),
+    output: done(),
+  },
+  /** Of several events, all or none; of the daemon: durable or delivered when it resolves. */
+  sendDatapoints: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'datapoints',
+    input: z.strictObject({
+      points: z.array(datapoint().extend({ class: z.enum(['urgent', 'normal', 'bulk']).optional() })).max(10_000),
+    }),
+    output: done(),
+  },
+  /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
+  spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply },
+  /** Writes what is in memory. */
+  flushSpool: { kind: 'answered', method: 'POST', path: 'spool/flush', input: nothing(), output: flushReply },
+  /** The configured microcontrollers. */
+  boards: {
+    kind: 'answered',
+    method: 'GET',
+    path: 'boards',
+    input: nothing(),
+    output: z.object({ boards: z.array(boardReport) }),
+  },
+  /** Asks the bootloader who it is; the application is started again. */
+  probeBoard: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'boards/:board/probe',
+    input: z.strictObject({ board: identifier() }),
+    output: boardProbe,
+    beside: 'nothing',
+  },
+  /** How much flashing this file would change; changes nothing. */
+  planBoard: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'boards/:board/plan',
+    input: z.strictObject({ board: identifier(), path: filePath() }),
+    output: boardPlan,
+    beside: 'nothing',
+  },
+  resetBoard: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'boards/:board/reset',
+    input: z.strictObject({ board: identifier() }),
+    output: done(),
+    beside: 'nothing',
+  },
 
-/** What is told while an operation runs. `following`: another one asked first, this is its progress and will be its end. */
-export type OperationEvent = UpdateProgress | { readonly kind: 'following'; readonly operation: OperationName };
+  update: { kind: 'followed', path: 'update', title: 'an update', input: installOptions() },
+  /** A decoded artifact or image in a local file, under the same rules. */
+  install: {
+    kind: 'followed',
+    path: 'install',
+    title: 'the installation of a file',
+    input: installOptions().extend({
+      path: filePath(),
+      /** Root lifts the floor for this once; the control socket does not take it. */
+      allowDowngrade: z.literal(true).optional(),
+    }),
+  },
+  /** Keeps a trial without waiting for the health gate. */
+  commit: { kind: 'followed', path: 'commit', title: 'a commit', input: nothing() },
+  /** Ends a trial, or goes back to what was installed before. */
+  rollback: { kind: 'followed', path: 'rollback', title: 'a rollback', input: installOptions() },
+  /** Ends a download, or a wait for a reboot. What was downloaded is installed again only when a person asks for it. */
+  cancel: { kind: 'followed', path: 'cancel', title: 'a cancellation', input: nothing() },
+  flash: {
+    kind: 'followed',
+    path: 'flash',
+    title: 'the flashing of a microcontroller',
+    input: z.strictObject({ board: identifier(), path: filePath() }),
+  },
+  /** Puts back what the board held before it was flashed last. */
+  restore: {
+    kind: 'followed',
+    path: 'restore',
+    title: 'the restoring of a microcontroller',
+    input: z.strictObject({ board: identifier() }),
+  },
+} as const satisfies Readonly<Record<string, Answered | Followed>> & Readonly<Record<FollowedName, Followed>>;
 
-export type OperationName = 'update' | 'install' | 'commit' | 'rollback' | 'cancel' | 'flash' | 'restore';
-
-export type OnEvent = (event: OperationEvent) => void;
-
-export interface DoctorFinding {
-  /** Two or three words, e.g. `boot environment`. */
-  readonly name: string;
-  readonly ok: boolean;
-  /** One line: what was found. */
-  readonly detail: string;
-  /** One line: what to do about it. */
-  readonly advice?: string | undefined;
-}
-
-export interface InstallOptions {
-  /** false: stop before the reboot and say that one is needed. */
-  readonly reboot: boolean;
-  /** For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification. */
-  readonly force: boolean;
-  /** Root lifts the floor for this once; the control socket does not take it. */
-  readonly allowDowngrade?: boolean | undefined;
-}
-
-export type OperationOutcome =
-  | { readonly kind: 'up-to-date'; readonly version: string }
-  | { readonly kind: 'held-back'; readonly version: string; readonly code: string; readonly reason: string }
-  | { readonly kind: 'installed'; readonly version: string }
-  | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: SlotName }
-  | {
-      readonly kind: 'rebooting';
-      readonly version: string;
-      readonly slot: SlotName;
-      readonly reason?: string | undefined;
-      /** The version is left, for that reason. */
-      readonly goesBack?: boolean | undefined;
-    }
-  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
-  | { readonly kind: 'cancelled'; readonly version: string }
-  | { readonly kind: 'nothing-to-cancel'; readonly version: string }
-  | { readonly kind: 'flashed'; readonly version: string; readonly board: string };
-
-/** A microcontroller of the configuration, and what was flashed last, if this agent did it. */
-export interface BoardReport {
-  readonly name: string;
-  readonly port: string;
-  readonly protocol: string;
-  /** The port is there; whether a board answers, only a probe can tell. */
-  readonly connected: boolean;
-  readonly chip: string | undefined;
-  readonly imageDigest: string | undefined;
-  readonly imageName: string | undefined;
-  readonly flashedAt: string | undefined;
-  readonly attempts: number | undefined;
-  readonly roundTripMs: number | undefined;
-  /** A write that began and has not ended: unless it is under way, the board may run nothing. */
-  readonly writing?: BoardWriting | undefined;
-}
-
-export interface BoardWriting {
-  readonly name: string;
-  /** ISO 8601; undefined: the mark cannot be read. */
-  readonly since: string | undefined;
-  /** What stood on the board before is kept. */
-  readonly restorable: boolean;
-}
-
-/** What changes something at the moment, and who does that. */
-export interface Activity {
-  /** `the daemon`, or another process and what was typed there. */
-  readonly who: string;
-  /** Undefined: of another process only its name is known. */
-  readonly operation?: OperationName | undefined;
-  readonly board?: string | undefined;
-  readonly phase?: ProgressPhase | undefined;
-  readonly doneBytes?: number | undefined;
-  readonly totalBytes?: number | undefined;
-}
-
-export interface BoardProbe {
-  readonly name: string;
-  readonly chip: string;
-  /** What its bootloader can do. */
-  readonly can: readonly string[];
-  readonly roundTripMs: number | undefined;
-}
-
-export interface BoardPlan {
-  readonly name: string;
-  readonly chip: string;
-  readonly unitsTotal: number;
-  /** Undefined where the protocol cannot find out. */
-  readonly unitsDifferent: number | undefined;
-}
-
-/** A file for a microcontroller. */
-export interface BoardFile {
-  readonly name: string;
+/** One that replies with one object. */
+export interface Answered {
+  readonly kind: 'answered';
+  readonly method: 'GET' | 'POST' | 'PUT';
+  /** After `/v1/`. */
   readonly path: string;
+  readonly input: z.ZodObject;
+  readonly output: z.ZodType;
+  /** Beside what else it may run: anything (undefined), nothing, or what it asks for makes way (precedence.ts). */
+  readonly beside?: 'nothing' | 'makes way';
 }
 
-export interface CheckReport {
-  readonly installed: InstalledReport | undefined;
-  readonly offered: Version | undefined;
-  /** What an update now would do, and why. */
-  readonly plan: 'install' | 'up-to-date' | 'held-back' | 'nothing-offered';
-  readonly reason: string;
+/** One that takes its time: it is begun by a POST. One at a time runs (operation-runner.ts). */
+export interface Followed {
+  readonly kind: 'followed';
+  readonly path: string;
+  /** What a person calls it who finds it at work. */
+  readonly title: string;
+  readonly input: z.ZodObject;
 }
 
-export interface InstalledReport {
-  readonly versionId: string | undefined;
-  readonly versionName: string;
-  readonly digest: string;
-  readonly slot: SlotName | undefined;
-  /** Undefined: it was installed unsigned. */
-  readonly signedBy: string | undefined;
-  readonly at: string;
-  /** It came with the image, which names itself: no agent installed it, and nothing of it was verified. */
-  readonly factory?: boolean | undefined;
+type Table = typeof operationTable;
+export type OperationName = keyof Table;
+export type InputOf<Name extends OperationName> = Of<Table[Name]['input']>;
+export type OutputOf<Name extends OperationName> = Table[Name] extends {
+  readonly output: infer Output extends z.ZodType;
+}
+  ? Of<Output>
+  : OperationOutcome;
+
+/** The table as an interface: of the agent in this process (daemon/agent.ts), or through its socket (control-client.ts). */
+export type AgentOperations = {
+  readonly [Name in OperationName]: Table[Name] extends { readonly kind: 'followed' }
+    ? (input: InputOf<Name>, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>
+    : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
+};
+
+/** `reboot` false: stop before the reboot and say that one is needed. `force`: quarantine, attempts and window do not count. */
+export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
+
+function nothing() {
+  return z.strictObject({});
 }
 
-export interface StatusReport {
-  readonly agentVersion: string;
-  readonly daemon: boolean;
-  readonly serialNumber: string | undefined;
-  readonly thingId: string | undefined;
-  readonly installed: InstalledReport | undefined;
-  readonly previous: InstalledReport | undefined;
-  readonly phase: string;
-  /** Undefined: nothing is at work; a phase other than `idle` was interrupted, or waits. */
-  readonly activity?: Activity | undefined;
-  /** How much of a firmware whose staging was interrupted need not be sent again. */
-  readonly arrived?: { readonly bytes: number; readonly totalBytes: number } | undefined;
-  readonly slots: Readonly<Record<string, string>> | undefined;
-  readonly booted: SlotName | undefined;
-  readonly lastOutcome: OutcomeReport | undefined;
-  /** What ended badly and is not tried again by itself. */
-  readonly quarantine: readonly QuarantineReport[];
-  /** Why nothing is being installed now. */
-  readonly idleReason: string;
-  /** ISO 8601; undefined without a schedule. */
-  readonly nextLookAt: string | undefined;
-  readonly pendingSwitch: string | undefined;
-  readonly boards: readonly BoardReport[];
-  readonly pendingReports: number;
-  /** Ends of attempts that the service will not learn, but for their number. */
-  readonly droppedReports: number;
-  /** `allow_unsigned` and the like: what weakens a promise, said each time. */
-  readonly warnings: readonly string[];
-  /** Undefined: no daemon runs. */
-  readonly telemetry: TelemetryStatus | undefined;
-  readonly service: {
-    readonly url: string;
-    readonly lastError: string | undefined;
-    readonly lastContactAt: string | undefined;
-    /** Undefined: nothing is said through a broker. */
-    readonly broker?: BrokerStatus | undefined;
-  };
+function done() {
+  return z.object({});
 }
 
-export interface QuarantineReport {
-  readonly version: string;
-  /** Undefined: it was installed from a file. */
-  readonly versionId: string | undefined;
-  readonly digest: string;
-  readonly code: string;
-  readonly reason: string;
-  readonly at: string;
-  /** Undefined: the clock was not set. */
-  readonly until: string | undefined;
+function identifier() {
+  return z.string().min(1).max(256);
 }
 
-/** The messaging form's way to the service, and what came on it that was no answer to a question of ours. */
-export interface BrokerStatus {
-  readonly url: string;
-  readonly state: 'unused' | 'connecting' | 'connected' | 'waiting';
-  /** Why there is no connection. */
-  readonly problem: { readonly code: string; readonly message: string } | undefined;
-  /** How many messages were ignored since the start, by what they were. */
-  readonly ignored: Readonly<Record<string, number>>;
+function filePath() {
+  return z.string().startsWith('/').max(4096);
 }
 
-/** The end of one attempt; what is reported to the service too. */
-export interface OutcomeReport {
-  readonly attempt: string;
-  readonly version: string;
-  readonly outcome: 'installed' | 'failed' | 'refused' | 'rolled-back';
-  /** An error's stable code, or `ok`. */
-  readonly code: string;
-  readonly reason: string;
-  readonly at: string;
-  /** So many earlier attempts ended the same way, and are not reported by themselves. */
-  readonly repeats?: number | undefined;
-  /** So many earlier ends were dropped. */
-  readonly dropped?: number | undefined;
+function installOptions() {
+  return z.strictObject({
+    /** false: stop before the reboot and say that one is needed. */
+    reboot: z.boolean().default(true),
+    /** For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification. */
+    force: z.boolean().default(false),
+  });
 }
 
-/** How a failure crosses the control socket. */
-export interface ReportedError {
-  readonly code: string;
-  readonly message: string;
-  readonly exit: ExitKind;
-  readonly advice?: string | undefined;
+function jsonValue() {
+  return z
+    .unknown()
+    .refine((value): boolean => value !== undefined, { error: 'is missing' })
+    .refine((value) => nestedWithin(value), { error: 'is nested too deep' });
+}
+
+function datapoint() {
+  return z.strictObject({ event: identifier(), value: jsonValue(), at: z.iso.datetime().optional() });
 }

@@ -1,8 +1,8 @@
-import type { ProgressPhase } from '../update/progress.ts';
 import type { OperationRequest } from './operation-runner.ts';
+import type { ProgressPhase } from './reports.ts';
 
 /** What may be asked for while something else runs. */
-export type Wanted = Pick<OperationRequest, 'path' | 'board' | 'options'> & {
+export type Wanted = Omit<OperationRequest, 'operation'> & {
   readonly operation: OperationRequest['operation'] | 'reboot';
 };
 
@@ -45,8 +45,8 @@ function includes(running: OperationRequest, wanted: Wanted): boolean {
     running.operation === wanted.operation &&
     running.path === wanted.path &&
     running.board === wanted.board &&
-    running.options?.reboot === wanted.options?.reboot &&
-    (running.options?.force === true || wanted.options?.force !== true)
+    running.reboot === wanted.reboot &&
+    (running.force === true || wanted.force !== true)
   );
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../system/clock.ts';
-import type { OnEvent, OperationEvent } from './operations.ts';
+import type { OnEvent, OperationEvent } from './events.ts';
 
 /** How often a person or a program is told of received bytes. */
 export const transferEventIntervalMs = 200;

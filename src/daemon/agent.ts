@@ -1,25 +1,13 @@
 import { basename } from 'node:path';
 
-import type {
-  Activity,
-  AgentOperations,
-  BoardFile,
-  BoardPlan,
-  BoardProbe,
-  BoardReport,
-  CheckReport,
-  DoctorFinding,
-  InstallOptions,
-  OnEvent,
-  OperationOutcome,
-  StatusReport,
-} from '../control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../control/events.ts';
+import type { AgentOperations, InputOf, InstallOptions, OutputOf } from '../control/operations.ts';
+import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Identity } from '../service/identity.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/secrets.ts';
-import type { TelemetryStatus } from '../telemetry/telemetry-status.ts';
-import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
@@ -57,7 +45,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     await this.#options.resources?.[Symbol.asyncDispose]();
   }
 
-  async status(signal: AbortSignal): Promise<StatusReport> {
+  async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
     const { session, serialNumber, updater, journal, world, config, messaging } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
@@ -81,20 +69,19 @@ export class Agent implements AgentOperations, AsyncDisposable {
     });
   }
 
-  async check(signal: AbortSignal): Promise<CheckReport> {
+  async check(_input: object, signal: AbortSignal): Promise<CheckReport> {
     const updater = this.#updater;
     return checkReport(updater.journal.state, await updater.look({ manual: true, force: false }, signal));
   }
 
-  async updateNow(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async update(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const updater = this.#updater;
     await healBoards(this.#wiring, onEvent, signal);
     return updater.updateNow({ ...options, manual: true }, onEvent, signal);
   }
 
   async install(
-    path: string,
-    options: InstallOptions,
+    { path, ...options }: InputOf<'install'>,
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
@@ -102,11 +89,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#updater.installFile(openFileSource(path), basename(path), options, { onEvent, signal });
   }
 
-  async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
+  async activate(_input: object, signal: AbortSignal): Promise<OutputOf<'activate'>> {
     return this.#wiring.session.activate(signal);
   }
 
-  async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async commit(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     return this.#updater.commit(onEvent, signal);
   }
 
@@ -114,76 +101,82 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#updater.rollback(options, onEvent, signal);
   }
 
-  async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async cancel(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { updater, journal } = this.#wiring;
     const version = journal.state.installed?.version.name ?? 'what runs';
     return updater === undefined ? { kind: 'nothing-to-cancel', version } : updater.cancel(onEvent, signal);
   }
 
-  /** A staged slot is booted on its trial by this, too. */
-  async reboot(signal: AbortSignal): Promise<void> {
+  async reboot(_input: object, signal: AbortSignal): Promise<OutputOf<'reboot'>> {
     const { machine, updater } = this.#wiring;
     await (updater ?? machine).reboot(undefined, signal);
+    return {};
   }
 
-  async forget(version: string): Promise<readonly string[]> {
-    return this.#updater.forget(version);
+  async forget({ version }: InputOf<'forget'>): Promise<OutputOf<'forget'>> {
+    return { versions: await this.#updater.forget(version) };
   }
 
-  async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
-    return this.#wiring.session.property(propertyId, signal);
+  async property({ id }: InputOf<'property'>, signal: AbortSignal): Promise<OutputOf<'property'>> {
+    return { value: await this.#wiring.session.property(id, signal) };
   }
 
-  async setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
-    await (this.#telemetry ?? this.#wiring.session).setProperty(propertyId, value, signal);
+  async setProperty({ id, value }: InputOf<'setProperty'>, signal: AbortSignal): Promise<OutputOf<'setProperty'>> {
+    await (this.#telemetry ?? this.#wiring.session).setProperty(id, value, signal);
+    return {};
   }
 
-  async sendDatapoint(eventId: string, value: unknown, at: string | undefined, signal: AbortSignal): Promise<void> {
-    await this.sendDatapoints([{ event: eventId, value, at }], signal);
+  async sendDatapoint(point: InputOf<'sendDatapoint'>, signal: AbortSignal): Promise<OutputOf<'sendDatapoint'>> {
+    return this.sendDatapoints({ points: [point] }, signal);
   }
 
-  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<void> {
+  async sendDatapoints(
+    { points }: InputOf<'sendDatapoints'>,
+    signal: AbortSignal,
+  ): Promise<OutputOf<'sendDatapoints'>> {
     await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
+    return {};
   }
 
-  async spool(): Promise<TelemetryStatus> {
+  async spool(): Promise<OutputOf<'spool'>> {
     const telemetry = this.#telemetry;
     if (telemetry === undefined) throw noSpool();
     return telemetry.status();
   }
 
-  async flushSpool(): Promise<{ readonly onDisk: boolean }> {
+  async flushSpool(): Promise<OutputOf<'flushSpool'>> {
     const telemetry = this.#telemetry;
     if (telemetry === undefined) throw noSpool();
     return { onDisk: telemetry.flush() };
   }
 
-  async boards(): Promise<readonly BoardReport[]> {
-    return listBoards(this.#wiring);
+  async boards(): Promise<OutputOf<'boards'>> {
+    return { boards: await listBoards(this.#wiring) };
   }
 
-  async probeBoard(name: string, signal: AbortSignal): Promise<BoardProbe> {
-    return probeBoard(this.#wiring, name, signal);
+  async probeBoard({ board }: InputOf<'probeBoard'>, signal: AbortSignal): Promise<BoardProbe> {
+    return probeBoard(this.#wiring, board, signal);
   }
 
-  async planBoard(name: string, path: string, signal: AbortSignal): Promise<BoardPlan> {
-    return planBoard(this.#wiring, name, path, signal);
+  async planBoard({ board, path }: InputOf<'planBoard'>, signal: AbortSignal): Promise<BoardPlan> {
+    return planBoard(this.#wiring, board, path, signal);
   }
 
-  async flashBoard(board: BoardFile, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return flashBoard(this.#wiring, board, onEvent, signal);
+  async resetBoard({ board }: InputOf<'resetBoard'>, signal: AbortSignal): Promise<OutputOf<'resetBoard'>> {
+    await restartBoard(this.#wiring, board, signal);
+    return {};
   }
 
-  async restoreBoard(name: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return restoreBoard(this.#wiring, name, onEvent, signal);
+  async flash(input: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return flashBoard(this.#wiring, input, onEvent, signal);
   }
 
-  async resetBoard(name: string, signal: AbortSignal): Promise<void> {
-    await restartBoard(this.#wiring, name, signal);
+  async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return restoreBoard(this.#wiring, board, onEvent, signal);
   }
 
-  async doctor(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
-    return diagnose(this.#wiring, this.#options.activity?.(), signal);
+  async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
+    return { findings: await diagnose(this.#wiring, this.#options.activity?.(), signal) };
   }
 
   get #telemetry(): Telemetry | undefined {

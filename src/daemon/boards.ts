@@ -1,14 +1,8 @@
 import { basename } from 'node:path';
 
-import type {
-  BoardFile,
-  BoardPlan,
-  BoardProbe,
-  BoardReport,
-  BoardWriting,
-  OnEvent,
-  OperationOutcome,
-} from '../control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../control/events.ts';
+import type { InputOf } from '../control/operations.ts';
+import type { BoardPlan, BoardProbe, BoardReport, BoardWriting } from '../control/reports.ts';
 import { VerificationError, FirmwareError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
@@ -92,7 +86,7 @@ export async function planBoard(wiring: Wiring, name: string, path: string, sign
  */
 export async function flashBoard(
   wiring: Wiring,
-  { name, path }: BoardFile,
+  { board: name, path }: InputOf<'flash'>,
   onEvent: OnEvent,
   signal: AbortSignal,
 ): Promise<OperationOutcome> {

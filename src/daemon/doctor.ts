@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { adviceForHalfWritten } from '../control/half-written.ts';
-import type { Activity, DoctorFinding } from '../control/operations.ts';
+import type { Activity, DoctorFinding } from '../control/reports.ts';
 import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
 import { lookAtPlace } from '../slots/bootloaders/boot-place.ts';

@@ -87,7 +87,7 @@ class OwnSocket implements AsyncDisposable {
     const { socketPath } = this.#options;
     await abortable(access(dirname(socketPath)), signal);
     try {
-      await (await connectToDaemon(socketPath))?.spool(signal);
+      await (await connectToDaemon(socketPath))?.spool({}, signal);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
     }

@@ -1,4 +1,4 @@
-import type { OnEvent, OperationOutcome } from '../control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import { healBoards } from './boards.ts';
 import type { Wiring } from './wiring.ts';
 

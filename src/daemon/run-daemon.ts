@@ -2,8 +2,8 @@ import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
 import { startControlServer } from '../control/control-server.ts';
+import type { OperationEvent } from '../control/events.ts';
 import { OperationRunner } from '../control/operation-runner.ts';
-import type { OperationEvent } from '../control/operations.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { acquireLock } from '../system/lock.ts';
 import type { ServiceManager } from '../system/systemd-notify.ts';
@@ -133,7 +133,7 @@ class Daemon {
     if (this.#wakeDueMs <= clock.nowMs()) this.#wakeDueMs = Number.POSITIVE_INFINITY;
     try {
       const outcome = await this.#runner.run(
-        { operation: 'update', options: { reboot: true, force: false } },
+        { operation: 'update', reboot: true, force: false },
         async (onEvent, signal) => {
           await this.#stateWatch.look(wiring.config, wiring.journal);
           if (what === 'update') return updateOnce(wiring, onEvent, signal);

@@ -1,11 +1,5 @@
-import type {
-  Activity,
-  BoardReport,
-  CheckReport,
-  InstalledReport,
-  OperationOutcome,
-  StatusReport,
-} from '../control/operations.ts';
+import type { OperationOutcome } from '../control/events.ts';
+import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/wall-clock.ts';

@@ -1,4 +1,5 @@
-import type { InstallOptions, OnEvent, OperationOutcome } from '../control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../control/events.ts';
+import type { InstallOptions } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import { goBack } from './go-back.ts';

@@ -1,59 +1,85 @@
-import type { InstallOptions } from '../../control/operations.ts';
-import type { CommandEntry } from './command-table.ts';
+import type { CliContext } from '../context.ts';
 
-/** The arguments of one start of the program. */
-export interface ParsedCommand {
-  readonly configFile: string | undefined;
-  readonly json: boolean;
-  readonly command: Command;
+/** Every option of the command line; `value` names what follows it. */
+export const optionTable = {
+  config: { value: 'FILE', summary: 'instead of /etc/thing-agent/config.toml' },
+  json: { value: undefined, summary: 'answer in JSON, for programs' },
+  help: { value: undefined, summary: 'show this' },
+  version: { value: undefined, summary: 'show the version of the agent' },
+  'update-now': { value: undefined, summary: 'check, install and report now' },
+  'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
+  plan: { value: undefined, summary: 'only say how much would change' },
+  force: { value: undefined, summary: 'for this order, quarantine and maintenance window do not count' },
+  'allow-downgrade': { value: undefined, summary: 'an older release, this once (root, no daemon)' },
+  text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
+  at: { value: 'TIME', summary: 'when it was measured (default: now)' },
+} as const;
+
+export type OptionName = keyof typeof optionTable;
+
+/** These go with every command. */
+export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
+
+export type CommandGroup = 'Update' | 'Look' | 'Microcontrollers' | 'Service' | 'Configuration' | 'Daemon';
+
+/** How most commands are done, for their details. */
+export const throughDaemon = 'The running daemon does it; without one, this program does it by itself.';
+
+/** One command: its words, and what it does. */
+export interface Command {
+  /** What a person types, e.g. `config check`. */
+  readonly name: string;
+  /** What follows, in order; all are needed. */
+  readonly operands: readonly string[];
+  /** Beside the common ones. */
+  readonly options: readonly OptionName[];
+  readonly group: CommandGroup;
+  readonly summary: string;
+  /** Paragraphs of `--help`. */
+  readonly details: readonly string[];
+  /** Resolves with the exit code. Throws Misuse. Packages are loaded when they are needed: a start on a small board takes long. */
+  readonly run: (typed: Typed, context: CliContext) => Promise<number>;
 }
 
-/** What was typed, whole and valid, or what is wrong with it. */
-export type Command =
-  | { readonly kind: 'help'; readonly entry: CommandEntry | undefined }
+/** What was typed with a command: as many operands as it names, and its options. */
+export interface Typed {
+  readonly operands: readonly string[];
+  readonly flags: ReadonlySet<OptionName>;
+  readonly values: ReadonlyMap<OptionName, string>;
+  readonly json: boolean;
+}
+
+/** What was typed has the form of the command, and does not fit. */
+export class Misuse extends Error {
+  override readonly name = 'Misuse';
+}
+
+/** The arguments of one start of the program. */
+export interface ParsedArguments {
+  readonly configFile: string | undefined;
+  readonly json: boolean;
+  readonly wanted: Wanted;
+}
+
+export type Wanted =
+  | { readonly kind: 'command'; readonly command: Command; readonly typed: Typed }
+  | { readonly kind: 'help'; readonly command: Command | undefined }
   | { readonly kind: 'version' }
-  | { readonly kind: 'run' }
-  | { readonly kind: 'report'; readonly report: 'status' | 'check' | 'doctor' }
-  | { readonly kind: 'explain'; readonly code: string }
-  | { readonly kind: 'config'; readonly what: 'check' | 'show' | 'schema' }
-  | { readonly kind: 'operation'; readonly operation: OperationCommand }
-  | { readonly kind: 'request'; readonly request: RequestCommand }
   | UsageError;
-
-/** What takes its time and is followed. */
-export type OperationCommand =
-  | { readonly name: 'update-now'; readonly options: InstallOptions }
-  | { readonly name: 'install'; readonly path: string; readonly options: InstallOptions }
-  | { readonly name: 'rollback'; readonly options: InstallOptions }
-  | { readonly name: 'commit' }
-  | { readonly name: 'cancel' }
-  | { readonly name: 'mcu-flash'; readonly board: string; readonly path: string }
-  | { readonly name: 'mcu-restore'; readonly board: string };
-
-/** What is asked and answered. */
-export type RequestCommand =
-  | { readonly name: 'activate' }
-  | { readonly name: 'reboot' }
-  | { readonly name: 'forget'; readonly version: string }
-  | { readonly name: 'spool-status' }
-  | { readonly name: 'spool-flush' }
-  | { readonly name: 'mcu-list' }
-  | { readonly name: 'mcu-probe'; readonly board: string }
-  | { readonly name: 'mcu-plan'; readonly board: string; readonly path: string }
-  | { readonly name: 'mcu-reset'; readonly board: string }
-  | { readonly name: 'property-get'; readonly id: string }
-  | { readonly name: 'property-set'; readonly id: string; readonly value: unknown }
-  | {
-      readonly name: 'datapoint-send';
-      readonly event: string;
-      readonly value: unknown;
-      /** ISO 8601, UTC. */
-      readonly at: string | undefined;
-    };
 
 export interface UsageError {
   readonly kind: 'usage-error';
   readonly message: string;
   /** What was meant, or how the command is written. */
   readonly advice: string;
+}
+
+/** The line that follows `usage:`. */
+export function usageLine(command: Command | undefined): string {
+  if (command === undefined) return 'agent [--config FILE] [COMMAND]';
+  const options = [...command.options, ...commonOptions.filter((name) => name !== 'help')].map((name) => {
+    const { value } = optionTable[name];
+    return value === undefined ? `[--${name}]` : `[--${name} ${value}]`;
+  });
+  return ['agent', command.name, ...command.operands, ...options].join(' ');
 }

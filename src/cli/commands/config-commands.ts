@@ -2,44 +2,67 @@ import { ConfigError, describeProblem } from '../../config/errors.ts';
 import { exitCodes } from '../../system/errors.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
-import { pageFor } from '../screen/page.ts';
+import type { Page } from '../screen/page.ts';
 import { printable, printableJson } from '../screen/printable.ts';
+import type { Command, Typed } from './command.ts';
+import { tell } from './tell.ts';
 
-export type ConfigQuestion = 'check' | 'show' | 'schema';
-
-export async function runConfig(what: ConfigQuestion, json: boolean, context: CliContext): Promise<number> {
-  switch (what) {
-    case 'check':
-      return checkConfig(json, context);
-    case 'show': {
-      const { text, value } = await context.config.show();
-      context.out.write(
-        json ? `${printableJson(value)}\n` : `${text.trimEnd().split('\n').map(printable).join('\n')}\n`,
-      );
-      return exitCodes.done;
-    }
-    case 'schema':
-      context.out.write(`${printableJson(await context.config.schema(), json ? undefined : 2)}\n`);
-      return exitCodes.done;
-  }
-}
+export const configCommands: readonly Command[] = [
+  {
+    name: 'config check',
+    operands: [],
+    options: [],
+    group: 'Configuration',
+    summary: 'what is wrong with the configuration',
+    details: ['Names every line that is wrong. Ends with 78 if there is one.'],
+    run: checkConfig,
+  },
+  {
+    name: 'config show',
+    operands: [],
+    options: [],
+    group: 'Configuration',
+    summary: 'the configuration with its defaults',
+    details: ['Secrets are hidden.'],
+    run: showConfig,
+  },
+  {
+    name: 'config schema',
+    operands: [],
+    options: [],
+    group: 'Configuration',
+    summary: 'the JSON Schema of the configuration',
+    details: [],
+    run: showSchema,
+  },
+];
 
 /** Every problem, not only the first. */
-async function checkConfig(json: boolean, context: CliContext): Promise<number> {
-  const page = pageFor(context.out, context);
+async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
   try {
     const { path, warnings } = await context.config.check();
     const lines = [`${path} is valid.`, ...warnings.map((warning) => `Warning: ${warning}`)];
-    const text = lines.map((line) => renderParagraph(line, page)).join('');
-    context.out.write(json ? `${printableJson({ valid: true, path, warnings })}\n` : text);
-    return exitCodes.done;
+    return tell({ valid: true, path, warnings }, paragraphs(lines), typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const { path, problems, omitted } = error;
     const lines = problems.map((problem) => describeProblem(path, problem));
     if (omitted > 0) lines.push(`and ${omitted} more`);
-    const text = lines.map((line) => renderParagraph(line, page)).join('');
-    context.out.write(json ? `${printableJson({ valid: false, path, problems, omitted })}\n` : text);
+    tell({ valid: false, path, problems, omitted }, paragraphs(lines), typed, context);
     return exitCodes.configuration;
   }
+}
+
+async function showConfig(typed: Typed, context: CliContext): Promise<number> {
+  const { text, value } = await context.config.show();
+  return tell(value, () => `${text.trimEnd().split('\n').map(printable).join('\n')}\n`, typed, context);
+}
+
+async function showSchema(typed: Typed, context: CliContext): Promise<number> {
+  const schema = await context.config.schema();
+  return tell(schema, () => `${printableJson(schema, 2)}\n`, typed, context);
+}
+
+function paragraphs(lines: readonly string[]): (page: Page) => string {
+  return (page) => lines.map((line) => renderParagraph(line, page)).join('');
 }

@@ -1,27 +1,22 @@
 import { wrap } from '../screen/layout.ts';
-import {
-  commandTable,
-  commonOptions,
-  optionTable,
-  usageLine,
-  type CommandEntry,
-  type OptionName,
-} from './command-table.ts';
+import { commandTable } from './command-table.ts';
+import { commonOptions, optionTable, usageLine } from './command.ts';
+import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
 
 const groups = ['Update', 'Look', 'Microcontrollers', 'Service', 'Configuration', 'Daemon'] as const;
 
 /** `agent --help`, or the help of one command. */
-export function helpText(entry: CommandEntry | undefined): string {
-  return entry === undefined ? generalHelp() : commandHelp(entry);
+export function helpText(command: Command | undefined): string {
+  return command === undefined ? generalHelp() : commandHelp(command);
 }
 
 function generalHelp(): string {
   const width = 28;
   const sections = groups.map((group) => {
-    const entries = commandTable.filter((entry) => entry.group === group);
-    const pairs = entries.map(({ name, operands, summary }) => [[name, ...operands].join(' '), summary] as const);
+    const commands = commandTable.filter((command) => command.group === group);
+    const pairs = commands.map(({ name, operands, summary }) => [[name, ...operands].join(' '), summary] as const);
     return section(group, pairs, width);
   });
   return [
@@ -37,12 +32,12 @@ function generalHelp(): string {
   ].join('\n');
 }
 
-function commandHelp(entry: CommandEntry): string {
+function commandHelp(command: Command): string {
   return [
-    `${wrap(`usage: ${usageLine(entry)}`, pageColumns - 7).join('\n       ')}\n`,
-    paragraph(`${entry.summary.charAt(0).toUpperCase()}${entry.summary.slice(1)}.`),
-    ...entry.details.map(paragraph),
-    section('Options', optionPairs([...entry.options, ...commonOptions])),
+    `${wrap(`usage: ${usageLine(command)}`, pageColumns - 7).join('\n       ')}\n`,
+    paragraph(`${command.summary.charAt(0).toUpperCase()}${command.summary.slice(1)}.`),
+    ...command.details.map(paragraph),
+    section('Options', optionPairs([...command.options, ...commonOptions])),
   ].join('\n');
 }
 

@@ -1,37 +1,37 @@
-import { commandTable, commonOptions, type CommandEntry, type OptionName } from './command-table.ts';
-import type { Command, ParsedCommand, UsageError } from './command.ts';
+import { commandTable } from './command-table.ts';
+import { commonOptions } from './command.ts';
+import type { Command, OptionName, ParsedArguments, UsageError, Wanted } from './command.ts';
 import { readOptions, type TypedArguments } from './read-options.ts';
 import { strayOption, unknownCommand, usageError } from './usage-error.ts';
 
-/** From the arguments to a command. Never throws: what is wrong is a command too. */
-export function parseArguments(args: readonly string[]): ParsedCommand {
+/** From the arguments to a command. Never throws: what is wrong with them is an answer, too. */
+export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
-  if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), command: typed };
-  return { configFile: typed.values.get('config'), json: typed.flags.has('json'), command: toCommand(typed) };
+  if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
+  return { configFile: typed.values.get('config'), json: typed.flags.has('json'), wanted: whatIsWanted(typed) };
 }
 
-function toCommand(typed: TypedArguments): Command {
+function whatIsWanted(typed: TypedArguments): Wanted {
   const { flags } = typed;
   if (flags.has('version')) return { kind: 'version' };
   const words = flags.has('update-now') ? ['--update-now', ...typed.words] : typed.words;
-  const entry = commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
-  if (flags.has('help')) return { kind: 'help', entry };
-  if (entry !== undefined) return fill(entry, words.slice(entry.name.split(' ').length), typed);
+  const command = commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
+  if (flags.has('help')) return { kind: 'help', command };
+  if (command !== undefined) return fill(command, words.slice(command.name.split(' ').length), typed);
   return words.length === 0 ? withoutCommand(typed) : unknownCommand(words);
 }
 
-function withoutCommand(typed: TypedArguments): Command {
+function withoutCommand(typed: TypedArguments): Wanted {
   const stray = strayAmong(typed, []);
-  return stray === undefined ? { kind: 'help', entry: undefined } : strayOption(stray, undefined);
+  return stray === undefined ? { kind: 'help', command: undefined } : strayOption(stray, undefined);
 }
 
-function fill(entry: CommandEntry, operands: readonly string[], typed: TypedArguments): Command {
-  const stray = strayAmong(typed, entry.options);
-  if (stray !== undefined) return strayOption(stray, entry);
-  const wrong = misfit(entry, operands);
-  if (wrong !== undefined) return wrong;
-  const command = entry.build({ operands, flags: typed.flags, values: typed.values });
-  return typeof command === 'string' ? usageError(`${entry.name}: ${command}`, entry) : command;
+function fill(command: Command, operands: readonly string[], typed: TypedArguments): Wanted {
+  const stray = strayAmong(typed, command.options);
+  if (stray !== undefined) return strayOption(stray, command);
+  const { flags, values } = typed;
+  const whole = { operands, flags, values, json: flags.has('json') };
+  return misfit(command, operands) ?? { kind: 'command', command, typed: whole };
 }
 
 function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[]): OptionName | undefined {
@@ -39,11 +39,11 @@ function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[
   return [...flags, ...values.keys()].find((name) => !known.has(name));
 }
 
-function misfit(entry: CommandEntry, operands: readonly string[]): UsageError | undefined {
-  const missing = entry.operands[operands.length];
-  if (missing !== undefined) return usageError(`${entry.name}: ${missing} is missing`, entry);
-  const surplus = operands[entry.operands.length];
-  if (surplus !== undefined) return usageError(`${entry.name}: ${surplus} is one word too many`, entry);
+function misfit(command: Command, operands: readonly string[]): UsageError | undefined {
+  const missing = command.operands[operands.length];
+  if (missing !== undefined) return usageError(`${command.name}: ${missing} is missing`, command);
+  const surplus = operands[command.operands.length];
+  if (surplus !== undefined) return usageError(`${command.name}: ${surplus} is one word too many`, command);
   const [first] = operands;
-  return first === '' ? usageError(`${entry.name}: ${entry.operands[0] ?? ''} is empty`, entry) : undefined;
+  return first === '' ? usageError(`${command.name}: ${command.operands[0] ?? ''} is empty`, command) : undefined;
 }

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 
-import { optionTable, type OptionName } from './command-table.ts';
-import type { UsageError } from './command.ts';
+import { optionTable } from './command.ts';
+import type { OptionName, UsageError } from './command.ts';
 import { unknownOption, usageError } from './usage-error.ts';
 
 export interface TypedArguments {

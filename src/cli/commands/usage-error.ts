@@ -1,10 +1,11 @@
 import { nearest } from '../../config/file/nearest.ts';
-import { commandTable, optionTable, usageLine, type CommandEntry, type OptionName } from './command-table.ts';
-import type { UsageError } from './command.ts';
+import { commandTable } from './command-table.ts';
+import { optionTable, usageLine } from './command.ts';
+import type { Command, OptionName, UsageError } from './command.ts';
 
 /** What is wrong, and how the command is written; `meant` is what it comes nearest to. */
-export function usageError(message: string, entry?: CommandEntry, meant?: string): UsageError {
-  const how = entry === undefined ? 'all commands: agent --help' : `usage: ${usageLine(entry)}`;
+export function usageError(message: string, command?: Command, meant?: string): UsageError {
+  const how = command === undefined ? 'all commands: agent --help' : `usage: ${usageLine(command)}`;
   return { kind: 'usage-error', message, advice: meant === undefined ? how : `did you mean ${meant}? ${how}` };
 }
 
@@ -14,9 +15,9 @@ export function unknownOption(rawName: string): UsageError {
 }
 
 /** An option that belongs to other commands. */
-export function strayOption(name: OptionName, entry: CommandEntry | undefined): UsageError {
+export function strayOption(name: OptionName, command: Command | undefined): UsageError {
   const owners = commandTable.filter(({ options }) => options.includes(name)).map((owner) => owner.name);
-  return usageError(`--${name} goes with ${owners.join(', ')}`, entry);
+  return usageError(`--${name} goes with ${owners.join(', ')}`, command);
 }
 
 export function unknownCommand(words: readonly string[]): UsageError {

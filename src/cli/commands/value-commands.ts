@@ -1,10 +1,24 @@
 import { nestedWithin } from '../../system/json-value.ts';
+import type { CliContext } from '../context.ts';
+import { printable, printableJson } from '../screen/printable.ts';
+import { renderSpool } from '../screen/render-spool.ts';
 import { parseTime } from '../screen/time.ts';
-import type { CommandEntry, CommandInput } from './command-table.ts';
-import type { Command } from './command.ts';
+import { Misuse, throughDaemon } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { sentence, tell } from './tell.ts';
+import { withAgent } from './with-agent.ts';
 
-/** What travels to the service: property values and datapoints, through the daemon's spool. */
-export const valueCommands: readonly CommandEntry[] = [
+/** What travels to the service: the identity, property values and datapoints, through the daemon's spool. */
+export const valueCommands: readonly Command[] = [
+  {
+    name: 'activate',
+    operands: [],
+    options: [],
+    group: 'Service',
+    summary: 'introduce this gateway to the service',
+    details: ['A new key replaces the old one.', throughDaemon],
+    run: activate,
+  },
   {
     name: 'property get',
     operands: ['ID'],
@@ -12,7 +26,7 @@ export const valueCommands: readonly CommandEntry[] = [
     group: 'Service',
     summary: 'read a property',
     details: ['A text is shown as it is, everything else as JSON.'],
-    build: ({ operands: [id = ''] }) => ({ kind: 'request', request: { name: 'property-get', id } }),
+    run: getProperty,
   },
   {
     name: 'property set',
@@ -21,7 +35,7 @@ export const valueCommands: readonly CommandEntry[] = [
     group: 'Service',
     summary: 'write a property',
     details: ['VALUE is JSON, e.g. 21.5, true or {"low":1}; what is not JSON is a text.'],
-    build: buildPropertySet,
+    run: setProperty,
   },
   {
     name: 'datapoint send',
@@ -30,7 +44,7 @@ export const valueCommands: readonly CommandEntry[] = [
     group: 'Service',
     summary: 'post one datapoint to an event',
     details: ['TIME has its zone, e.g. 2026-03-01T14:05:09Z.', 'VALUE is JSON, e.g. 21.5; what is not JSON is a text.'],
-    build: buildDatapointSend,
+    run: sendDatapoint,
   },
   {
     name: 'spool status',
@@ -39,7 +53,7 @@ export const valueCommands: readonly CommandEntry[] = [
     group: 'Service',
     summary: 'what was measured and waits for the service',
     details: ['The daemon has to run.'],
-    build: () => ({ kind: 'request', request: { name: 'spool-status' } }),
+    run: spoolStatus,
   },
   {
     name: 'spool flush',
@@ -48,32 +62,64 @@ export const valueCommands: readonly CommandEntry[] = [
     group: 'Service',
     summary: 'write what waits in memory to the disk',
     details: ['Before the power is cut, for instance. The daemon has to run.'],
-    build: () => ({ kind: 'request', request: { name: 'spool-flush' } }),
+    run: flushSpool,
   },
 ];
 
-function buildPropertySet({ operands: [id = '', text = ''], flags }: CommandInput): Command | string {
-  const value = parseValue(text, flags);
-  if (!nestedWithin(value)) return 'VALUE is nested too deep';
-  return { kind: 'request', request: { name: 'property-set', id, value } };
+async function activate(typed: Typed, context: CliContext): Promise<number> {
+  const identity = await withAgent(context, (agent) => agent.activate({}, context.signal));
+  const { serialNumber, thingId } = identity;
+  return tell(identity, sentence(`Activated: ${serialNumber} is thing ${thingId}.`), typed, context);
 }
 
-function buildDatapointSend({ operands: [event = '', text = ''], flags, values }: CommandInput): Command | string {
-  const value = parseValue(text, flags);
-  if (!nestedWithin(value)) return 'VALUE is nested too deep';
-  const typed = values.get('at');
-  const at = typed === undefined ? undefined : parseTime(typed);
-  if (typed !== undefined && at === undefined) {
-    return `--at ${typed} is not a time with its zone, such as 2026-03-01T14:05:09Z`;
+async function getProperty(typed: Typed, context: CliContext): Promise<number> {
+  const [id = ''] = typed.operands;
+  const { value } = await withAgent(context, (agent) => agent.property({ id }, context.signal));
+  const text = typeof value === 'string' ? printable(value) : printableJson(value);
+  return tell({ id, value }, () => `${text}\n`, typed, context);
+}
+
+async function setProperty(typed: Typed, context: CliContext): Promise<number> {
+  const [id = '', text = ''] = typed.operands;
+  const value = parseValue(text, typed.flags);
+  await withAgent(context, (agent) => agent.setProperty({ id, value }, context.signal));
+  return tell({ id, value }, sentence(`Set: ${id}.`), typed, context);
+}
+
+async function sendDatapoint(typed: Typed, context: CliContext): Promise<number> {
+  const [event = '', text = ''] = typed.operands;
+  const point = { event, value: parseValue(text, typed.flags), at: typedTime(typed) };
+  await withAgent(context, (agent) => agent.sendDatapoint(point, context.signal));
+  return tell(point, sentence(`Sent to ${event}.`), typed, context);
+}
+
+async function spoolStatus(typed: Typed, context: CliContext): Promise<number> {
+  const spool = await withAgent(context, (agent) => agent.spool({}, context.signal));
+  return tell(spool, (page) => renderSpool(spool, page), typed, context);
+}
+
+async function flushSpool(typed: Typed, context: CliContext): Promise<number> {
+  const { onDisk } = await withAgent(context, (agent) => agent.flushSpool({}, context.signal));
+  const said = onDisk ? 'Everything is on disk.' : 'The disk cannot be written; see: agent spool status.';
+  return tell({ onDisk }, sentence(said), typed, context);
+}
+
+/** ISO 8601, UTC. */
+function typedTime({ values }: Typed): string | undefined {
+  const text = values.get('at');
+  const at = text === undefined ? undefined : parseTime(text);
+  if (text !== undefined && at === undefined) {
+    throw new Misuse(`--at ${text} is not a time with its zone, such as 2026-03-01T14:05:09Z`);
   }
-  return { kind: 'request', request: { name: 'datapoint-send', event, value, at } };
+  return at;
 }
 
 /** JSON, or what is none as a text. */
-function parseValue(text: string, flags: CommandInput['flags']): unknown {
+function parseValue(text: string, flags: Typed['flags']): unknown {
   if (flags.has('text')) return text;
   try {
     const value: unknown = JSON.parse(text);
+    if (!nestedWithin(value)) throw new Misuse('VALUE is nested too deep');
     return value;
   } catch (error) {
     if (error instanceof SyntaxError) return text;

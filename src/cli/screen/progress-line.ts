@@ -1,4 +1,4 @@
-import type { ProgressPhase } from '../../update/progress.ts';
+import type { ProgressPhase } from '../../control/reports.ts';
 import { bytes } from './bytes.ts';
 import { displayWidth, fitting, printable } from './printable.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';

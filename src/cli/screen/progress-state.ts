@@ -1,6 +1,5 @@
-import type { OperationEvent } from '../../control/operations.ts';
-import type { TransferProgress } from '../../update/ports.ts';
-import type { ProgressPhase } from '../../update/progress.ts';
+import type { OperationEvent, TransferProgress } from '../../control/events.ts';
+import type { ProgressPhase } from '../../control/reports.ts';
 
 /** What is known of a running operation, at some moment of the monotonic clock. */
 export interface ProgressState {

@@ -1,5 +1,6 @@
-import type { OnEvent, OperationEvent, OperationName } from '../../control/operations.ts';
+import type { OnEvent, OperationEvent } from '../../control/events.ts';
 import { ProgressPace } from '../../control/progress-pace.ts';
+import type { FollowedName } from '../../control/reports.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
 import { pageFor } from './page.ts';
@@ -107,11 +108,11 @@ class LiveView implements ProgressView {
 
 const ended = new Error('the operation ended');
 
-function followingLine(operation: OperationName): string {
+function followingLine(operation: FollowedName): string {
   return `${titles[operation]} is under way already; this is its progress`;
 }
 
-const titles: Readonly<Record<OperationName, string>> = {
+const titles: Readonly<Record<FollowedName, string>> = {
   update: 'an update',
   install: 'the installation of this file',
   commit: 'a commit',

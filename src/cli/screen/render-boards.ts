@@ -1,5 +1,5 @@
 import { adviceForHalfWritten } from '../../control/half-written.ts';
-import type { BoardPlan, BoardProbe, BoardReport } from '../../control/operations.ts';
+import type { BoardPlan, BoardProbe, BoardReport } from '../../control/reports.ts';
 import { renderParagraph, renderRows } from './layout.ts';
 import type { Row } from './layout.ts';
 import type { Page } from './page.ts';

@@ -1,4 +1,5 @@
-import type { CheckReport, DoctorFinding, OperationOutcome, ReportedError } from '../../control/operations.ts';
+import type { OperationOutcome, ReportedError } from '../../control/events.ts';
+import type { CheckReport, DoctorFinding } from '../../control/reports.ts';
 import { renderParagraph, renderRows, type Row, wrap } from './layout.ts';
 import type { Page } from './page.ts';
 import type { Tone } from './paint.ts';

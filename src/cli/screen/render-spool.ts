@@ -1,4 +1,4 @@
-import type { TelemetryStatus } from '../../telemetry/telemetry-status.ts';
+import type { OutputOf } from '../../control/operations.ts';
 import { bytes } from './bytes.ts';
 import { renderRows, type Row } from './layout.ts';
 import type { Page } from './page.ts';
@@ -6,7 +6,7 @@ import type { Page } from './page.ts';
 const MAX_FAILING_SHOWN = 5;
 
 /** The whole of it: `agent spool status`. */
-export function renderSpool(status: TelemetryStatus, page: Page): string {
+export function renderSpool(status: OutputOf<'spool'>, page: Page): string {
   const { spool, delivery, sources, watches, deadLetters } = status;
   const failing = sources.filter(({ lastError }) => lastError !== undefined);
   const rows: readonly Row[] = [
@@ -33,7 +33,7 @@ export function renderSpool(status: TelemetryStatus, page: Page): string {
   return renderRows(rows, page);
 }
 
-function describeSpool({ spool }: TelemetryStatus): string {
+function describeSpool({ spool }: OutputOf<'spool'>): string {
   const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
   const parts = [`${pointsInMemory} points in memory, ${pointsOnDisk} on disk`];
   if (properties > 0) parts.push(`${properties} properties`);
@@ -42,7 +42,7 @@ function describeSpool({ spool }: TelemetryStatus): string {
 }
 
 /** What `agent status` says: how much waits, what it costs, and what is wrong. */
-export function summarizeSpool(status: TelemetryStatus): Pick<Row, 'paragraphs' | 'tone'> {
+export function summarizeSpool(status: OutputOf<'spool'>): Pick<Row, 'paragraphs' | 'tone'> {
   const { spool } = status;
   const lost = droppedByReason(status);
   const failing = failingSources(status);
@@ -59,14 +59,14 @@ export function summarizeSpool(status: TelemetryStatus): Pick<Row, 'paragraphs' 
   };
 }
 
-function failingSources({ sources }: TelemetryStatus): readonly string[] {
+function failingSources({ sources }: OutputOf<'spool'>): readonly string[] {
   return sources.flatMap(({ name, lastError, dropped, lastDrop }) => [
     ...(lastError === undefined ? [] : [`${name}: ${lastError}`]),
     ...(lastDrop === undefined ? [] : [`${name}: ${dropped} readings dropped, the last because of ${lastDrop}`]),
   ]);
 }
 
-function droppedByReason({ spool }: TelemetryStatus): readonly string[] {
+function droppedByReason({ spool }: OutputOf<'spool'>): readonly string[] {
   return Object.entries(spool.dropped)
     .filter(([, count]) => count > 0)
     .map(([reason, count]) => `${count} ${reason}`);
@@ -76,7 +76,7 @@ function age(ms: number): string {
   return ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.round(ms / 60_000)} min`;
 }
 
-function clock({ clock: state, spool }: TelemetryStatus): string {
+function clock({ clock: state, spool }: OutputOf<'spool'>): string {
   const said = clockStates[state];
   return spool.estimatedBoots === 0 ? said : `${said}; the times of ${spool.estimatedBoots} boots are estimates`;
 }

@@ -1,11 +1,11 @@
 import type {
   Activity,
-  BrokerStatus,
+  BrokerReport,
   InstalledReport,
-  OperationName,
+  FollowedName,
   OutcomeReport,
   StatusReport,
-} from '../../control/operations.ts';
+} from '../../control/reports.ts';
 import { bytes } from './bytes.ts';
 import { renderRows, type Row } from './layout.ts';
 import type { Page } from './page.ts';
@@ -82,7 +82,7 @@ function headlineOfActivity(activity: Activity, report: StatusReport): Headline 
   return { tone: 'strong', text: `Busy: ${what}${far}.${follow}` };
 }
 
-const operationTitles: Readonly<Record<OperationName, string>> = {
+const operationTitles: Readonly<Record<FollowedName, string>> = {
   update: 'looking for an update',
   install: 'installing a file',
   commit: 'keeping the firmware on trial',
@@ -194,7 +194,7 @@ function service({ daemon, service: { url, lastError, lastContactAt } }: StatusR
   return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
 }
 
-function broker(status: BrokerStatus | undefined): readonly string[] {
+function broker(status: BrokerReport | undefined): readonly string[] {
   if (status === undefined) return [];
   const { url, state, problem, ignored } = status;
   const counted = Object.entries(ignored).filter(([, count]) => count > 0);

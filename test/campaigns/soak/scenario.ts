@@ -88,11 +88,15 @@ export class Scenario {
       [0.02, 'faults of the service cleared', this.#ordering({ kind: 'clear-faults' })],
       [0.01, 'configuration reloaded', async () => this.#reload('')],
       [0.004, 'broken configuration reloaded', async () => this.#reload('schedule = 7')],
-      [0.02, 'agent status', this.#asking((agent) => agent.status(never))],
-      [0.01, 'agent check', this.#asking((agent) => agent.check(never))],
-      [0.005, 'agent doctor', this.#asking((agent) => agent.doctor(never))],
-      [0.01, 'agent --update-now', this.#asking((agent) => agent.updateNow(options, () => {}, never))],
-      [0.01, 'agent property set', this.#asking((agent) => agent.setProperty('colour', { red: 1 }, never))],
+      [0.02, 'agent status', this.#asking((agent) => agent.status({}, never))],
+      [0.01, 'agent check', this.#asking((agent) => agent.check({}, never))],
+      [0.005, 'agent doctor', this.#asking((agent) => agent.doctor({}, never))],
+      [0.01, 'agent --update-now', this.#asking((agent) => agent.update(options, () => {}, never))],
+      [
+        0.01,
+        'agent property set',
+        this.#asking((agent) => agent.setProperty({ id: 'colour', value: { red: 1 } }, never)),
+      ],
     ];
   }
 

@@ -1,4 +1,4 @@
-import type { OperationOutcome } from '../../../src/control/operations.ts';
+import type { OperationOutcome } from '../../../src/control/events.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { UpdateState } from '../../../src/update/state.ts';
 import type { Catalog } from './catalog.ts';

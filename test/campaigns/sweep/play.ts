@@ -1,4 +1,4 @@
-import type { OnEvent, OperationOutcome } from '../../../src/control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { sourceOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 import type { FaultCounts } from './faults.ts';

@@ -1,4 +1,4 @@
-import type { OnEvent } from '../../../src/control/operations.ts';
+import type { OnEvent } from '../../../src/control/events.ts';
 import type { TrustSettings } from '../../../src/firmware/artifact/trust.ts';
 import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
 import { FileIdentityStore } from '../../../src/service/identity.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { connectToDaemon } from '../../../src/control/control-client.ts';
-import type { ControlClient } from '../../../src/control/control-client.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
 import { systemClock } from '../../../src/system/clock.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
@@ -90,14 +90,14 @@ export class HostileGateway implements AsyncDisposable {
   async #look(): Promise<TelemetryStatus> {
     const startedMs = performance.now();
     const client = await this.#client();
-    await client.status(AbortSignal.timeout(PATIENCE_MS));
-    const telemetry = await client.spool(AbortSignal.timeout(PATIENCE_MS));
+    await client.status({}, AbortSignal.timeout(PATIENCE_MS));
+    const telemetry = await client.spool({}, AbortSignal.timeout(PATIENCE_MS));
     this.#slowestMs = Math.max(this.#slowestMs, Math.round(performance.now() - startedMs));
     this.#rssMiB = Math.max(this.#rssMiB, peakRssMiB(this.#parts.daemon.pid));
     return telemetry;
   }
 
-  async #client(): Promise<ControlClient> {
+  async #client(): Promise<AgentOperations> {
     const found = await connectToDaemon(this.#socket);
     if (found === undefined) throw new Error('the daemon has gone');
     return found;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { requestText, rawConnection } from '../../rooms/daemon/control-rig.ts';
+import { requestText, rawConnection } from '../../rooms/control/control-rig.ts';
 import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { Mosquitto } from '../../rooms/service/messaging/mosquitto.ts';

@@ -1,12 +1,6 @@
-import type {
-  AgentOperations,
-  BoardReport,
-  CheckReport,
-  DoctorFinding,
-  OnEvent,
-  OperationOutcome,
-  StatusReport,
-} from '../../../src/control/operations.ts';
+import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
+import type { BoardReport, CheckReport, StatusReport } from '../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 
 export const calmStatus: StatusReport = {
@@ -157,75 +151,49 @@ export const installCheck: CheckReport = {
   reason: 'the service names another version than the installed one',
 };
 
-/** What a test wants of the agent; everything else answers peacefully and is written down. */
-export interface FakeAgent extends AgentOperations {
-  readonly calls: unknown[][];
-}
+/** What a test wants of the agent; everything else answers peacefully and is written down, with its input. */
+export type FakeAgent = AgentOperations & { readonly calls: readonly (readonly [string, object])[] };
+
+const upToDate: OperationOutcome = { kind: 'up-to-date', version: 'gateway-1.4.2' };
+
+const peaceful: AgentOperations = {
+  status: async () => calmStatus,
+  check: async () => installCheck,
+  update: async () => upToDate,
+  install: async () => upToDate,
+  activate: async () => ({ serialNumber: 'GW-0001', thingId: 'thing-1' }),
+  commit: async () => ({ kind: 'installed', version: 'gateway-1.5.0' }),
+  rollback: async () => ({ kind: 'rolled-back', version: 'gateway-1.5.0', reason: 'a person asked for it' }),
+  cancel: async () => ({ kind: 'cancelled', version: 'gateway-1.5.0' }),
+  reboot: async () => ({}),
+  forget: async ({ version }) => ({ versions: [version] }),
+  property: async () => ({ value: 21.5 }),
+  setProperty: async () => ({}),
+  sendDatapoint: async () => ({}),
+  sendDatapoints: async () => ({}),
+  spool: async () => calmTelemetry,
+  flushSpool: async () => ({ onDisk: true }),
+  boards: async () => ({ boards: [board] }),
+  probeBoard: async ({ board: name }) => ({ name, chip: 'ATmega328P', can: ['read', 'write'], roundTripMs: undefined }),
+  planBoard: async ({ board: name }) => ({ name, chip: 'ATmega328P', unitsTotal: 256, unitsDifferent: 3 }),
+  resetBoard: async () => ({}),
+  flash: async ({ board: name }) => ({ kind: 'flashed', version: 'meter-2.hex', board: name }),
+  restore: async ({ board: name }) => ({ kind: 'flashed', version: 'what it held before', board: name }),
+  doctor: async () => ({ findings: [{ name: 'clock', ok: true, detail: 'it is set' }] }),
+};
 
 export function fakeAgent(wanted: Partial<AgentOperations> = {}): FakeAgent {
-  const calls: unknown[][] = [];
-  const upToDate: OperationOutcome = { kind: 'up-to-date', version: 'gateway-1.4.2' };
-  const peaceful: AgentOperations = {
-    status: async () => calmStatus,
-    check: async () => installCheck,
-    updateNow: async () => upToDate,
-    install: async () => upToDate,
-    activate: async () => ({ serialNumber: 'GW-0001', thingId: 'thing-1' }),
-    commit: async () => ({ kind: 'installed', version: 'gateway-1.5.0' }),
-    rollback: async () => ({ kind: 'rolled-back', version: 'gateway-1.5.0', reason: 'a person asked for it' }),
-    cancel: async () => ({ kind: 'cancelled', version: 'gateway-1.5.0' }),
-    reboot: async () => {},
-    forget: async (version) => [version],
-    property: async () => 21.5,
-    setProperty: async () => {},
-    sendDatapoint: async () => {},
-    sendDatapoints: async () => {},
-    spool: async () => calmTelemetry,
-    flushSpool: async () => ({ onDisk: true }),
-    boards: async () => [board],
-    probeBoard: async (name) => ({ name, chip: 'ATmega328P', can: ['read', 'write'], roundTripMs: undefined }),
-    planBoard: async (name) => ({ name, chip: 'ATmega328P', unitsTotal: 256, unitsDifferent: 3 }),
-    flashBoard: async ({ name }) => ({ kind: 'flashed', version: 'meter-2.hex', board: name }),
-    restoreBoard: async (name) => ({ kind: 'flashed', version: 'what it held before', board: name }),
-    resetBoard: async () => {},
-    doctor: async (): Promise<readonly DoctorFinding[]> => [{ name: 'clock', ok: true, detail: 'it is set' }],
-  };
-  const does = { ...peaceful, ...wanted };
-  const noted = (...call: unknown[]): void => {
-    calls.push(call);
-  };
-  return {
-    calls,
-    status: (signal) => (noted('status'), does.status(signal)),
-    check: (signal) => (noted('check'), does.check(signal)),
-    updateNow: (options, onEvent, signal) => (noted('updateNow', options), does.updateNow(options, onEvent, signal)),
-    install: (path, options, onEvent, signal) => (
-      noted('install', path, options),
-      does.install(path, options, onEvent, signal)
-    ),
-    activate: (signal) => (noted('activate'), does.activate(signal)),
-    commit: (onEvent, signal) => (noted('commit'), does.commit(onEvent, signal)),
-    rollback: (options, onEvent, signal) => (noted('rollback', options), does.rollback(options, onEvent, signal)),
-    cancel: (onEvent, signal) => (noted('cancel'), does.cancel(onEvent, signal)),
-    reboot: (signal) => (noted('reboot'), does.reboot(signal)),
-    forget: (version, signal) => (noted('forget', version), does.forget(version, signal)),
-    property: (id, signal) => (noted('property', id), does.property(id, signal)),
-    setProperty: (id, value, signal) => (noted('setProperty', id, value), does.setProperty(id, value, signal)),
-    sendDatapoint: (event, value, at, signal) => (
-      noted('sendDatapoint', event, value, at),
-      does.sendDatapoint(event, value, at, signal)
-    ),
-    sendDatapoints: (points, signal) => (noted('sendDatapoints', points), does.sendDatapoints(points, signal)),
-    spool: (signal) => (noted('spool'), does.spool(signal)),
-    flushSpool: (signal) => (noted('flushSpool'), does.flushSpool(signal)),
-    boards: (signal) => (noted('boards'), does.boards(signal)),
-    probeBoard: (name, signal) => (noted('probeBoard', name), does.probeBoard(name, signal)),
-    planBoard: (name, path, signal) => (noted('planBoard', name, path), does.planBoard(name, path, signal)),
-    flashBoard: (file, onEvent, signal) => (noted('flashBoard', file), does.flashBoard(file, onEvent, signal)),
-    restoreBoard: (name, onEvent, signal) => (noted('restoreBoard', name), does.restoreBoard(name, onEvent, signal)),
-    resetBoard: (name, signal) => (noted('resetBoard', name), does.resetBoard(name, signal)),
-    doctor: (signal) => (noted('doctor'), does.doctor(signal)),
-  };
+  const calls: [string, object][] = [];
+  const noting = Object.entries<(...input: unknown[]) => Promise<unknown>>({ ...peaceful, ...wanted } as never).map(
+    ([name, call]) => [
+      name,
+      (input: object, ...more: unknown[]) => {
+        calls.push([name, input]);
+        return call(input, ...more);
+      },
+    ],
+  );
+  return { ...(Object.fromEntries(noting) as AgentOperations), calls };
 }
 
 /** An operation that a test conducts: it tells and ends when the test says so. */

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { Interruption, listenForInterruption } from '../../../src/cli/interruption.ts';
 import { renderBoards } from '../../../src/cli/screen/render-boards.ts';
 import { renderStatus } from '../../../src/cli/screen/render-status.ts';
-import type { BoardReport, OnEvent, StatusReport } from '../../../src/control/operations.ts';
+import type { OnEvent } from '../../../src/control/events.ts';
+import type { BoardReport, StatusReport } from '../../../src/control/reports.ts';
 import { beside } from './beside.ts';
 import { type } from './fake-context.ts';
 import type { FakeWorld } from './fake-context.ts';
@@ -73,7 +74,7 @@ class Flash {
 
   begin(boards: readonly BoardReport[], line = 'mcu flash meter meter-3.hex'): ReturnType<typeof type> {
     const run = (_: unknown, onEvent: OnEvent, signal: AbortSignal) => this.operation.run(onEvent, signal);
-    const alone = fakeAgent({ flashBoard: run, updateNow: run, boards: async () => boards });
+    const alone = fakeAgent({ flash: run, update: run, boards: async () => ({ boards }) });
     const guard: FakeWorld['guard'] = (asks) => {
       this.asksInstead = asks;
       return { [Symbol.dispose]: () => {} };

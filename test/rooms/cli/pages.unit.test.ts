@@ -6,15 +6,15 @@ import { plain } from '../../../src/cli/screen/paint.ts';
 import { displayWidth } from '../../../src/cli/screen/printable.ts';
 import { renderCheck, renderDoctor, renderError, renderOutcome } from '../../../src/cli/screen/render-reports.ts';
 import { renderStatus } from '../../../src/cli/screen/render-status.ts';
+import type { OperationOutcome } from '../../../src/control/events.ts';
 import type {
-  BrokerStatus,
+  BrokerReport,
   CheckReport,
   InstalledReport,
-  OperationOutcome,
   OutcomeReport,
   StatusReport,
   BoardReport,
-} from '../../../src/control/operations.ts';
+} from '../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { anyText, steering } from './any-text.ts';
 import { beside } from './beside.ts';
@@ -118,7 +118,7 @@ describe('the first line of the status', () => {
 
 test('a status names the broker, why it is not connected, and what was ignored', () => {
   const broker = { url: 'mqtts://b', state: 'connected', problem: undefined, ignored: { late: 0 } } as const;
-  const shown = (status: BrokerStatus | undefined): string =>
+  const shown = (status: BrokerReport | undefined): string =>
     beside('Broker', renderStatus({ ...calmStatus, service: { ...calmStatus.service, broker: status } }, page));
   expect(shown(undefined)).toBe('');
   expect(shown(broker)).toBe('mqtts://b, connected');

@@ -1,71 +1,75 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { commandTable, optionTable } from '../../../src/cli/commands/command-table.ts';
-import type { Command } from '../../../src/cli/commands/command.ts';
+import { commandTable } from '../../../src/cli/commands/command-table.ts';
+import { optionTable } from '../../../src/cli/commands/command.ts';
+import type { Wanted } from '../../../src/cli/commands/command.ts';
 import { helpText } from '../../../src/cli/commands/help.ts';
 import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
+import { type } from './fake-context.ts';
+import { fakeAgent } from './fake-operations.ts';
 
-function typed(line: string): Command {
-  return parseArguments(line === '' ? [] : line.split(' ')).command;
+function words(line: string): readonly string[] {
+  return line === '' ? [] : line.split(' ');
 }
 
-const asUsual = { reboot: true, force: false };
+function wantedBy(line: string): Wanted {
+  return parseArguments(words(line)).wanted;
+}
 
-test.each<[string, Command]>([
-  ['', { kind: 'help', entry: undefined }],
-  ['--help', { kind: 'help', entry: undefined }],
-  ['-h', { kind: 'help', entry: undefined }],
-  ['nonsense --help', { kind: 'help', entry: undefined }],
+test.each<[string, Wanted]>([
+  ['', { kind: 'help', command: undefined }],
+  ['--help', { kind: 'help', command: undefined }],
+  ['-h', { kind: 'help', command: undefined }],
+  ['nonsense --help', { kind: 'help', command: undefined }],
   ['--version', { kind: 'version' }],
   ['status --version', { kind: 'version' }],
-  ['run', { kind: 'run' }],
-  ['status', { kind: 'report', report: 'status' }],
-  ['check', { kind: 'report', report: 'check' }],
-  ['doctor', { kind: 'report', report: 'doctor' }],
-  ['config check', { kind: 'config', what: 'check' }],
-  ['config show', { kind: 'config', what: 'show' }],
-  ['config schema', { kind: 'config', what: 'schema' }],
-  ['activate', { kind: 'request', request: { name: 'activate' } }],
-  ['reboot', { kind: 'request', request: { name: 'reboot' } }],
-  ['commit', { kind: 'operation', operation: { name: 'commit' } }],
-  ['--update-now', { kind: 'operation', operation: { name: 'update-now', options: asUsual } }],
-  [
-    '--force --update-now --no-reboot',
-    { kind: 'operation', operation: { name: 'update-now', options: { reboot: false, force: true } } },
-  ],
-  [
-    'rollback --no-reboot',
-    { kind: 'operation', operation: { name: 'rollback', options: { reboot: false, force: false } } },
-  ],
-  ['install a.mender', { kind: 'operation', operation: { name: 'install', path: 'a.mender', options: asUsual } }],
-  ['property get level', { kind: 'request', request: { name: 'property-get', id: 'level' } }],
-  ['property set level 21.5', { kind: 'request', request: { name: 'property-set', id: 'level', value: 21.5 } }],
-  ['property set level -21.5', { kind: 'request', request: { name: 'property-set', id: 'level', value: -21.5 } }],
-  [
-    'property set level {"low":1}',
-    { kind: 'request', request: { name: 'property-set', id: 'level', value: { low: 1 } } },
-  ],
-  ['property set level null', { kind: 'request', request: { name: 'property-set', id: 'level', value: null } }],
-  ['property set level high', { kind: 'request', request: { name: 'property-set', id: 'level', value: 'high' } }],
-  ['property set level 5 --text', { kind: 'request', request: { name: 'property-set', id: 'level', value: '5' } }],
-  [
-    'property set level -- --json',
-    { kind: 'request', request: { name: 'property-set', id: 'level', value: '--json' } },
-  ],
-  [
-    'datapoint send temperature 3',
-    { kind: 'request', request: { name: 'datapoint-send', event: 'temperature', value: 3, at: undefined } },
-  ],
+])('«agent %s» is understood', (line, wanted) => {
+  expect(wantedBy(line)).toEqual(wanted);
+});
+
+const asUsual = { reboot: true, force: false };
+const HEX = '/home/technician/a.hex';
+
+test.each<[string, unknown]>([
+  ['status', ['status', {}]],
+  ['check', ['check', {}]],
+  ['doctor', ['doctor', {}]],
+  ['activate', ['activate', {}]],
+  ['reboot', ['reboot', {}]],
+  ['commit', ['commit', {}]],
+  ['cancel', ['cancel', {}]],
+  ['forget v1', ['forget', { version: 'v1' }]],
+  ['--update-now', ['update', asUsual]],
+  ['--force --update-now --no-reboot', ['update', { reboot: false, force: true }]],
+  ['rollback --no-reboot', ['rollback', { reboot: false, force: false }]],
+  ['install a.mender', ['install', { ...asUsual, path: '/home/technician/a.mender' }]],
+  ['install /a.mender --allow-downgrade', ['install', { ...asUsual, path: '/a.mender', allowDowngrade: true }]],
+  ['mcu list', ['boards', {}]],
+  ['mcu probe meter', ['probeBoard', { board: 'meter' }]],
+  ['mcu flash meter a.hex', ['flash', { board: 'meter', path: HEX }]],
+  ['mcu flash meter a.hex --plan', ['planBoard', { board: 'meter', path: HEX }]],
+  ['mcu restore meter', ['restore', { board: 'meter' }]],
+  ['mcu reset meter', ['resetBoard', { board: 'meter' }]],
+  ['spool status', ['spool', {}]],
+  ['spool flush', ['flushSpool', {}]],
+  ['property get level', ['property', { id: 'level' }]],
+  ['property set level 21.5', ['setProperty', { id: 'level', value: 21.5 }]],
+  ['property set level -21.5', ['setProperty', { id: 'level', value: -21.5 }]],
+  ['property set level {"low":1}', ['setProperty', { id: 'level', value: { low: 1 } }]],
+  ['property set level null', ['setProperty', { id: 'level', value: null }]],
+  ['property set level high', ['setProperty', { id: 'level', value: 'high' }]],
+  ['property set level 5 --text', ['setProperty', { id: 'level', value: '5' }]],
+  ['property set level -- --json', ['setProperty', { id: 'level', value: '--json' }]],
+  ['datapoint send temperature 3', ['sendDatapoint', { event: 'temperature', value: 3 }]],
   [
     'datapoint send temperature -0.5 --at 2026-03-01T14:05:09+01:00',
-    {
-      kind: 'request',
-      request: { name: 'datapoint-send', event: 'temperature', value: -0.5, at: '2026-03-01T13:05:09.000Z' },
-    },
+    ['sendDatapoint', { event: 'temperature', value: -0.5, at: '2026-03-01T13:05:09.000Z' }],
   ],
-])('«agent %s» is understood', (line, command) => {
-  expect(typed(line)).toEqual(command);
+])('«agent %s» asks the agent for what it says', async (line, call) => {
+  const daemon = fakeAgent();
+  await type(words(line), { daemon });
+  expect(daemon.calls).toEqual([call]);
 });
 
 test('--config and --json stand anywhere', () => {
@@ -78,7 +82,7 @@ test('--config and --json stand anywhere', () => {
 });
 
 test('a broken command line with --json is still answered in JSON', () => {
-  expect(parseArguments(['--json', '--nonsense'])).toMatchObject({ json: true, command: { kind: 'usage-error' } });
+  expect(parseArguments(['--json', '--nonsense'])).toMatchObject({ json: true, wanted: { kind: 'usage-error' } });
 });
 
 test.each([
@@ -108,23 +112,23 @@ test.each([
   ['datapoint send t 1 --at yesterday', '--at yesterday is not a time with its zone', 'usage: agent datapoint send'],
   ['datapoint send t 1 --at 2026-03-01T14:05:09', 'is not a time with its zone', 'usage: agent datapoint send'],
   ['datapoint send t 1 --at 2026-02-30T14:05:09Z', 'is not a time with its zone', 'usage: agent datapoint send'],
-])('«agent %s» is refused: %s', (line, message, advice) => {
-  const command = typed(line);
-  const said = command.kind === 'usage-error' ? command : { message: undefined, advice: undefined };
-  expect(said.message).toContain(message);
-  expect(said.advice).toContain(advice);
+])('«agent %s» is refused: %s', async (line, message, advice) => {
+  const { exitCode, out, err } = await type(words(line), { daemon: fakeAgent(), columns: 200 });
+  const told = `${out}${err}`.replaceAll(/\s+/g, ' ');
+  expect(exitCode).toBe(64);
+  expect(told).toContain(message);
+  expect(told).toContain(advice);
 });
 
-test('a value nested without end is refused', () => {
+test('a value nested without end is refused', async () => {
   const deep = '['.repeat(5_000) + ']'.repeat(5_000);
-  expect(parseArguments(['property', 'set', 'level', deep]).command).toMatchObject({
-    kind: 'usage-error',
-    message: 'property set: VALUE is nested too deep',
-  });
+  const { exitCode, err } = await type(['property', 'set', 'level', deep], { daemon: fakeAgent() });
+  expect(exitCode).toBe(64);
+  expect(err).toContain('property set: VALUE is nested too deep');
 });
 
 test('an empty operand is refused', () => {
-  expect(parseArguments(['install', '']).command).toMatchObject({ message: 'install: FILE is empty' });
+  expect(parseArguments(['install', '']).wanted).toMatchObject({ message: 'install: FILE is empty' });
 });
 
 const knownWords = commandTable.flatMap(({ name, operands }) => [...name.split(' '), ...operands]);
@@ -138,19 +142,20 @@ const word = fc.oneof(
 test('whatever is typed is a command or a refusal that says why', () => {
   fc.assert(
     fc.property(fc.array(word, { maxLength: 6 }), (args) => {
-      const { command } = parseArguments(args);
-      const said = command.kind === 'usage-error' ? [command.message, command.advice] : [];
+      const { wanted } = parseArguments(args);
+      const said = wanted.kind === 'usage-error' ? [wanted.message, wanted.advice] : [];
       expect(said).not.toContain('');
     }),
     { numRuns: 3_000 },
   );
 });
 
-test('what a person sets is what arrives, whatever the text', () => {
-  fc.assert(
-    fc.property(fc.string(), (text) => {
-      const { command } = parseArguments(['property', 'set', 'level', '--text', '--', text]);
-      expect(command).toEqual({ kind: 'request', request: { name: 'property-set', id: 'level', value: text } });
+test('what a person sets is what arrives, whatever the text', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.string(), async (value) => {
+      const daemon = fakeAgent();
+      await type(['property', 'set', 'level', '--text', '--', value], { daemon });
+      expect(daemon.calls).toEqual([['setProperty', { id: 'level', value }]]);
     }),
   );
 });
@@ -162,14 +167,13 @@ describe('help', () => {
     for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  test.each(commandTable.map((entry) => [entry.name, entry] as const))(
+  test.each(commandTable.map((command) => [command.name, command] as const))(
     'of %s shows how it is written',
-    (name, entry) => {
-      const { command } = parseArguments([...name.split(' '), '--help']);
-      expect(command).toEqual({ kind: 'help', entry });
-      const text = helpText(entry);
+    (name, command) => {
+      expect(parseArguments([...name.split(' '), '--help']).wanted).toEqual({ kind: 'help', command });
+      const text = helpText(command);
       expect(text).toContain(`usage: agent ${name}`);
-      for (const option of [...entry.options, 'json', 'config']) expect(text).toContain(`--${option}`);
+      for (const option of [...command.options, 'json', 'config']) expect(text).toContain(`--${option}`);
       for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     },
   );

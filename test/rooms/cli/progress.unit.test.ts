@@ -11,7 +11,7 @@ import {
   type ProgressState,
 } from '../../../src/cli/screen/progress-state.ts';
 import { openProgressView } from '../../../src/cli/screen/progress-view.ts';
-import type { OperationEvent } from '../../../src/control/operations.ts';
+import type { OperationEvent } from '../../../src/control/events.ts';
 import type { Clock } from '../../../src/system/clock.ts';
 import { anyText, steering } from './any-text.ts';
 import { fakeContext, stoppedClock, type FakeWorld } from './fake-context.ts';

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { Interruption, listenForInterruption } from '../../../src/cli/interruption.ts';
 import { ConfigError } from '../../../src/config/errors.ts';
-import type { AgentOperations, OperationOutcome } from '../../../src/control/operations.ts';
+import type { OperationOutcome } from '../../../src/control/events.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
 import { AgentError, type ExitKind } from '../../../src/system/errors.ts';
 import { type as typeAt, type FakeWorld } from './fake-context.ts';
 import { ConductedOperation, calmStatus, fakeAgent, installCheck, troubledStatus } from './fake-operations.ts';
@@ -26,7 +27,7 @@ describe('the exit code', () => {
     ['refused', 77],
     ['configuration', 78],
   ])('of a failure of kind %s is %i', async (exit, code) => {
-    const daemon = fakeAgent({ updateNow: () => Promise.reject(failing(exit)) });
+    const daemon = fakeAgent({ update: () => Promise.reject(failing(exit)) });
     const { exitCode, err } = await type('--update-now', { daemon });
     expect(exitCode).toBe(code);
     expect(err).toBe('agent: it went wrong (some-code)\n       mend it\n');
@@ -45,7 +46,7 @@ describe('the exit code', () => {
   ])('of %s that ends with %j is %i', async (line, outcome, code) => {
     const end = (): Promise<OperationOutcome> => Promise.resolve(outcome);
     const { exitCode } = await type(line, {
-      daemon: fakeAgent({ updateNow: end, install: end, rollback: end, commit: end }),
+      daemon: fakeAgent({ update: end, install: end, rollback: end, commit: end }),
     });
     expect(exitCode).toBe(code);
   });
@@ -81,7 +82,7 @@ describe('who does the work', () => {
     const daemon = fakeAgent();
     const alone = fakeAgent();
     await type('--update-now --no-reboot', { daemon, alone });
-    expect(daemon.calls).toEqual([['updateNow', { reboot: false, force: false }]]);
+    expect(daemon.calls).toEqual([['update', { reboot: false, force: false }]]);
     expect(alone.calls).toEqual([]);
   });
 
@@ -95,7 +96,7 @@ describe('who does the work', () => {
       },
     });
     await type('--update-now --force', { local });
-    expect(alone.calls).toEqual([['updateNow', { reboot: true, force: true }]]);
+    expect(alone.calls).toEqual([['update', { reboot: true, force: true }]]);
     expect(released).toBe(1);
   });
 
@@ -116,12 +117,12 @@ test('each command asks for what was typed', async () => {
   await type('datapoint send level {"low":1} --at 2026-03-01T14:05:09Z', { daemon });
   await type('datapoint send level 6', { daemon });
   expect(daemon.calls).toEqual([
-    ['install', '/home/usb/a.mender', { reboot: true, force: true }],
+    ['install', { path: '/home/usb/a.mender', reboot: true, force: true }],
     ['rollback', { reboot: false, force: false }],
-    ['commit'],
-    ['setProperty', 'level', 5],
-    ['sendDatapoint', 'level', { low: 1 }, '2026-03-01T14:05:09.000Z'],
-    ['sendDatapoint', 'level', 6, undefined],
+    ['commit', {}],
+    ['setProperty', { id: 'level', value: 5 }],
+    ['sendDatapoint', { event: 'level', value: { low: 1 }, at: '2026-03-01T14:05:09.000Z' }],
+    ['sendDatapoint', { event: 'level', value: 6 }],
   ]);
 });
 
@@ -138,7 +139,7 @@ describe('a person reads', () => {
     ['activate', {}, 'Activated: GW-0001 is thing thing-1.'],
     ['reboot', {}, 'The gateway reboots now.'],
     ['property get level', {}, '21.5\n'],
-    ['property get note', { alone: fakeAgent({ property: async () => 'two\nlines' }) }, 'two\\nlines\n'],
+    ['property get note', { alone: fakeAgent({ property: async () => ({ value: 'two\nlines' }) }) }, 'two\\nlines\n'],
     ['property set level 5', {}, 'Set: level.'],
     ['datapoint send level 5', {}, 'Sent to level.'],
     ['config check', {}, '/etc/thing-agent/config.toml is valid.'],
@@ -243,7 +244,9 @@ describe('config check', () => {
 
 describe('doctor', () => {
   test('ends with 70 when a test fails', async () => {
-    const daemon = fakeAgent({ doctor: async () => [{ name: 'clock', ok: false, detail: 'it is not set' }] });
+    const daemon = fakeAgent({
+      doctor: async () => ({ findings: [{ name: 'clock', ok: false, detail: 'it is not set' }] }),
+    });
     const { exitCode, out } = await type('doctor', { daemon });
     expect(exitCode).toBe(70);
     expect(out).toContain('FAIL  clock   it is not set');
@@ -269,7 +272,7 @@ describe('doctor', () => {
 describe('Ctrl-C', () => {
   async function interrupted(line: string, whose: 'daemon' | 'alone') {
     const operation = new ConductedOperation();
-    const agent = fakeAgent({ updateNow: (_options, onEvent, signal) => operation.run(onEvent, signal) });
+    const agent = fakeAgent({ update: (_options, onEvent, signal) => operation.run(onEvent, signal) });
     const controller = new AbortController();
     const ending = type(line, { [whose]: agent, signal: controller.signal });
     await operation.begun;

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
-import type { StatusReport } from '../../../src/control/operations.ts';
+import type { StatusReport } from '../../../src/control/reports.ts';
 import { stop } from '../../stand-ins/machine/file-gateway.ts';
 import { CuttableLink } from '../service/messaging/cuttable-link.ts';
 import { image, IMAGE_BYTES, MessagingGateway } from './messaging-rig.ts';

@@ -1,4 +1,5 @@
-import type { InstallOptions, OperationOutcome } from '../../../src/control/operations.ts';
+import type { OperationOutcome } from '../../../src/control/events.ts';
+import type { InstallOptions } from '../../../src/control/operations.ts';
 import type { DailyWindow } from '../../../src/update/plan.ts';
 import type { Settled } from '../../../src/update/settled.ts';
 import { Updater } from '../../../src/update/updater.ts';

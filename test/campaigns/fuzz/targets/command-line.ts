@@ -27,7 +27,7 @@ export const commandLine: FuzzTarget = {
   name: 'command-line',
   open: async () =>
     openTarget(fc.array(word, { maxLength: 7 }), (args) => {
-      const { command } = parseArguments(args);
-      if (typeof command.kind !== 'string') throw new Error('neither a command nor a usage error');
+      const { wanted } = parseArguments(args);
+      if (typeof wanted.kind !== 'string') throw new Error('neither a command nor a usage error');
     }),
 };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 
 import type { AgentOperations } from '../../../../src/control/operations.ts';
-import { controlRig, forever, rawConnection, requestText } from '../../../rooms/daemon/control-rig.ts';
+import { controlRig, forever, rawConnection, requestText } from '../../../rooms/control/control-rig.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -80,7 +80,7 @@ const CALLS_UNTIL_IN_TIME = 200;
 
 async function requireAnswer(client: AgentOperations): Promise<void> {
   for (let calls = 0; calls < CALLS_UNTIL_IN_TIME; calls += 1) {
-    const outcome = await outcomeOf(async () => client.status(forever));
+    const outcome = await outcomeOf(async () => client.status({}, forever));
     if ('value' in outcome && outcome.value.serialNumber === 'GW-0001') return;
     if (!('error' in outcome) || outcome.error.code !== 'control-request-slow') break;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
+import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { OperationRunner, type OperationRequest } from '../../../src/control/operation-runner.ts';
-import type { OperationEvent, OperationOutcome } from '../../../src/control/operations.ts';
 import { ConductedOperation } from '../cli/fake-operations.ts';
 
 const clock = { monotonicMs: () => 0 };
@@ -9,7 +9,7 @@ const forever = new AbortController().signal;
 const installed: OperationOutcome = { kind: 'installed', version: 'v1' };
 
 function update(reboot = true, force = false): OperationRequest {
-  return { operation: 'update', options: { reboot, force } };
+  return { operation: 'update', reboot, force };
 }
 
 function begin(request: OperationRequest = update()) {
@@ -120,8 +120,8 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   ['a commit during a commit', { operation: 'commit' }, { operation: 'commit' }, 'follows'],
   [
     'another file during an installation',
-    { operation: 'install', path: '/a', options: { reboot: true, force: false } },
-    { operation: 'install', path: '/b', options: { reboot: true, force: false } },
+    { operation: 'install', path: '/a', reboot: true, force: false },
+    { operation: 'install', path: '/b', reboot: true, force: false },
     'is told that the agent is busy',
   ],
 ])('who asks for %s %4$s', async (_name, running, wanted, expected) => {

@@ -4,7 +4,8 @@ import { createServer } from 'node:http';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { endResponse, EventStream } from '../../../src/control/event-stream.ts';
-import type { AgentOperations, OperationEvent } from '../../../src/control/operations.ts';
+import type { OperationEvent } from '../../../src/control/events.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection, requestText, runDirectory, type ControlRig } from './control-rig.ts';
 
@@ -17,7 +18,7 @@ const installed = { kind: 'installed', version: 'v1' } as const;
 
 function conducted(): { readonly operation: ConductedOperation; readonly agent: AgentOperations } {
   const operation = new ConductedOperation();
-  return { operation, agent: fakeAgent({ updateNow: (_options, onEvent, signal) => operation.run(onEvent, signal) }) };
+  return { operation, agent: fakeAgent({ update: (_options, onEvent, signal) => operation.run(onEvent, signal) }) };
 }
 
 /** Status, code of the error, and whether the reply is JSON without a stack. */
@@ -29,7 +30,7 @@ function verdict(reply: string): { readonly status: string; readonly code: unkno
 }
 
 async function expectAlive(rig: ControlRig): Promise<void> {
-  expect((await rig.client.status(forever)).serialNumber).toBe('GW-0001');
+  expect((await rig.client.status({}, forever)).serialNumber).toBe('GW-0001');
 }
 
 describe('an operation', () => {
@@ -37,7 +38,7 @@ describe('an operation', () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const leaving = new AbortController();
-    const first = rig.client.updateNow(asUsual, () => {}, leaving.signal);
+    const first = rig.client.update(asUsual, () => {}, leaving.signal);
     const tell = await operation.begun;
     tell({ kind: 'phase', phase: 'staging', detail: 'v1' });
     leaving.abort(new Error('the terminal was closed'));
@@ -45,7 +46,7 @@ describe('an operation', () => {
 
     const events: OperationEvent[] = [];
     const followed = Promise.withResolvers<void>();
-    const second = rig.client.updateNow(
+    const second = rig.client.update(
       asUsual,
       (event) => {
         events.push(event);
@@ -67,12 +68,14 @@ describe('an operation', () => {
   test('keeps others away meanwhile', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
-    const updating = rig.client.updateNow(asUsual, () => {}, forever);
+    const updating = rig.client.update(asUsual, () => {}, forever);
     await operation.begun;
     const busy = { code: 'agent-busy', exit: 'tryAgain' };
-    await expect(rig.client.install('/release.mender', asUsual, () => {}, forever)).rejects.toMatchObject(busy);
-    await expect(rig.client.updateNow({ ...asUsual, force: true }, () => {}, forever)).rejects.toMatchObject(busy);
-    await expect(rig.client.restoreBoard('meter', () => {}, forever)).rejects.toMatchObject(busy);
+    await expect(rig.client.install({ path: '/release.mender', ...asUsual }, () => {}, forever)).rejects.toMatchObject(
+      busy,
+    );
+    await expect(rig.client.update({ ...asUsual, force: true }, () => {}, forever)).rejects.toMatchObject(busy);
+    await expect(rig.client.restore({ board: 'meter' }, () => {}, forever)).rejects.toMatchObject(busy);
     await expectAlive(rig);
     operation.end(installed);
     expect(await updating).toEqual(installed);
@@ -92,7 +95,7 @@ describe('an operation', () => {
   test('is told to have been cut when the daemon stops', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
-    const updating = rig.client.updateNow(asUsual, () => {}, forever);
+    const updating = rig.client.update(asUsual, () => {}, forever);
     await operation.begun;
     const [told] = await Promise.allSettled([updating, rig.stop()]);
     expect(told).toMatchObject({ reason: { code: 'agent-stopping', exit: 'tryAgain' } });
@@ -100,10 +103,10 @@ describe('an operation', () => {
 
   test('that fails by a defect says so without its inner parts, which are in the log', async () => {
     const defect = (): Promise<never> => Promise.reject(new TypeError('x of undefined'));
-    await using rig = await controlRig(fakeAgent({ updateNow: defect, check: defect }));
+    await using rig = await controlRig(fakeAgent({ update: defect, check: defect }));
     const internal = { code: 'internal-error', exit: 'failed', message: 'the daemon failed unexpectedly' };
-    await expect(rig.client.updateNow(asUsual, () => {}, forever)).rejects.toMatchObject(internal);
-    await expect(rig.client.check(forever)).rejects.toMatchObject(internal);
+    await expect(rig.client.update(asUsual, () => {}, forever)).rejects.toMatchObject(internal);
+    await expect(rig.client.check({}, forever)).rejects.toMatchObject(internal);
     expect(rig.log.lines.filter((line) => line.includes('x of undefined'))).toHaveLength(2);
   });
 });
@@ -117,7 +120,7 @@ describe('an answer', () => {
   } {
     const begun = Promise.withResolvers<void>();
     const reason = Promise.withResolvers<unknown>();
-    const check = (signal: AbortSignal): Promise<never> =>
+    const check = (_input: object, signal: AbortSignal): Promise<never> =>
       new Promise((_resolve, reject) => {
         begun.resolve();
         signal.addEventListener('abort', () => {
@@ -131,7 +134,7 @@ describe('an answer', () => {
   test('that does not come in time is given up', async () => {
     const { agent } = endless();
     await using rig = await controlRig(agent, { answerMs: 20 });
-    await expect(rig.client.check(forever)).rejects.toMatchObject({ code: 'answer-timeout', exit: 'tryAgain' });
+    await expect(rig.client.check({}, forever)).rejects.toMatchObject({ code: 'answer-timeout', exit: 'tryAgain' });
   });
 
   test('is not worked at any more when nobody waits for it', async () => {
@@ -147,7 +150,7 @@ describe('an answer', () => {
   test('is cut short when the daemon stops', async () => {
     const { agent, begun } = endless();
     await using rig = await controlRig(agent);
-    const checking = rig.client.check(forever);
+    const checking = rig.client.check({}, forever);
     await begun;
     const [told] = await Promise.allSettled([checking, rig.stop()]);
     expect(told).toMatchObject({ reason: { code: 'agent-stopping' } });
@@ -240,7 +243,7 @@ describe('a hostile client', () => {
     await using rig = await controlRig(agent);
     const reply = await rawConnection(rig.socket, requestText('POST', '/v1/activate').repeat(50)).ended;
     expect(reply.match(/HTTP\/1.1 200/g)).toHaveLength(1);
-    expect(agent.calls).toEqual([['activate']]);
+    expect(agent.calls).toEqual([['activate', {}]]);
   });
 
   test('that opens too many connections gets no more, and others get theirs when it leaves', async () => {
@@ -248,10 +251,12 @@ describe('a hostile client', () => {
     const held = Array.from({ length: 4 }, () => rawConnection(rig.socket));
     await Promise.all(held.map(({ socket }) => once(socket, 'connect')));
     expect(await rawConnection(rig.socket, requestText('GET', '/v1/status')).ended).toBe('');
-    await expect(rig.client.status(forever)).rejects.toMatchObject({ code: 'daemon-lost', exit: 'tryAgain' });
+    await expect(rig.client.status({}, forever)).rejects.toMatchObject({ code: 'daemon-lost', exit: 'tryAgain' });
     for (const { socket } of held) socket.destroy();
     await Promise.all(held.map(({ ended }) => ended));
-    await expect.poll(async () => (await rig.client.status(forever).catch(() => undefined))?.thingId).toBe('thing-1');
+    await expect
+      .poll(async () => (await rig.client.status({}, forever).catch(() => undefined))?.thingId)
+      .toBe('thing-1');
   });
 
   test('that dawdles does not hold up the daemon’s end', async () => {
@@ -291,7 +296,7 @@ describe('a hostile client', () => {
     const tell = await operation.begun;
     for (let n = 0; n < 100; n += 1) tell({ kind: 'phase', phase: 'staging', detail: 'x'.repeat(50_000) });
     operation.end(installed);
-    expect(await rig.client.updateNow(asUsual, () => {}, forever)).toEqual(installed);
+    expect(await rig.client.update(asUsual, () => {}, forever)).toEqual(installed);
     socket.resume();
     const received = await ended;
     expect(received).not.toContain('"result"');

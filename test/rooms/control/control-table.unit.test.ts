@@ -2,42 +2,46 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { ControlRequestError, httpStatus, reportError } from '../../../src/control/control-errors.ts';
-import { findRoute } from '../../../src/control/control-routes.ts';
+import { findOperation, readInput } from '../../../src/control/find-operation.ts';
 import { OperationRunner } from '../../../src/control/operation-runner.ts';
+import { answer, follow } from '../../../src/control/perform.ts';
+import type { Performer } from '../../../src/control/perform.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import { maxValueDepth, nestedWithin } from '../../../src/system/json-value.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 
 const forever = new AbortController().signal;
 
-function targets(operations = fakeAgent()) {
-  return { operations, runner: new OperationRunner({ monotonicMs: () => 0 }, forever) };
-}
-
-async function ask(method: string, url: string, body?: unknown) {
-  const operations = fakeAgent();
-  const { route, parameter } = findRoute(method, url);
-  const action = route.prepare(targets(operations), parameter, body);
-  const reply = action.kind === 'answer' ? await action.answer(forever) : action.request;
-  if (action.kind === 'operation') await action.work(() => {}, forever);
-  return { reply, calls: operations.calls };
+/** As the server does it. */
+async function ask(method: string, url: string, body?: unknown, performer: Partial<Performer> = {}) {
+  const agent = fakeAgent();
+  const runner = new OperationRunner({ monotonicMs: () => 0 }, forever);
+  const by = { operations: agent, runner, ...performer };
+  const found = findOperation(method, url);
+  const input = readInput(found, body);
+  const { name, entry } = found;
+  const reply =
+    entry.kind === 'answered'
+      ? await answer(by, { name, entry, input }, forever)
+      : await follow(by, { name, input }, () => {}, forever);
+  return { reply, calls: agent.calls };
 }
 
 test.each<[string, string, unknown, unknown[]]>([
-  ['GET', '/v1/status', undefined, ['status']],
-  ['GET', '/v1/status?verbose', undefined, ['status']],
-  ['GET', '/v1/check', undefined, ['check']],
-  ['GET', '/v1/doctor', undefined, ['doctor']],
-  ['POST', '/v1/activate', {}, ['activate']],
-  ['POST', '/v1/reboot', undefined, ['reboot']],
-  ['GET', '/v1/properties/water%20level%2F1', undefined, ['property', 'water level/1']],
-  ['PUT', '/v1/properties/level', { value: null }, ['setProperty', 'level', null]],
-  ['POST', '/v1/events/t/datapoints', { value: 3 }, ['sendDatapoint', 't', 3, undefined]],
+  ['GET', '/v1/status', undefined, ['status', {}]],
+  ['GET', '/v1/status?verbose', undefined, ['status', {}]],
+  ['GET', '/v1/check', undefined, ['check', {}]],
+  ['GET', '/v1/doctor', undefined, ['doctor', {}]],
+  ['POST', '/v1/activate', {}, ['activate', {}]],
+  ['POST', '/v1/reboot', undefined, ['reboot', {}]],
+  ['GET', '/v1/properties/water%20level%2F1', undefined, ['property', { id: 'water level/1' }]],
+  ['PUT', '/v1/properties/level', { value: null }, ['setProperty', { id: 'level', value: null }]],
+  ['POST', '/v1/events/t/datapoints', { value: 3 }, ['sendDatapoint', { event: 't', value: 3 }]],
   [
     'POST',
     '/v1/events/t/datapoints',
     { value: { a: 1 }, at: '2026-03-01T14:05:09.000Z' },
-    ['sendDatapoint', 't', { a: 1 }, '2026-03-01T14:05:09.000Z'],
+    ['sendDatapoint', { event: 't', value: { a: 1 }, at: '2026-03-01T14:05:09.000Z' }],
   ],
   [
     'POST',
@@ -50,16 +54,18 @@ test.each<[string, string, unknown, unknown[]]>([
     },
     [
       'sendDatapoints',
-      [
-        { event: 'a', value: 1, class: 'urgent' },
-        { event: 'b', value: 'x' },
-      ],
+      {
+        points: [
+          { event: 'a', value: 1, class: 'urgent' },
+          { event: 'b', value: 'x' },
+        ],
+      },
     ],
   ],
-  ['POST', '/v1/update', undefined, ['updateNow', { reboot: true, force: false }]],
-  ['POST', '/v1/update', { reboot: false, force: true }, ['updateNow', { reboot: false, force: true }]],
-  ['POST', '/v1/install', { path: '/a.mender' }, ['install', '/a.mender', { reboot: true, force: false }]],
-  ['POST', '/v1/commit', undefined, ['commit']],
+  ['POST', '/v1/update', undefined, ['update', { reboot: true, force: false }]],
+  ['POST', '/v1/update', { reboot: false, force: true }, ['update', { reboot: false, force: true }]],
+  ['POST', '/v1/install', { path: '/a.mender' }, ['install', { path: '/a.mender', reboot: true, force: false }]],
+  ['POST', '/v1/commit', undefined, ['commit', {}]],
   ['POST', '/v1/rollback', { reboot: false }, ['rollback', { reboot: false, force: false }]],
 ])('%s %s with %j asks the agent', async (method, url, body, call) => {
   expect((await ask(method, url, body)).calls).toEqual([call]);
@@ -85,6 +91,7 @@ test.each<[string, string, unknown, object]>([
   ['POST', '/v1/update', { reboot: 'yes' }, invalid],
   ['POST', '/v1/update', { rebot: true }, invalid],
   ['POST', '/v1/update', [], invalid],
+  ['POST', '/v1/boards/meter/plan', { board: 'other', path: '/a.hex' }, invalid],
   ['POST', '/v1/update', 'force', invalid],
   ['POST', '/v1/install', {}, invalid],
   ['POST', '/v1/install', { path: 'relative' }, invalid],
@@ -96,6 +103,11 @@ test.each<[string, string, unknown, object]>([
   const refused = await ask(method, url, body).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(ControlRequestError);
   expect(refused).toMatchObject(refusal);
+});
+
+test('an older release is not installed through the socket', async () => {
+  const asked = ask('POST', '/v1/install', { path: '/a.mender', allowDowngrade: true });
+  await expect(asked).rejects.toMatchObject({ code: 'control-not-permitted' });
 });
 
 test('a refusal names the member that is wrong', async () => {
@@ -112,7 +124,7 @@ test('whatever the method and the path, there is a route or a refusal', () => {
     fc.property(fc.constantFrom('GET', 'POST', 'PUT', 'TRACE', ''), path, (method, url) => {
       const refused: unknown[] = [];
       try {
-        findRoute(method, url);
+        findOperation(method, url);
       } catch (error) {
         refused.push(error);
       }
@@ -138,9 +150,9 @@ test('whatever the body, an operation has valid options or is refused', () => {
     fc.property(fc.constantFrom('update', 'install', 'rollback'), body, (name, sent) => {
       const seen: unknown[] = [];
       try {
-        const action = findRoute('POST', `/v1/${name}`).route.prepare(targets(), '', sent);
-        const { options } = action.kind === 'operation' ? action.request : { options: undefined };
-        seen.push(typeof options?.reboot === 'boolean' && typeof options.force === 'boolean');
+        const input = readInput(findOperation('POST', `/v1/${name}`), sent);
+        const { reboot, force } = input as { reboot?: unknown; force?: unknown };
+        seen.push(typeof reboot === 'boolean' && typeof force === 'boolean');
       } catch (error) {
         seen.push(error instanceof ControlRequestError);
       }
@@ -151,12 +163,11 @@ test('whatever the body, an operation has valid options or is refused', () => {
 
 test('the gateway is not rebooted while a firmware is staged', async () => {
   const operations = fakeAgent();
-  const { runner } = targets();
+  const runner = new OperationRunner({ monotonicMs: () => 0 }, forever);
   const operation = new ConductedOperation();
   const end = runner.run({ operation: 'update' }, operation.run, () => {}, forever);
   (await operation.begun)({ kind: 'phase', phase: 'staging' });
-  const action = findRoute('POST', '/v1/reboot').route.prepare({ operations, runner }, '', undefined);
-  const refused = action.kind === 'answer' ? action.answer(forever) : undefined;
+  const refused = ask('POST', '/v1/reboot', undefined, { operations, runner });
   await expect(refused).rejects.toMatchObject({ code: 'agent-busy' });
   expect(operations.calls).toEqual([]);
   operation.end({ kind: 'installed', version: 'v1' });

@@ -67,7 +67,7 @@ describe('the socket', () => {
       code: 'control-socket-in-use',
       exit: 'tryAgain',
     });
-    expect((await rig.client.status(forever)).serialNumber).toBe('GW-0001');
+    expect((await rig.client.status({}, forever)).serialNumber).toBe('GW-0001');
   });
 
   test('leaves a file alone that is not a socket', async () => {
@@ -127,7 +127,7 @@ describe('who calls', () => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, true);
     const client = await connectToDaemon(directory.socket);
-    await expect(client?.status(forever)).rejects.toMatchObject(failure);
+    await expect(client?.status({}, forever)).rejects.toMatchObject(failure);
   });
 
   test.each([
@@ -139,7 +139,7 @@ describe('who calls', () => {
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
     await using _other = await impostor(directory.socket, head + body, true);
     const client = await connectToDaemon(directory.socket);
-    await expect(client?.commit(() => {}, forever)).rejects.toMatchObject(failure);
+    await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
   test('does not mind what a newer daemon tells beside', async () => {
@@ -155,7 +155,7 @@ describe('who calls', () => {
     await using _other = await impostor(directory.socket, head + body, true);
     const events: unknown[] = [];
     const client = await connectToDaemon(directory.socket);
-    const outcome = await client?.commit((event) => events.push(event), forever);
+    const outcome = await client?.commit({}, (event) => events.push(event), forever);
     expect(events).toEqual([{ kind: 'phase', phase: 'staging' }]);
     expect(outcome).toEqual({ kind: 'installed', version: 'v1' });
   });
@@ -168,8 +168,8 @@ describe('who calls', () => {
     await using _other = await impostor(directory.socket, says, false);
     const client = await connectToDaemon(directory.socket, { answerMs: 50, operationMs: 50 });
     const silent = { code: 'daemon-silent', exit: 'tryAgain' };
-    await expect(client?.status(forever)).rejects.toMatchObject(silent);
-    await expect(client?.commit(() => {}, forever)).rejects.toMatchObject(silent);
+    await expect(client?.status({}, forever)).rejects.toMatchObject(silent);
+    await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
   });
 });
 

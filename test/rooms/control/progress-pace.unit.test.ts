@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import type { OperationEvent } from '../../../src/control/operations.ts';
+import type { OperationEvent } from '../../../src/control/events.ts';
 import { ProgressPace } from '../../../src/control/progress-pace.ts';
 
 function pacedAt(times: readonly (readonly [atMs: number, event: OperationEvent])[]) {

@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { OperationRunner } from '../../../src/control/operation-runner.ts';
 import type { OperationRequest } from '../../../src/control/operation-runner.ts';
-import type { OperationEvent, OperationName, OperationOutcome } from '../../../src/control/operations.ts';
 import { precedence } from '../../../src/control/precedence.ts';
 import type { Standing, Wanted } from '../../../src/control/precedence.ts';
+import type { FollowedName } from '../../../src/control/reports.ts';
 import type { ProgressPhase } from '../../../src/update/progress.ts';
 import { ConductedOperation } from '../cli/fake-operations.ts';
 
@@ -14,7 +15,7 @@ const clock = { monotonicMs: () => 0 };
 const options = { reboot: true, force: false };
 const kept: OperationOutcome = { kind: 'installed', version: 'v2' };
 
-const names: readonly OperationName[] = ['update', 'install', 'commit', 'rollback', 'cancel', 'flash', 'restore'];
+const names: readonly FollowedName[] = ['update', 'install', 'commit', 'rollback', 'cancel', 'flash', 'restore'];
 const phases: readonly (ProgressPhase | undefined)[] = [
   undefined,
   'checking',
@@ -32,7 +33,7 @@ function at(phase: Standing['phase'], step?: string): Standing {
   return { phase, step };
 }
 
-const update: OperationRequest = { operation: 'update', options };
+const update: OperationRequest = { operation: 'update', ...options };
 
 describe('who goes before', () => {
   test.each<[Wanted['operation'], readonly Standing['phase'][]]>([
@@ -132,7 +133,7 @@ describe('the judging of a trial', () => {
     (await judge.begun)({ kind: 'phase', phase: 'health' });
     const commit = new ConductedOperation();
     const first = runner.run({ operation: 'commit' }, commit.run, () => {}, forever);
-    const second = runner.run({ operation: 'rollback', options }, commit.run, () => {}, forever);
+    const second = runner.run({ operation: 'rollback', ...options }, commit.run, () => {}, forever);
     (await commit.begun)({ kind: 'phase', phase: 'committing' });
     await expect(second).rejects.toMatchObject({ code: 'agent-busy' });
     commit.end(kept);
@@ -143,9 +144,11 @@ describe('the judging of a trial', () => {
   test('does not give way to somebody who has gone, and ends no faster than it can', async () => {
     const { runner, judge } = judging();
     (await judge.begun)({ kind: 'phase', phase: 'committing' });
-    await expect(runner.run({ operation: 'rollback', options }, judge.run, () => {}, forever)).rejects.toMatchObject({
-      code: 'agent-busy',
-    });
+    await expect(runner.run({ operation: 'rollback', ...options }, judge.run, () => {}, forever)).rejects.toMatchObject(
+      {
+        code: 'agent-busy',
+      },
+    );
     expect(judge.aborted).toBeUndefined();
   });
 

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { ControlClient } from '../../../src/control/control-client.ts';
+import { controlClient } from '../../../src/control/control-client.ts';
 import type { ControlLimits } from '../../../src/control/control-limits.ts';
 import { startControlServer } from '../../../src/control/control-server.ts';
 import { OperationRunner } from '../../../src/control/operation-runner.ts';
@@ -39,7 +39,7 @@ export class KeptLog implements Log {
 
 export interface ControlRig extends AsyncDisposable {
   readonly socket: string;
-  readonly client: ControlClient;
+  readonly client: AgentOperations;
   readonly log: KeptLog;
   /** The daemon's life. */
   readonly daemon: AbortController;
@@ -66,7 +66,7 @@ export async function controlRig(
   };
   return {
     socket: directory.socket,
-    client: new ControlClient(directory.socket),
+    client: controlClient(directory.socket),
     log,
     daemon,
     runner,

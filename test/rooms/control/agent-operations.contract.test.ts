@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import type { AgentOperations, OperationEvent, OperationOutcome } from '../../../src/control/operations.ts';
+import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import { calmStatus, ConductedOperation, fakeAgent, installCheck, troubledStatus } from '../cli/fake-operations.ts';
 import { controlRig, forever } from './control-rig.ts';
@@ -25,53 +26,59 @@ const options = { reboot: false, force: true };
 describe.each(ways)('the agent’s operations %s', (_name, reach) => {
   test.each([calmStatus, troubledStatus])('give the status as it is (%#)', async (status) => {
     await using reached = await reach(fakeAgent({ status: async () => status }));
-    expect(await reached.agent.status(forever)).toEqual(status);
+    expect(await reached.agent.status({}, forever)).toEqual(status);
   });
 
   test('give every answer as it is', async () => {
     const findings = [{ name: 'clock', ok: false, detail: 'not set', advice: 'set it' }];
     await using reached = await reach(
-      fakeAgent({ doctor: async () => findings, property: async () => [null, { a: 1 }] }),
+      fakeAgent({ doctor: async () => ({ findings }), property: async () => ({ value: [null, { a: 1 }] }) }),
     );
     const { agent } = reached;
-    expect(await agent.check(forever)).toEqual(installCheck);
-    expect(await agent.doctor(forever)).toEqual(findings);
-    expect(await agent.activate(forever)).toEqual({ serialNumber: 'GW-0001', thingId: 'thing-1' });
-    expect(await agent.property('a/b ü', forever)).toEqual([null, { a: 1 }]);
-    expect(await agent.reboot(forever)).toBeUndefined();
+    expect(await agent.check({}, forever)).toEqual(installCheck);
+    expect(await agent.doctor({}, forever)).toEqual({ findings });
+    expect(await agent.activate({}, forever)).toEqual({ serialNumber: 'GW-0001', thingId: 'thing-1' });
+    expect(await agent.property({ id: 'a/b ü' }, forever)).toEqual({ value: [null, { a: 1 }] });
+    expect(await agent.reboot({}, forever)).toEqual({});
   });
 
   test('take everything as it was given', async () => {
     const behind = fakeAgent();
     await using reached = await reach(behind);
     const { agent } = reached;
-    await agent.updateNow(options, () => {}, forever);
-    await agent.install('/media/usb/a ü.mender', options, () => {}, forever);
+    const file = { board: 'meter', path: '/tmp/a ü.hex' };
+    const point = { event: 'temperature', value: -0.5, at: '2026-03-01T14:05:09.000Z' };
+    await agent.update(options, () => {}, forever);
+    await agent.install({ path: '/media/usb/a ü.mender', ...options }, () => {}, forever);
     await agent.rollback(options, () => {}, forever);
-    await agent.commit(() => {}, forever);
-    await agent.probeBoard('meter', forever);
-    await agent.planBoard('meter', '/tmp/a ü.hex', forever);
-    await agent.flashBoard({ name: 'meter', path: '/tmp/a ü.hex' }, () => {}, forever);
-    await agent.restoreBoard('meter', () => {}, forever);
-    await agent.resetBoard('meter', forever);
-    await agent.property('a/b ü', forever);
-    await agent.setProperty('level', { low: [1, null, 'x'] }, forever);
-    await agent.sendDatapoint('temperature', -0.5, '2026-03-01T14:05:09.000Z', forever);
-    await agent.sendDatapoint('temperature', 'warm', undefined, forever);
+    await agent.commit({}, () => {}, forever);
+    await agent.probeBoard({ board: 'meter' }, forever);
+    await agent.planBoard(file, forever);
+    await agent.flash(file, () => {}, forever);
+    await agent.restore({ board: 'meter' }, () => {}, forever);
+    await agent.resetBoard({ board: 'meter' }, forever);
+    await agent.property({ id: 'a/b ü' }, forever);
+    await agent.setProperty({ id: 'level', value: { low: [1, null, 'x'] } }, forever);
+    await agent.sendDatapoint(point, forever);
+    await agent.sendDatapoint({ event: 'temperature', value: 'warm' }, forever);
+    await agent.sendDatapoints({ points: [{ ...point, class: 'urgent' }] }, forever);
+    await agent.forget({ version: 'v1' }, forever);
     expect(behind.calls).toEqual([
-      ['updateNow', options],
-      ['install', '/media/usb/a ü.mender', options],
+      ['update', options],
+      ['install', { path: '/media/usb/a ü.mender', ...options }],
       ['rollback', options],
-      ['commit'],
-      ['probeBoard', 'meter'],
-      ['planBoard', 'meter', '/tmp/a ü.hex'],
-      ['flashBoard', { name: 'meter', path: '/tmp/a ü.hex' }],
-      ['restoreBoard', 'meter'],
-      ['resetBoard', 'meter'],
-      ['property', 'a/b ü'],
-      ['setProperty', 'level', { low: [1, null, 'x'] }],
-      ['sendDatapoint', 'temperature', -0.5, '2026-03-01T14:05:09.000Z'],
-      ['sendDatapoint', 'temperature', 'warm', undefined],
+      ['commit', {}],
+      ['probeBoard', { board: 'meter' }],
+      ['planBoard', file],
+      ['flash', file],
+      ['restore', { board: 'meter' }],
+      ['resetBoard', { board: 'meter' }],
+      ['property', { id: 'a/b ü' }],
+      ['setProperty', { id: 'level', value: { low: [1, null, 'x'] } }],
+      ['sendDatapoint', point],
+      ['sendDatapoint', { event: 'temperature', value: 'warm' }],
+      ['sendDatapoints', { points: [{ ...point, class: 'urgent' }] }],
+      ['forget', { version: 'v1' }],
     ]);
   });
 
@@ -85,8 +92,8 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     { kind: 'rolled-back', version: 'v1', reason: 'not healthy' },
     { kind: 'flashed', version: 'meter-2.hex', board: 'meter' },
   ])('end with the outcome $kind', async (outcome) => {
-    await using reached = await reach(fakeAgent({ updateNow: async () => outcome }));
-    expect(await reached.agent.updateNow(options, () => {}, forever)).toEqual(outcome);
+    await using reached = await reach(fakeAgent({ update: async () => outcome }));
+    expect(await reached.agent.update(options, () => {}, forever)).toEqual(outcome);
   });
 
   test('tell their progress in order', async () => {
@@ -98,38 +105,38 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
       { kind: 'board', board: 'meter', step: 'writing', doneBytes: 1, totalBytes: 2 },
     ];
     const behind = fakeAgent({
-      commit: async (onEvent) => {
+      commit: async (_input, onEvent) => {
         told.forEach(onEvent);
         return { kind: 'installed', version: 'v1' };
       },
     });
     await using reached = await reach(behind);
     const events: OperationEvent[] = [];
-    await reached.agent.commit((event) => events.push(event), forever);
+    await reached.agent.commit({}, (event) => events.push(event), forever);
     expect(events).toEqual(told);
   });
 
   test.each(['refused', 'tryAgain', 'unreachable', 'disk'] as const)('fail as they fail (%s)', async (exit) => {
     const error = new AgentError({ code: 'some-code', message: 'why', remedy: 'give-up', exit, advice: 'what to do' });
     const fails = (): Promise<never> => Promise.reject(error);
-    await using reached = await reach(fakeAgent({ check: fails, updateNow: fails }));
+    await using reached = await reach(fakeAgent({ check: fails, update: fails }));
     const failure = { code: 'some-code', message: 'why', exit, advice: 'what to do' };
-    await expect(reached.agent.check(forever)).rejects.toMatchObject(failure);
-    await expect(reached.agent.updateNow(options, () => {}, forever)).rejects.toMatchObject(failure);
+    await expect(reached.agent.check({}, forever)).rejects.toMatchObject(failure);
+    await expect(reached.agent.update(options, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
   test('stop waiting with the signal’s reason', async () => {
     const operation = new ConductedOperation();
     const behind = fakeAgent({
-      updateNow: (_options, onEvent, signal) => operation.run(onEvent, signal),
-      check: (signal) =>
+      update: (_options, onEvent, signal) => operation.run(onEvent, signal),
+      check: (_input, signal) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
     });
     await using reached = await reach(behind);
     const reason = new Error('enough');
     const controller = new AbortController();
-    const updating = reached.agent.updateNow(options, () => {}, controller.signal);
-    const checking = reached.agent.check(controller.signal);
+    const updating = reached.agent.update(options, () => {}, controller.signal);
+    const checking = reached.agent.check({}, controller.signal);
     await operation.begun;
     controller.abort(reason);
     await expect(updating).rejects.toBe(reason);

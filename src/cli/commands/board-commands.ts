@@ -1,0 +1,111 @@
+import { resolve } from 'node:path';
+
+import type { CliContext } from '../context.ts';
+import { describePlan, describeProbe, renderBoards } from '../screen/render-boards.ts';
+import { throughDaemon } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { follow } from './follow.ts';
+import { sentence, tell } from './tell.ts';
+import { withAgent, withLook } from './with-agent.ts';
+
+export const boardCommands: readonly Command[] = [
+  {
+    name: 'mcu list',
+    operands: [],
+    options: [],
+    group: 'Microcontrollers',
+    summary: 'the configured ones, and what was flashed last',
+    details: ['Does not talk to them: mcu probe does.'],
+    run: listBoards,
+  },
+  {
+    name: 'mcu probe',
+    operands: ['NAME'],
+    options: [],
+    group: 'Microcontrollers',
+    summary: 'ask the bootloader who it is',
+    details: ['The application is started again.', throughDaemon],
+    run: probeBoard,
+  },
+  {
+    name: 'mcu flash',
+    operands: ['NAME', 'FILE'],
+    options: ['plan'],
+    group: 'Microcontrollers',
+    summary: 'flash a file; --plan only compares',
+    details: [
+      'FILE is Intel HEX, S-record, ELF, UF2, an image for MCUboot, or a raw binary.',
+      'What the board held is kept; a file without a signature needs allow_unsigned.',
+      throughDaemon,
+    ],
+    run: flashBoard,
+  },
+  {
+    name: 'mcu restore',
+    operands: ['NAME'],
+    options: [],
+    group: 'Microcontrollers',
+    summary: 'put back what it held before',
+    details: [throughDaemon],
+    run: restoreBoard,
+  },
+  {
+    name: 'mcu reset',
+    operands: ['NAME'],
+    options: [],
+    group: 'Microcontrollers',
+    summary: 'restart its application',
+    details: [throughDaemon],
+    run: resetBoard,
+  },
+];
+
+async function listBoards(typed: Typed, context: CliContext): Promise<number> {
+  const { boards } = await withLook(context, (agent) => agent.boards({}, context.signal));
+  return tell({ boards }, (page) => renderBoards(boards, page), typed, context);
+}
+
+async function probeBoard(typed: Typed, context: CliContext): Promise<number> {
+  const [board = ''] = typed.operands;
+  const found = await withAgent(context, (agent) => agent.probeBoard({ board }, context.signal));
+  return tell(found, sentence(describeProbe(found)), typed, context);
+}
+
+async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
+  if (typed.flags.has('plan')) return planBoard(typed, context);
+  return follow(
+    {
+      begin: (agent, onEvent) => agent.flash(boardAndFile(typed, context), onEvent, context.signal),
+      isByHand: true,
+    },
+    typed,
+    context,
+  );
+}
+
+async function planBoard(typed: Typed, context: CliContext): Promise<number> {
+  const plan = await withAgent(context, (agent) => agent.planBoard(boardAndFile(typed, context), context.signal));
+  return tell(plan, sentence(describePlan(plan)), typed, context);
+}
+
+async function restoreBoard(typed: Typed, context: CliContext): Promise<number> {
+  const [board = ''] = typed.operands;
+  return follow(
+    { begin: (agent, onEvent) => agent.restore({ board }, onEvent, context.signal), isByHand: true },
+    typed,
+    context,
+  );
+}
+
+async function resetBoard(typed: Typed, context: CliContext): Promise<number> {
+  const [board = ''] = typed.operands;
+  await withAgent(context, (agent) => agent.resetBoard({ board }, context.signal));
+  return tell({ name: board, restarted: true }, sentence(`Restarted: ${board}.`), typed, context);
+}
+
+function boardAndFile(
+  { operands: [board = '', file = ''] }: Typed,
+  { directory }: CliContext,
+): { readonly board: string; readonly path: string } {
+  return { board, path: resolve(directory, file) };
+}

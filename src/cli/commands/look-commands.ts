@@ -1,0 +1,120 @@
+import type { DoctorFinding } from '../../control/reports.ts';
+import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
+import { AgentError, exitCodes } from '../../system/errors.ts';
+import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { renderCheck, renderDoctor } from '../screen/render-reports.ts';
+import { renderStatus } from '../screen/render-status.ts';
+import { throughDaemon } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { tell } from './tell.ts';
+import { withAgent, withLook } from './with-agent.ts';
+
+export const lookCommands: readonly Command[] = [
+  {
+    name: 'check',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'what an update would do; changes nothing',
+    details: [throughDaemon],
+    run: check,
+  },
+  {
+    name: 'status',
+    operands: [],
+    options: [],
+    group: 'Look',
+    summary: 'what is installed, what goes on, what comes next',
+    details: [],
+    run: status,
+  },
+  {
+    name: 'doctor',
+    operands: [],
+    options: [],
+    group: 'Look',
+    summary: 'test everything that an update needs',
+    details: ['Changes nothing. Ends with 70 if a test failed.'],
+    run: doctor,
+  },
+  {
+    name: 'explain',
+    operands: ['CODE'],
+    options: [],
+    group: 'Look',
+    summary: 'what an error code means, and what to do',
+    details: ['Asks nobody: it works without a daemon, a configuration and a network.'],
+    run: explain,
+  },
+];
+
+async function status(typed: Typed, context: CliContext): Promise<number> {
+  const report = await withLook(context, (agent) => agent.status({}, context.signal));
+  return tell(report, (page) => renderStatus(report, page), typed, context);
+}
+
+async function check(typed: Typed, context: CliContext): Promise<number> {
+  const report = await withAgent(context, (agent) => agent.check({}, context.signal));
+  return tell(report, (page) => renderCheck(report, page), typed, context);
+}
+
+async function doctor(typed: Typed, context: CliContext): Promise<number> {
+  const findings = await examine(context);
+  tell({ findings }, (page) => renderDoctor(findings, page), typed, context);
+  return findings.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed;
+}
+
+/** What keeps the agent from being examined at all is a finding too. */
+async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
+  try {
+    return await withAgent(context, async (agent, worker) => [
+      daemonFindings[worker],
+      ...(await agent.doctor({}, context.signal)).findings,
+    ]);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return [{ name: 'agent', ok: false, detail: `${error.message} (${error.code})`, advice: error.advice }];
+  }
+}
+
+const daemonFindings = {
+  daemon: { name: 'daemon', ok: true, detail: 'it runs and answers' },
+  'this process': {
+    name: 'daemon',
+    ok: false,
+    detail: 'no daemon answers on the control socket',
+    advice: 'systemctl start thing-agent; see why it ended: journalctl -u thing-agent',
+  },
+} as const;
+
+/** `agent explain CODE`: the catalogue's page on one code, offline. */
+async function explain(typed: Typed, context: CliContext): Promise<number> {
+  const [code = ''] = typed.operands;
+  const meaning = await context.explain(code);
+  if (meaning === undefined) {
+    throw new CliError('usage', `there is no error code ${code}`, {
+      advice: 'a code is what stands in brackets at the end of a message, such as tls-unknown-ca',
+    });
+  }
+  const exitCode = 'exit' in meaning ? exitCodes[meaning.exit] : undefined;
+  const lines = explanation(meaning);
+  return tell(
+    { code, ...meaning, exitCode },
+    (page) => lines.map((line) => renderParagraph(line, page)).join(''),
+    typed,
+    context,
+  );
+}
+
+function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
+  const lines = [meaning.means];
+  if (meaning.advice !== undefined) lines.push(`What to do: ${meaning.advice}.`);
+  if ('remedy' in meaning) {
+    const waiting = meaning.remedy === 'retry' ? 'may cure it: the agent tries again' : 'does not cure it';
+    lines.push(`Waiting ${waiting}.`);
+    lines.push(`A command that fails so ends with exit code ${exitCodes[meaning.exit]}.`);
+  }
+  return lines;
+}

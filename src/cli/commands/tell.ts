@@ -1,0 +1,23 @@
+import { exitCodes } from '../../system/errors.ts';
+import type { CliContext } from '../context.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { pageFor } from '../screen/page.ts';
+import type { Page } from '../screen/page.ts';
+import { printableJson } from '../screen/printable.ts';
+import type { Typed } from './command.ts';
+
+/** An answer: the value for a program, or the page for a person. Returns the exit code. */
+export function tell(
+  value: unknown,
+  page: (page: Page) => string,
+  { json }: Pick<Typed, 'json'>,
+  context: CliContext,
+): number {
+  context.out.write(json ? `${printableJson(value)}\n` : page(pageFor(context.out, context)));
+  return exitCodes.done;
+}
+
+/** A page of one paragraph. */
+export function sentence(text: string): (page: Page) => string {
+  return (page) => renderParagraph(text, page);
+}

@@ -1,0 +1,144 @@
+import { resolve } from 'node:path';
+
+import type { InstallOptions } from '../../control/operations.ts';
+import type { CliContext } from '../context.ts';
+import { throughDaemon } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { follow } from './follow.ts';
+import { sentence, tell } from './tell.ts';
+import { withAgent } from './with-agent.ts';
+
+export const updateCommands: readonly Command[] = [
+  {
+    name: '--update-now',
+    operands: [],
+    options: ['no-reboot', 'force'],
+    group: 'Update',
+    summary: 'check, install and report now',
+    details: [
+      'Asks the service which version this gateway should run, installs it, and reboots into it where that is needed.',
+      `${throughDaemon} If an update is under way already, its progress is shown. Ctrl-C leaves a daemon's update running.`,
+    ],
+    run: updateNow,
+  },
+  {
+    name: 'install',
+    operands: ['FILE'],
+    options: ['no-reboot', 'force', 'allow-downgrade'],
+    group: 'Update',
+    summary: 'install a file, under the same rules',
+    details: ['FILE is an artifact or an image itself, not encoded, as on a USB stick.', throughDaemon],
+    run: install,
+  },
+  {
+    name: 'commit',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'keep the firmware on trial without waiting',
+    details: [
+      'The health gate is not waited for, and a daemon that waits for it gives way; microcontrollers of the update are flashed first.',
+      throughDaemon,
+    ],
+    run: commit,
+  },
+  {
+    name: 'rollback',
+    operands: [],
+    options: ['no-reboot', 'force'],
+    group: 'Update',
+    summary: 'end a trial, or go back to what was before',
+    details: [
+      'Microcontrollers go back with the gateway. Where one cannot, --force takes the gateway back without it.',
+      throughDaemon,
+    ],
+    run: rollback,
+  },
+  {
+    name: 'cancel',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'end a download, or a wait for a reboot',
+    details: [
+      'What was being downloaded is not begun again by itself: agent --update-now does that. A trial that runs already is ended by agent rollback, or kept by agent commit.',
+      'Through the daemon, if one runs. A download in another terminal is ended there, with Ctrl-C.',
+    ],
+    run: cancel,
+  },
+  {
+    name: 'reboot',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'reboot, into the staged firmware if any',
+    details: [
+      'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is staged.',
+    ],
+    run: reboot,
+  },
+  {
+    name: 'forget',
+    operands: ['VERSION'],
+    options: [],
+    group: 'Update',
+    summary: 'let a version be tried again that ended badly',
+    details: [
+      'VERSION is a name, an id, or the begin of a digest, as agent status lists it under Quarantine.',
+      'Nothing is installed by this: the next look may do it, or agent --update-now.',
+      throughDaemon,
+    ],
+    run: forget,
+  },
+];
+
+async function updateNow(typed: Typed, context: CliContext): Promise<number> {
+  return follow(
+    { begin: (agent, onEvent) => agent.update(installOptions(typed), onEvent, context.signal) },
+    typed,
+    context,
+  );
+}
+
+async function install(typed: Typed, context: CliContext): Promise<number> {
+  const { operands, flags } = typed;
+  const [file = ''] = operands;
+  const path = resolve(context.directory, file);
+  const options = installOptions(typed);
+  const input = flags.has('allow-downgrade')
+    ? { ...options, path, allowDowngrade: true as const }
+    : { ...options, path };
+  return follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context);
+}
+
+async function commit(typed: Typed, context: CliContext): Promise<number> {
+  return follow({ begin: (agent, onEvent) => agent.commit({}, onEvent, context.signal) }, typed, context);
+}
+
+async function rollback(typed: Typed, context: CliContext): Promise<number> {
+  return follow(
+    { begin: (agent, onEvent) => agent.rollback(installOptions(typed), onEvent, context.signal), isRollback: true },
+    typed,
+    context,
+  );
+}
+
+async function cancel(typed: Typed, context: CliContext): Promise<number> {
+  return follow({ begin: (agent, onEvent) => agent.cancel({}, onEvent, context.signal) }, typed, context);
+}
+
+async function reboot(typed: Typed, context: CliContext): Promise<number> {
+  await withAgent(context, (agent) => agent.reboot({}, context.signal));
+  return tell({ rebooting: true }, sentence('The gateway reboots now.'), typed, context);
+}
+
+async function forget(typed: Typed, context: CliContext): Promise<number> {
+  const [version = ''] = typed.operands;
+  const { versions } = await withAgent(context, (agent) => agent.forget({ version }, context.signal));
+  const text = `${versions.join(', ')} may be tried again: agent --update-now`;
+  return tell({ forgotten: versions }, sentence(text), typed, context);
+}
+
+function installOptions({ flags }: Typed): InstallOptions {
+  return { reboot: !flags.has('no-reboot'), force: flags.has('force') };
+}

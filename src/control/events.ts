@@ -1,0 +1,73 @@
+import * as z from 'zod';
+
+import { followedName, progressPhase, slotName } from './reports.ts';
+import type { Of } from './reports.ts';
+
+/** What is told of an operation while it runs, and its end. */
+
+const named = { version: z.string() };
+
+const operationOutcome = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('up-to-date'), ...named }),
+  z.object({ kind: z.literal('held-back'), ...named, code: z.string(), reason: z.string() }),
+  z.object({ kind: z.literal('installed'), ...named }),
+  z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName }),
+  z.object({
+    kind: z.literal('rebooting'),
+    ...named,
+    slot: slotName,
+    reason: z.string().optional(),
+    /** The version is left, for that reason. */
+    goesBack: z.boolean().optional(),
+  }),
+  z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
+  z.object({ kind: z.literal('cancelled'), ...named }),
+  z.object({ kind: z.literal('nothing-to-cancel'), ...named }),
+  z.object({ kind: z.literal('flashed'), ...named, board: z.string() }),
+]);
+export type OperationOutcome = Of<typeof operationOutcome>;
+
+const operationEvent = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('phase'), phase: progressPhase, detail: z.string().optional() }),
+  z.object({
+    kind: z.literal('transfer'),
+    receivedBytes: z.number(),
+    totalBytes: z
+      .number()
+      .optional()
+      .transform((value) => value),
+  }),
+  z.object({
+    kind: z.literal('board'),
+    board: z.string(),
+    step: z.string(),
+    doneBytes: z.number(),
+    totalBytes: z.number(),
+  }),
+  /** Another one asked first; this is its progress and will be its end. */
+  z.object({ kind: z.literal('following'), operation: followedName }),
+]);
+export type OperationEvent = Of<typeof operationEvent>;
+export type TransferProgress = Omit<Extract<OperationEvent, { readonly kind: 'transfer' }>, 'kind'>;
+
+export type OnEvent = (event: OperationEvent) => void;
+
+/** How a failure crosses the control socket. */
+const reportedError = z.object({
+  code: z.string(),
+  message: z.string(),
+  exit: z.enum(['usage', 'unreachable', 'failed', 'disk', 'tryAgain', 'protocol', 'refused', 'configuration']),
+  advice: z.string().optional(),
+});
+export type ReportedError = Of<typeof reportedError>;
+
+export const errorReply = z.object({ error: reportedError });
+
+/** One line of an operation's stream. `alive` comes when nothing else did for a while. */
+export const streamLine = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('alive') }),
+  z.object({ kind: z.literal('event'), event: operationEvent }),
+  z.object({ kind: z.literal('result'), outcome: operationOutcome }),
+  z.object({ kind: z.literal('error'), error: reportedError }),
+]);
+export type StreamLine = Of<typeof streamLine>;

@@ -1,0 +1,69 @@
+import { ControlRequestError } from './control-errors.ts';
+import { operationTable } from './operations.ts';
+import type { Answered, Followed } from './operations.ts';
+
+/** An entry of the table, and what the path of a request says of its input. */
+export interface FoundOperation {
+  readonly name: string;
+  readonly entry: Answered | Followed;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** The operation of a request line; throws ControlRequestError (404, 405, 400). */
+export function findOperation(method: string, url: string): FoundOperation {
+  const segments = decodeSegments(url);
+  const here = Object.entries<Answered | Followed>(operationTable).flatMap(([name, entry]) => {
+    const parameters = parametersOf(entry.path, segments);
+    return parameters === undefined ? [] : [{ name, entry, parameters }];
+  });
+  if (here.length === 0) throw new ControlRequestError(404, 'control-route-unknown', 'there is no such path');
+  const found = here.find(({ entry }) => methodOf(entry) === method);
+  if (found !== undefined) return found;
+  const allowed = here.map(({ entry }) => methodOf(entry)).join(', ');
+  throw new ControlRequestError(405, 'control-method-wrong', `this path takes ${allowed}`);
+}
+
+/** The input of an operation, checked; throws ControlRequestError (400). */
+export function readInput({ entry, parameters }: FoundOperation, body: unknown): object {
+  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
+  if (body !== undefined && !isObject) throw invalid('the request: not an object');
+  const doubled = Object.keys(parameters).find((name) => isObject && Object.hasOwn(body, name));
+  if (doubled !== undefined) throw invalid(`${doubled}: stands in the path`);
+  const parsed = entry.input.safeParse({ ...body, ...parameters });
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const where = issue === undefined || issue.path.length === 0 ? 'the request' : issue.path.join('.');
+  throw invalid(`${where}: ${issue?.message ?? 'does not fit'}`);
+}
+
+export function methodOf(entry: Answered | Followed): string {
+  return entry.kind === 'answered' ? entry.method : 'POST';
+}
+
+function decodeSegments(url: string): readonly string[] {
+  const [root, version, ...segments] = (url.split('?', 1)[0] ?? '').split('/');
+  if (root !== '' || version !== 'v1') return [];
+  try {
+    return segments.map(decodeURIComponent);
+  } catch (error) {
+    if (error instanceof URIError) throw invalid('the path is not percent-encoded UTF-8');
+    throw error;
+  }
+}
+
+/** Undefined where the path is another one. */
+function parametersOf(path: string, segments: readonly string[]): Readonly<Record<string, string>> | undefined {
+  const parts = path.split('/');
+  if (parts.length !== segments.length) return undefined;
+  const parameters: Record<string, string> = {};
+  for (const [index, part] of parts.entries()) {
+    const segment = segments[index] ?? '';
+    if (part.startsWith(':')) parameters[part.slice(1)] = segment;
+    else if (part !== segment) return undefined;
+  }
+  return parameters;
+}
+
+function invalid(message: string): ControlRequestError {
+  return new ControlRequestError(400, 'control-request-invalid', message);
+}
