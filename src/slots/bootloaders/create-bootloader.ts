@@ -1,6 +1,7 @@
 import * as realFs from 'node:fs/promises';
 
 import type { BootloaderSettings, BootNames, BootingSlotsSettings } from '../../config/config.ts';
+import { runProgram } from '../../system/child-process.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
 import type { Log } from '../../system/log.ts';
 import type { Bootloader, SlotName } from '../../update/ports.ts';
@@ -38,7 +39,7 @@ export interface BootloaderSurroundings {
 
 /** The bootloader of a target of kind slots. Nothing is read or run before its first method is called. */
 export function createBootloader(target: BootingSlotsSettings, surroundings: BootloaderSurroundings): Bootloader {
-  const { mountedSlot, log, onKept, fs = realFs, run, commandLine = '/proc/cmdline' } = surroundings;
+  const { mountedSlot, log, onKept, fs = realFs, run = runProgram, commandLine = '/proc/cmdline' } = surroundings;
   const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = surroundings;
   const settings = target.bootloader;
   const programs = new BootPrograms(run);
@@ -66,7 +67,7 @@ export function createBootloader(target: BootingSlotsSettings, surroundings: Boo
       return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(), onKept });
     }
     case 'grub': {
-      const store = new GrubEnvironmentFile({ fs, path: settings.environment });
+      const store = new GrubEnvironmentFile({ fs, path: settings.environment, run });
       const { attempts } = settings;
       const environment = new VariableEnvironment({
         title: GRUB_TITLE,

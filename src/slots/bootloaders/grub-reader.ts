@@ -1,4 +1,4 @@
-import { readFile, realpath } from 'node:fs/promises';
+import * as realFs from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -10,7 +10,8 @@ import type { Mount } from '../mountinfo.ts';
 import { readMounts } from '../mounts.ts';
 import type { ProgramCommand, RunProgram } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
-import { parseBlock } from './grub-block.ts';
+import { BLOCK_BYTES, parseBlock } from './grub-block.ts';
+import { readFromMedium } from './on-medium.ts';
 
 /** Those that GRUB can write, and that overwrite a file where it stands. */
 const FIT = new Set(['ext2', 'ext3', 'ext4', 'vfat', 'msdos']);
@@ -30,10 +31,27 @@ export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: A
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
+  const block = (await readFromMedium(file, BLOCK_BYTES, realFs)) ?? (await realFs.readFile(file));
+  const asked = await compareWithGrub(path, block, parts, signal);
+  if (asked) return `${mount.fileSystem}, as GRUB reads it`;
+  return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;
+}
+
+/**
+ * Throws `boot-environment-misplaced` where GRUB reads other variables than those of this block. False: it cannot be asked,
+ * because its tool is missing, or the file is on no device.
+ */
+export async function compareWithGrub(
+  path: string,
+  block: Buffer,
+  parts: GrubReaderParts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { file, mount } = await mountOf(path, parts);
+  if (mount?.source.startsWith('/dev/') !== true) return false;
   const said = await askGrub(mount, file, parts.run, signal);
-  if (said === undefined) return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;
-  if (isDeepStrictEqual(said.variables, parseBlock(await readFile(file))))
-    return `${mount.fileSystem}, as GRUB reads it`;
+  if (said === undefined) return false;
+  if (isDeepStrictEqual(said.variables, parseBlock(block))) return true;
   const why = said.variables === undefined ? `GRUB cannot read ${path}: ${said.error}` : `GRUB reads an older ${path}`;
   throw new BootloaderError('boot-environment-misplaced', `${why} (on ${mount.source}, ${mount.fileSystem})`, {
     advice: 'a file that was just made is there for GRUB after half a minute; else make the boot partition anew',
@@ -51,7 +69,7 @@ export async function mountOf(
 
 async function realPathOf(path: string): Promise<string> {
   try {
-    return await realpath(path);
+    return await realFs.realpath(path);
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
     const why = `cannot find ${path}: ${describeError(error)}`;

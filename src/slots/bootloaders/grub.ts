@@ -4,9 +4,12 @@ import type { DurableFs } from '../../system/durable-file.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { formatOrder } from './boot-order.ts';
+import type { RunProgram } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
 import type { BootloaderErrorCode } from './errors.ts';
 import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
+import { compareWithGrub } from './grub-reader.ts';
+import { notOnMedium, readFromMedium } from './on-medium.ts';
 import { formatTrialMark } from './trial-mark.ts';
 import { VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
@@ -63,6 +66,13 @@ const ORDER = 'ORDER';
 /** Beside the environment. */
 const COPY = '.copy';
 
+export interface GrubEnvironmentParts {
+  readonly fs: DurableFs;
+  readonly path: string;
+  /** Runs GRUB's own reader. */
+  readonly run: RunProgram;
+}
+
 interface Blocks {
   /** Undefined: it is spoilt. */
   readonly own: Buffer | undefined;
@@ -84,10 +94,14 @@ interface Blocks {
 export class GrubEnvironmentFile implements VariableStore {
   readonly #fs: DurableFs;
   readonly #path: string;
+  readonly #run: RunProgram;
+  /** Read by GRUB since this program started. */
+  #confirmed: Buffer | undefined;
 
-  constructor({ fs, path }: { readonly fs: DurableFs; readonly path: string }) {
+  constructor({ fs, path, run }: GrubEnvironmentParts) {
     this.#fs = fs;
     this.#path = path;
+    this.#run = run;
   }
 
   async read(signal: AbortSignal): Promise<Variables> {
@@ -105,6 +119,15 @@ export class GrubEnvironmentFile implements VariableStore {
     signal.throwIfAborted();
     if (copy !== undefined) await this.#write(`${this.#path}${COPY}`, copy, after);
     await this.#write(this.#path, own, after);
+  }
+
+  async confirm(signal: AbortSignal): Promise<void> {
+    const block = await this.#block();
+    if (this.#confirmed?.equals(block) === true) return;
+    const onMedium = await this.#reading(() => readFromMedium(this.#path, BLOCK_BYTES, this.#fs));
+    if (onMedium !== undefined && !onMedium.equals(block)) throw notOnMedium(GRUB_TITLE, this.#path);
+    await compareWithGrub(this.#path, block, { run: this.#run }, signal);
+    this.#confirmed = block;
   }
 
   async #write(path: string, before: Buffer | undefined, after: Buffer): Promise<void> {
@@ -136,8 +159,12 @@ export class GrubEnvironmentFile implements VariableStore {
   }
 
   async #block(): Promise<Buffer> {
+    return this.#reading(() => this.#fs.readFile(this.#path));
+  }
+
+  async #reading<T>(read: () => Promise<T>): Promise<T> {
     try {
-      return await this.#fs.readFile(this.#path);
+      return await read();
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
       const why = `${GRUB_TITLE}: cannot read ${this.#path}: ${describeError(error)}`;

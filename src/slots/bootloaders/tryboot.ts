@@ -10,6 +10,7 @@ import type { LastWord } from './autoboot-text.ts';
 import { otherSlot } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
+import { notOnMedium, readFromMedium } from './on-medium.ts';
 
 /** What autoboot.txt says in terms of slots. */
 export interface TrybootState {
@@ -75,7 +76,9 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   async change(state: TrybootState, change: BootChange, signal: AbortSignal): Promise<void> {
-    if (this.holds(state, change) && isDeepStrictEqual(state.lastWord, changedWord(state, change))) return;
+    if (this.holds(state, change) && isDeepStrictEqual(state.lastWord, changedWord(state, change))) {
+      return this.#confirm();
+    }
     signal.throwIfAborted();
     const { standing, tried } = changed(state, change);
     const { partitions } = this.#parts;
@@ -105,6 +108,14 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     );
   }
 
+  /** The firmware reads the medium, and nothing of what Linux keeps in memory. */
+  async #confirm(): Promise<void> {
+    const { fs, path } = this.#parts;
+    const text = await this.#text();
+    const onMedium = await this.#reading(() => readFromMedium(path, MAX_AUTOBOOT_BYTES, fs));
+    if (onMedium !== undefined && onMedium.toString() !== text) throw notOnMedium(this.title, path);
+  }
+
   async #write(before: string, wanted: string): Promise<void> {
     const { fs, path } = this.#parts;
     const room = Buffer.byteLength(before);
@@ -120,13 +131,21 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
         cause: error,
       });
     }
+    await this.#confirm();
   }
 
   async #text(): Promise<string> {
     const { fs, path } = this.#parts;
-    let bytes: Buffer;
+    const bytes = await this.#reading(() => fs.readFile(path));
+    if (bytes.byteLength > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has more than ${MAX_AUTOBOOT_BYTES} bytes`);
+    if (!isUtf8(bytes) || bytes.includes(0)) throw this.#invalid('is not a text');
+    return bytes.toString('utf8');
+  }
+
+  async #reading<T>(read: () => Promise<T>): Promise<T> {
+    const { path } = this.#parts;
     try {
-      bytes = await fs.readFile(path);
+      return await read();
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
       throw new BootloaderError('boot-environment-unreadable', `cannot read ${path}: ${describeError(error)}`, {
@@ -134,9 +153,6 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
         cause: error,
       });
     }
-    if (bytes.byteLength > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has more than ${MAX_AUTOBOOT_BYTES} bytes`);
-    if (!isUtf8(bytes) || bytes.includes(0)) throw this.#invalid('is not a text');
-    return bytes.toString('utf8');
   }
 
   #slot(partition: number | undefined): SlotName {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import type { BootNames } from '../../config/config.ts';
 import { readTextFile } from '../../system/durable-file.ts';
 import type { DurableFs } from '../../system/durable-file.ts';
@@ -5,6 +7,7 @@ import type { Log } from '../../system/log.ts';
 import { formatOrder } from './boot-order.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
+import { notOnMedium } from './on-medium.ts';
 import { formatTrialMark } from './trial-mark.ts';
 import { parseVariables, VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
@@ -70,6 +73,8 @@ export class FwTools implements VariableStore {
   readonly #parts: FwToolsParts;
   #separator: '=' | ' ' | undefined;
   #copiesLookedAt = false;
+  /** Read from the medium since this program started. */
+  #confirmed: string | undefined;
 
   constructor(parts: FwToolsParts) {
     this.#parts = parts;
@@ -95,6 +100,19 @@ export class FwTools implements VariableStore {
     const command = this.#command('fw_setenv', '-s', '-');
     const advice = 'check that the device in fw_env.config can be written';
     await this.#parts.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
+  }
+
+  /** `fw_printenv` once more, after Linux was told to forget what it keeps of the devices in memory. */
+  async confirm(signal: AbortSignal): Promise<void> {
+    const kept = await this.read(signal);
+    const key = JSON.stringify([...kept]);
+    if (this.#confirmed === key) return;
+    const { programs, fs, configFile = DEFAULT_FW_ENV_CONFIG } = this.#parts;
+    for (const device of devicesIn((await readTextFile(configFile, fs)) ?? '')) {
+      await programs.probe(['dd', `if=${device}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
+    }
+    if (!isDeepStrictEqual(await this.read(signal), kept)) throw notOnMedium(UBOOT_TITLE, configFile);
+    this.#confirmed = key;
   }
 
   /**
@@ -124,8 +142,12 @@ export class FwTools implements VariableStore {
   }
 }
 
-/** Of fw_env.config in its table form: device, offset, size, … in each line. */
 export function countCopies(config: string): number {
-  return config.split('\n').filter((line) => /^\s*[^#\s]\S*\s+-?(?:0x)?[0-9a-f]+\s+(?:0x)?[0-9a-f]+/i.test(line))
-    .length;
+  return devicesIn(config).length;
+}
+
+/** Of fw_env.config in its table form: device, offset, size, … in each line. */
+function devicesIn(config: string): readonly string[] {
+  const line = /^[ \t]*([^#\s]\S*)[ \t]+-?(?:0x)?[0-9a-f]+[ \t]+(?:0x)?[0-9a-f]+/gim;
+  return [...config.matchAll(line)].map(([, device = '']) => device);
 }

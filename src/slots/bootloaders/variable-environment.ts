@@ -1,5 +1,6 @@
 import type { BootNames } from '../../config/config.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
+import { uninterrupted } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
@@ -14,6 +15,11 @@ export interface VariableStore {
   read(signal: AbortSignal): Promise<Variables>;
   /** Sets all of them or none, durably; others stay. Not abandoned once it writes. */
   set(variables: Variables, signal: AbortSignal): Promise<void>;
+  /**
+   * Throws where what is read is not what the bootloader will read: that is asked of the medium, past what Linux keeps in
+   * memory, and of the bootloader's own reader.
+   */
+  confirm(signal: AbortSignal): Promise<void>;
 }
 
 /** How a bootloader spells a boot order. `parse` throws BootloaderError. */
@@ -65,8 +71,8 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
 
   async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<void> {
     const wanted = changeOrder(state, change, this.#attempts);
-    if (sameOrder(wanted, state)) return;
-    await this.#store.set(this.#spelling.format(wanted), signal);
+    if (!sameOrder(wanted, state)) await this.#store.set(this.#spelling.format(wanted), signal);
+    await this.#store.confirm(uninterrupted);
   }
 
   holds(state: BootOrder, change: BootChange): boolean {
@@ -76,6 +82,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
   async canary(signal: AbortSignal): Promise<void> {
     const value = (await this.#store.read(signal)).get(CANARY) === '1' ? '2' : '1';
     await this.#store.set(new Map([[CANARY, value]]), signal);
+    await this.#store.confirm(uninterrupted);
     if ((await this.#store.read(signal)).get(CANARY) === value) return;
     throw new BootloaderError(
       'boot-write-not-confirmed',

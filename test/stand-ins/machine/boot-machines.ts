@@ -229,6 +229,7 @@ function bootPartition(machine: BootMachine): DurableFs {
   const api = {
     readFile: async () => Buffer.from(machine.read().get(FILE) ?? ''),
     open: async () => ({
+      read: async (into: Buffer) => ({ bytesRead: into.write(machine.read().get(FILE) ?? '') }),
       write: async (sector: Buffer) => {
         machine.write('overwrite autoboot.txt', [[FILE, sector.toString()]]);
         return { bytesWritten: sector.byteLength };
@@ -301,6 +302,7 @@ function ofVariables(title: string, spelling: OrderSpelling, machine: BootMachin
       signal.throwIfAborted();
       machine.write([...variables.values()].join(', '), variables);
     },
+    confirm: async () => {},
   };
   const environment = new VariableEnvironment({ title, store, spelling, attempts: ATTEMPTS });
   return new EnvironmentBootloader({ environment, bootedSlot: (signal) => machine.bootedSlot(signal) });

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -88,8 +89,9 @@ async function openFat(): Promise<BootDisk> {
     ...realFs,
     readFile: async () => (await readFile(image)).subarray(begin, begin + 1024),
     open: async (_path: string, flags: number) => {
-      const handle = await open(image, flags);
+      const handle = await open(image, flags & ~constants.O_DIRECT);
       return {
+        read: async (into: Uint8Array) => handle.read(into, 0, 1024, begin),
         write: async (bytes: Uint8Array, from: number, length: number, at: number) =>
           handle.write(bytes, from, length, begin + at),
         [Symbol.asyncDispose]: async () => handle.close(),

@@ -184,6 +184,7 @@ describe('the GRUB environment', () => {
   test('that did not take what was written is not believed', async () => {
     await using rig = await GrubRig.open(3);
     const deafFile = {
+      read: async (into: Buffer) => ({ bytesRead: (await realFs.readFile(rig.file)).copy(into) }),
       write: async (_data: Buffer, _from: number, length: number) => ({ bytesWritten: length }),
       [Symbol.asyncDispose]: async () => {},
     };

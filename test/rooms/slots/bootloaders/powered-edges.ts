@@ -87,6 +87,7 @@ export class PoweredFs {
         this.#power.step(`overwrite ${path}`);
         return written;
       },
+      read: async (into: Buffer, from: number, length: number, at: number) => file.read(into, from, length, at),
       sync: async () => {
         await file.sync();
         this.#unsynced.delete(path);

@@ -53,6 +53,7 @@ describe('autoboot.txt', () => {
   test('on a medium that takes nothing is not believed', async () => {
     await using rig = await TrybootRig.open();
     const deafFile = {
+      read: async (into: Buffer) => ({ bytesRead: (await readFile(rig.settings.autoboot)).copy(into) }),
       write: async (_data: Buffer, _from: number, length: number) => ({ bytesWritten: length }),
       writeFile: async () => {},
       sync: async () => {},

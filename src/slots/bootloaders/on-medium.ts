@@ -1,0 +1,36 @@
+import { constants } from 'node:fs';
+
+import type { DurableFs } from '../../system/durable-file.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import { alignUp } from '../block-pool.ts';
+import { BootloaderError } from './errors.ts';
+
+/** Of file systems that have no way past the page cache, such as one in memory. */
+const NO_WAY = new Set(['EINVAL', 'ENOTSUP', 'EOPNOTSUPP']);
+
+/**
+ * The first bytes of a file as its medium holds them, past what Linux keeps of it in memory (O_DIRECT): no bootloader sees
+ * that. Undefined: the file system has no such way. Errors are the operating system's.
+ */
+export async function readFromMedium(
+  path: string,
+  maxBytes: number,
+  fs: Pick<DurableFs, 'open'>,
+): Promise<Buffer | undefined> {
+  const length = alignUp(maxBytes);
+  // V8 maps memory that may grow page by page, so it begins at a page, as O_DIRECT wants it.
+  const page = Buffer.from(new SharedArrayBuffer(length, { maxByteLength: length }));
+  try {
+    await using file = await fs.open(path, constants.O_RDONLY | constants.O_DIRECT);
+    const { bytesRead } = await file.read(page, 0, length, 0);
+    return Buffer.from(page.subarray(0, Math.min(bytesRead, maxBytes)));
+  } catch (error) {
+    if (NO_WAY.has(systemErrorCode(error) ?? '')) return undefined;
+    throw error;
+  }
+}
+
+export function notOnMedium(title: string, path: string): BootloaderError {
+  const why = `${title}: ${path} was written without an error, but its medium holds something else`;
+  return new BootloaderError('boot-write-not-confirmed', why, { advice: 'the medium loses writes: replace it' });
+}
