@@ -4,7 +4,7 @@ import type { EncodingDecoder, EncodingSetting, EncodingState, Locate, TextEncod
 import { HexDecoder } from './hex.ts';
 import { JsonStringDecoder, countWhiteSpace } from './json-string.ts';
 import { textError } from './text-errors.ts';
-import { SLICE_BYTES, TextKernel } from './text-kernel.ts';
+import { SLICE_BYTES, openTextKernel } from './text-kernel.ts';
 
 /** Where a text was left, so that another decoder can go on there. */
 export interface TextPosition extends EncodingState {
@@ -17,7 +17,7 @@ export interface TextPosition extends EncodingState {
  * errors are FirmwareFormatErrors with the offset in the text; their codes are those of text-errors.ts.
  */
 export class FirmwareTextDecoder {
-  readonly #kernel = new TextKernel();
+  readonly #kernel = openTextKernel();
   readonly #locate: Locate = (index) => this.#json.locate(index);
   readonly #json: JsonStringDecoder;
   #encoding: EncodingDecoder | undefined;
