@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { QemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
+import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -10,55 +10,119 @@ import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { Flushes, survivors } from './cut.ts';
 import type { Cut } from './cut.ts';
 import { knowledgeAt } from './judge.ts';
+import type { OpenGateway } from './record.ts';
 import { partitionOf } from './recording.ts';
 import type { KnownThing, Partition, Recording } from './recording.ts';
 import { KnownImages, SlotContent } from './slot-content.ts';
+import { NEXT_VERSION } from './stage.ts';
 import { VirtualDisk } from './virtual-disk.ts';
+import { Waiting } from './waiting.ts';
 import { SECTOR } from './write-log.ts';
 
 export interface BootedCut {
   readonly cut: Cut;
   readonly boots: readonly string[];
-  readonly seconds: number;
-  /** Empty: it came to rest as it must. */
+  /** From power on until it had come to rest, and from then until the next update had; undefined: it did not. */
+  readonly restSeconds: number | undefined;
+  readonly nextSeconds: number | undefined;
+  /** Empty: it came to rest as it must, and takes the next update. */
   readonly violations: readonly string[];
-  /** The end of the console, where something is wrong. */
+  /** The console, where something is wrong. */
   readonly story: string;
 }
 
 export interface BootOptions {
+  /** For coming to rest, and once more for the next update. */
   readonly deadlineMs: number;
-  /** What the gateway must run at the end; what the owner wants, if not given. */
+  /** What the gateway must run once the attempt has ended that was under way; what the owner wants, if not given. */
   readonly ends?: string | undefined;
+  readonly openGateway: OpenGateway;
   readonly onLine?: (line: string) => void;
 }
 
-/** Starts the disk that a cut left behind, with the service as it was then, and waits until the gateway has come to rest. */
+/**
+ * Starts the disk that a cut left behind, with the service as it was then, and waits until the gateway has come to rest: it runs
+ * the image that it must, and the service knows. Then its owner wants another version, and it must come to rest on that.
+ */
 export async function bootCut(recording: Recording, cut: Cut, options: BootOptions): Promise<BootedCut> {
   const folder = await mkdtemp(join(tmpdir(), 'boots-cut-'));
-  const startMs = performance.now();
   try {
     const disk = await diskOf(recording, cut, join(folder, 'disk.img'));
-    await using service = await serviceOf(recording, cut);
-    await using gateway = new QemuGateway({
+    await using seen = await WatchedService.start(recording, cut);
+    await using gateway = options.openGateway({
       disk,
-      servicePort: Number(new URL(service.url).port),
+      servicePort: seen.port,
       ...(options.onLine === undefined ? {} : { onLine: options.onLine }),
     });
     gateway.powerOn();
-    const wanted = options.ends ?? service.world.targetVersionId ?? '';
-    const violations: string[] = [];
-    if (!(await comesToRest(service, wanted, options.deadlineMs))) {
-      violations.push(`the service was not told of ${wanted} within ${options.deadlineMs / 1000} s`);
-    }
+    const watched: Watched = { recording, cut, disk, seen, gateway, options };
+    const rest = await awaitRest(watched);
+    const next = rest.violations.length === 0 ? await awaitNextUpdate(watched) : undefined;
     await gateway.powerOff();
-    violations.push(...(await examine(recording, { disk, folder, wanted, booted: gateway.boots.at(-1) })));
-    const story = violations.length === 0 ? '' : gateway.console.lines.slice(-40).join('\n');
-    const seconds = Math.round((performance.now() - startMs) / 1000);
-    return { cut, boots: gateway.boots, seconds, violations, story };
+    const violations = [...rest.violations, ...(next?.violations ?? [])];
+    if (next?.seconds !== undefined) violations.push(...(await journalTrouble(recording, disk, folder)));
+    const story = violations.length === 0 ? '' : gateway.console.lines.join('\n');
+    const { boots } = gateway;
+    return { cut, boots, restSeconds: rest.seconds, nextSeconds: next?.seconds, violations, story };
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+interface Watched {
+  readonly recording: Recording;
+  readonly cut: Cut;
+  readonly disk: string;
+  readonly seen: WatchedService;
+  readonly gateway: GatewayMachine;
+  readonly options: BootOptions;
+}
+
+interface Rest {
+  readonly seconds: number | undefined;
+  readonly violations: readonly string[];
+}
+
+async function awaitRest(watched: Watched): Promise<Rest> {
+  const { recording, cut, seen, options } = watched;
+  const { wanted } = seen;
+  const isUnderWay = knowledgeAt(recording, cut.position).wanted !== undefined;
+  if (options.ends === undefined || options.ends === wanted || !isUnderWay) return restOn(watched, wanted);
+  const startMs = performance.now();
+  if (!(await seen.until(() => seen.isReported, options.deadlineMs))) {
+    return { seconds: undefined, violations: [`no attempt's end was reported ${within(options.deadlineMs)}`] };
+  }
+  const passedMs = performance.now() - startMs;
+  const { seconds, violations } = await restOn(watched, options.ends);
+  return { seconds: seconds === undefined ? undefined : Math.round(seconds + passedMs / 1000), violations };
+}
+
+async function awaitNextUpdate(watched: Watched): Promise<Rest> {
+  watched.seen.wanted = NEXT_VERSION;
+  const { seconds, violations } = await restOn(watched, NEXT_VERSION);
+  return { seconds, violations: violations.map((violation) => `the next update: ${violation}`) };
+}
+
+/** The service knows that the version runs, the gateway has looked twice since then, and its slot holds just this. */
+async function restOn({ recording, disk, seen, gateway, options }: Watched, version: string): Promise<Rest> {
+  const startMs = performance.now();
+  if (!(await seen.until(() => seen.looksWith(version) >= 2, options.deadlineMs))) {
+    const why = `the service was not told of ${version} ${within(options.deadlineMs)}`;
+    return { seconds: undefined, violations: [why] };
+  }
+  const seconds = Math.round((performance.now() - startMs) / 1000);
+  const slot = gateway.boots.at(-1);
+  const area = partitionOf(recording, slot === 'B' ? 'rootfs-b' : 'rootfs-a');
+  const { whole } = new SlotContent(disk, area, new KnownImages(recording.images));
+  if (whole.includes(version)) return { seconds, violations: [] };
+  return {
+    seconds,
+    violations: [`slot ${slot} runs and holds ${whole.join(', ') || 'no known image'}, not ${version}`],
+  };
+}
+
+function within(deadlineMs: number): string {
+  return `within ${deadlineMs / 1000} s`;
 }
 
 /** The disk as the cut left it, as a file. */
@@ -73,19 +137,74 @@ export async function diskOf(recording: Recording, cut: Cut, path: string): Prom
   return path;
 }
 
-async function serviceOf(recording: Recording, cut: Cut): Promise<StandIn> {
-  const [factory = ''] = Object.keys(recording.images);
-  const service = await startStandIn({ versions: [{ id: factory }] });
-  for (const [id, path] of Object.entries(recording.firmware)) {
-    service.world.addVersion({ id, firmware: fileContent(path) });
+/** The service as it was when the power failed, and what it hears from then on. */
+class WatchedService implements AsyncDisposable {
+  readonly #service: StandIn;
+  readonly #waiting = new Waiting();
+  #looks = { version: '', count: 0 };
+  /** The end of an attempt was reported, before the cut or after it. */
+  isReported: boolean;
+
+  private constructor(service: StandIn, isReported: boolean) {
+    this.#service = service;
+    this.isReported = isReported;
   }
-  const thing = thingAt(recording, cut.position);
-  if (thing !== undefined) {
-    const { currentVersionId, ...others } = thing;
-    service.world.things.push({ ...others, currentVersionId, properties: new Map(), datapoints: new Map() });
+
+  static async start(recording: Recording, cut: Cut): Promise<WatchedService> {
+    const [factory = ''] = Object.keys(recording.images);
+    const hearers: WatchedService[] = [];
+    const service = await startStandIn({
+      versions: [{ id: factory }],
+      onCall: (call) => hearers.forEach((hearer) => hearer.called(call)),
+    });
+    for (const [id, path] of Object.entries(recording.firmware)) {
+      service.world.addVersion({ id, firmware: fileContent(path) });
+    }
+    const thing = thingAt(recording, cut.position);
+    if (thing !== undefined) {
+      const { currentVersionId, ...others } = thing;
+      service.world.things.push({ ...others, currentVersionId, properties: new Map(), datapoints: new Map() });
+    }
+    service.world.targetVersionId = knowledgeAt(recording, cut.position).wanted ?? factory;
+    const isReported = recording.happenings.some(({ kind, at }) => kind === 'reported' && at <= cut.position);
+    const watched = new WatchedService(service, isReported);
+    hearers.push(watched);
+    return watched;
   }
-  service.world.targetVersionId = knowledgeAt(recording, cut.position).wanted ?? factory;
-  return service;
+
+  get port(): number {
+    return Number(new URL(this.#service.url).port);
+  }
+
+  get wanted(): string {
+    return this.#service.world.targetVersionId ?? '';
+  }
+
+  set wanted(version: string) {
+    this.#service.world.targetVersionId = version;
+  }
+
+  /** So many looks the gateway took in a row while the service knew that this version runs. */
+  looksWith(version: string): number {
+    return this.#looks.version === version ? this.#looks.count : 0;
+  }
+
+  async until(condition: () => boolean, deadlineMs: number): Promise<boolean> {
+    return this.#waiting.until(condition, deadlineMs);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#service[Symbol.asyncDispose]();
+  }
+
+  called({ operation, path, status }: { readonly operation: string; readonly path: string; status: number }): void {
+    if (operation === 'setProperty' && status === 204 && path.includes('update_outcome')) this.isReported = true;
+    if (operation === 'targetVersion') {
+      const version = this.#service.world.things[0]?.currentVersionId ?? '';
+      this.#looks = { version, count: this.looksWith(version) + 1 };
+    }
+    this.#waiting.wake();
+  }
 }
 
 function thingAt({ happenings }: Recording, position: number): KnownThing | undefined {
@@ -93,40 +212,10 @@ function thingAt({ happenings }: Recording, position: number): KnownThing | unde
   return last?.kind === 'known' ? last.thing : undefined;
 }
 
-/** The service knows that the version runs, and the gateway has looked once more after that: nothing is under way. */
-async function comesToRest(service: StandIn, version: string, deadlineMs: number): Promise<boolean> {
-  const deadline = Date.now() + deadlineMs;
-  let looks = 0;
-  while (looks < 2) {
-    const rest = deadline - Date.now();
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    const timer = setTimeout(() => resolve(undefined), Math.max(rest, 0));
-    const call = await Promise.race([service.nextCall('targetVersion'), promise]);
-    clearTimeout(timer);
-    if (call === undefined) return false;
-    looks = service.world.things[0]?.currentVersionId === version ? looks + 1 : 0;
-  }
-  return true;
-}
-
-interface Rest {
-  readonly disk: string;
-  readonly folder: string;
-  readonly wanted: string;
-  readonly booted: string | undefined;
-}
-
-async function examine(recording: Recording, { disk, folder, wanted, booted }: Rest): Promise<readonly string[]> {
-  const violations: string[] = [];
-  const area = partitionOf(recording, booted === 'B' ? 'rootfs-b' : 'rootfs-a');
-  const { whole } = new SlotContent(disk, area, new KnownImages(recording.images));
-  if (!whole.includes(wanted)) {
-    violations.push(`slot ${booted} runs at the end and holds ${whole.join(', ') || 'no known image'}, not ${wanted}`);
-  }
+async function journalTrouble(recording: Recording, disk: string, folder: string): Promise<readonly string[]> {
   const journal = await journalOf(disk, partitionOf(recording, 'state'), folder);
   const phase = /"phase":\{"kind":"([a-z-]+)"/.exec(journal)?.[1];
-  if (phase !== 'idle') violations.push(`the journal says ${phase ?? `"${journal.slice(0, 60)}"`}`);
-  return violations;
+  return phase === 'idle' ? [] : [`the journal says ${phase ?? `"${journal.slice(0, 60)}"`}`];
 }
 
 /** As Linux would see it: with the file system's own journal replayed. */

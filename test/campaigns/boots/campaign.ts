@@ -5,8 +5,8 @@ import { drawCut } from './cut.ts';
 import type { Cut } from './cut.ts';
 import { Judge } from './judge.ts';
 import type { Judgement } from './judge.ts';
+import type { OpenGateway } from './record.ts';
 import type { Recording } from './recording.ts';
-import { PATIENCE_MS } from './scenes.ts';
 import type { Scene } from './scenes.ts';
 
 /** So many judgements of each kind are kept as examples. */
@@ -81,6 +81,8 @@ function className({ phase, cut, starts, holds, violations }: Judgement): string
 export interface BootsOptions {
   readonly boots: number;
   readonly seed: number;
+  readonly openGateway: OpenGateway;
+  readonly deadlineMs: number;
   readonly onBooted?: (booted: BootedCut) => void;
 }
 
@@ -89,14 +91,14 @@ export async function bootCuts(
   recording: Recording,
   scene: Scene,
   judged: JudgedCuts,
-  { boots, seed, onBooted }: BootsOptions,
+  { boots, seed, openGateway, deadlineMs, onBooted }: BootsOptions,
 ): Promise<readonly BootedCut[]> {
   const random = seededRandom(seed ^ 0x2545f491);
   const pool = judged.representatives.map((cut) => ({ cut, place: random() })).toSorted((a, b) => a.place - b.place);
   const done: BootedCut[] = [];
   while (done.length < boots) {
     const cut = pool.shift()?.cut ?? drawCut(recording, seed * 1_000_003 + judged.cuts + done.length);
-    const booted = await bootCut(recording, cut, { deadlineMs: PATIENCE_MS, ends: scene.ends });
+    const booted = await bootCut(recording, cut, { deadlineMs, ends: scene.ends, openGateway });
     done.push(booted);
     onBooted?.(booted);
   }
@@ -126,7 +128,8 @@ export function describeJudged({
   return lines.join('\n');
 }
 
-export function describeBooted({ cut, boots, seconds, violations, story }: BootedCut): string {
-  const how = `seed ${cut.seed}, event ${cut.event}, ${cut.loss} lost: booted ${boots.join(', ')} in ${seconds} s`;
+export function describeBooted({ cut, boots, restSeconds, nextSeconds, violations, story }: BootedCut): string {
+  const times = `at rest after ${restSeconds ?? '?'} s, on the next version ${nextSeconds ?? '?'} s later`;
+  const how = `seed ${cut.seed}, event ${cut.event}, ${cut.loss} lost: booted ${boots.join(', ')}, ${times}`;
   return violations.length === 0 ? how : `${how}\nVIOLATED: ${violations.join('; ')}\n${story}`;
 }

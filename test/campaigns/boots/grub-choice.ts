@@ -11,12 +11,15 @@ export interface GrubChoice {
   readonly environment: string;
   /** The menu entry that GRUB would start, at each of the next starts if none of them comes up. */
   readonly starts: readonly string[];
+  /** What the script adds to the kernel's command line at the first start. */
+  readonly told: string;
   /** What GRUB complained about at the first start. */
   readonly complaint: string | undefined;
 }
 
 interface Start {
   readonly start: string;
+  readonly told: string;
   readonly environment: string;
   readonly complaint: string | undefined;
 }
@@ -26,7 +29,7 @@ const wrapper = `
 set root=(hd0,gpt1)
 set prefix=(hd0,gpt1)/grub
 source $prefix/grub.cfg
-echo "+++ default=$default +++"
+echo "+++ default=$default told=$TOLD +++"
 list_env
 echo "+++"
 halt
@@ -59,14 +62,14 @@ export class GrubProgram implements Disposable {
    * that the first one leaves, and on `circumstances`: where both are known, so are these starts.
    */
   async start(times: number, circumstances: string): Promise<GrubChoice> {
-    const { start, environment, complaint } = await this.#once();
+    const { start, environment, told, complaint } = await this.#once();
     const key = `${environment}|${circumstances}`;
     const known = this.#followers.get(key);
-    if (known !== undefined) return { starts: [start, ...known], environment, complaint };
+    if (known !== undefined) return { starts: [start, ...known], environment, told, complaint };
     const followers: string[] = [];
     while (followers.length < times - 1) followers.push((await this.#once()).start);
     if (complaint === undefined) this.#followers.set(key, followers);
-    return { starts: [start, ...followers], environment, complaint };
+    return { starts: [start, ...followers], environment, told, complaint };
   }
 
   async #once(): Promise<Start> {
@@ -74,10 +77,10 @@ export class GrubProgram implements Disposable {
     this.#shell.stdin.write('\n');
     let said = '';
     for (let line = await this.#line(); !line.startsWith('*** exit'); line = await this.#line()) said += `${line}\n`;
-    const start = /\+\+\+ default=(\S*) \+\+\+/.exec(said)?.[1];
+    const [, start, told = ''] = /\+\+\+ default=(\S*) told=(\S*) \+\+\+/.exec(said) ?? [];
     const complaint = /error: (?!terminal `|can't find command `serial)([^\r\n]*)/.exec(said)?.[1];
     const environment = (/default=[^+]*\+\+\+([^]*)\+\+\+/.exec(said)?.[1] ?? '').replaceAll('\r', '');
-    return { start: start === undefined || start === '' ? 'nothing' : start, environment, complaint };
+    return { start: start === undefined || start === '' ? 'nothing' : start, environment, told, complaint };
   }
 
   async #line(): Promise<string> {

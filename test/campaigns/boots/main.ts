@@ -1,10 +1,11 @@
 import { writeFileSync } from 'node:fs';
 
-import type { BootType } from '../../stand-ins/machine/disk-images.ts';
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BootedCut } from './boot-cut.ts';
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
-import { scenes } from './scenes.ts';
+import { openRig } from './rigs.ts';
+import type { Rig } from './rigs.ts';
+import { PATIENCE_MS, scenes } from './scenes.ts';
 import type { Scene } from './scenes.ts';
 import { recordingOf } from './stage.ts';
 
@@ -22,6 +23,7 @@ power cuts are made from the recording. For root.
   --boots N         so many of them, of all scenes together, are started until the gateway has come to rest (10)
   --seed S          of the cuts (a random one)
   --boot-type TYPE  file system of the boot partition: ext4 (default) or vfat
+  --machine KIND    qemu (default), or loop: GRUB as a program, this Linux and the agent with the disk of a small gateway, in seconds
   --fresh           record again what is kept in .cache/boots
   --console         show the console of the gateway that is recorded
   --json FILE       the figures
@@ -34,13 +36,14 @@ const options = {
   cuts: { type: 'string', default: '1000' },
   boots: { type: 'string', default: '10' },
   seed: { type: 'string', default: String(Math.floor(Math.random() * 1_000_000)) },
+  machine: { type: 'string', default: 'qemu' },
   'boot-type': { type: 'string', default: 'ext4' },
   fresh: { type: 'boolean', default: false },
   console: { type: 'boolean', default: false },
   json: { type: 'string' },
 } as const;
 
-type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type', string>> & {
+type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type' | 'machine', string>> & {
   readonly scene: readonly string[];
   readonly fresh: boolean;
   readonly console: boolean;
@@ -49,7 +52,6 @@ type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type', string>> & {
 interface Order {
   readonly name: string;
   readonly scene: Scene;
-  readonly bootType: BootType;
   readonly cuts: number;
   readonly boots: number;
   readonly seed: number;
@@ -57,9 +59,9 @@ interface Order {
   readonly isShown: boolean;
 }
 
-async function play({ name, scene, bootType, cuts, boots, seed, isKept, isShown }: Order) {
+async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown }: Order) {
   const onLine = isShown ? { onLine: (line: string) => console.log(line) } : {};
-  const recording = await recordingOf({ name, scene, bootType, isKept, ...onLine });
+  const recording = await recordingOf({ name, scene, rig, isKept, ...onLine });
   const { events, seconds, cycles } = recording;
   const mebibytes = Math.round((events.at(-1)?.position ?? 0) / 2 ** 20);
   console.log(`\n${name}: ${scene.says}`);
@@ -67,30 +69,42 @@ async function play({ name, scene, bootType, cuts, boots, seed, isKept, isShown 
   const judged = await judgeCuts(recording, { cuts, seed });
   console.log(describeJudged(judged));
   const onBooted = (one: BootedCut): void => console.log(describeBooted(one));
-  const booted = await bootCuts(recording, scene, judged, { boots, seed, onBooted });
+  const booted = await bootCuts(recording, scene, judged, {
+    boots,
+    seed,
+    openGateway: rig.openGateway,
+    deadlineMs: PATIENCE_MS[rig.machine],
+    onBooted,
+  });
   const { representatives: _, ...shown } = judged;
   return { scene: name, recordedSeconds: seconds, events: events.length, ...shown, booted };
 }
 
 function readOrders(values: Values, seed: number): readonly Order[] {
   const [cuts, boots] = [countOption('cuts', values.cuts, 0), countOption('boots', values.boots, 0)];
-  const bootType = values['boot-type'];
-  if (bootType !== 'ext4' && bootType !== 'vfat') throw new WrongUse('--boot-type is ext4 or vfat');
   const names = values.scene.includes('all') ? Object.keys(scenes).filter((name) => name !== 'short') : values.scene;
   return names.map((name, number) => {
     const scene = scenes[name];
     if (scene === undefined) throw new WrongUse(`--scene is one of ${Object.keys(scenes).join(', ')}`);
     const share = Math.floor((boots * (number + 1)) / names.length) - Math.floor((boots * number) / names.length);
-    return { name, scene, bootType, cuts, boots: share, seed, isKept: !values.fresh, isShown: values.console };
+    return { name, scene, cuts, boots: share, seed, isKept: !values.fresh, isShown: values.console };
   });
+}
+
+async function readRig(values: Values): Promise<Rig> {
+  const { machine, 'boot-type': bootType } = values;
+  if (bootType !== 'ext4' && bootType !== 'vfat') throw new WrongUse('--boot-type is ext4 or vfat');
+  if (machine !== 'qemu' && machine !== 'loop') throw new WrongUse('--machine is qemu or loop');
+  return openRig(machine, bootType);
 }
 
 await runTool(help, options, async (values) => {
   const seed = countOption('seed', values.seed, 0);
   const orders = readOrders(values, seed);
   console.log(`seed ${seed}`);
+  await using rig = await readRig(values);
   const figures = [];
-  for (const order of orders) figures.push(await play(order));
+  for (const order of orders) figures.push(await play(rig, order));
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ seed, figures }, undefined, 2)}\n`);
   const isSound = figures.every(
     ({ violations, booted }) =>

@@ -1,13 +1,14 @@
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { QemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
+import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import type { Thing } from '../../stand-ins/service/world.ts';
 import type { Happening, KnownThing, Partition, RecordingFacts } from './recording.ts';
+import { Waiting } from './waiting.ts';
 
 export interface RecordOptions {
   readonly scene: string;
@@ -20,19 +21,32 @@ export interface RecordOptions {
   readonly images: Readonly<Record<string, string>>;
   readonly firmware: Readonly<Record<string, string>>;
   readonly play: (stage: RecordingStage) => Promise<void>;
+  readonly openGateway: OpenGateway;
+  /** For each thing that a scene waits for. */
+  readonly deadlineMs: number;
   readonly onLine?: (line: string) => void;
 }
 
+export interface GatewayPlace {
+  readonly disk: string;
+  readonly servicePort: number;
+  readonly logs?: string;
+  readonly onLine?: (text: string) => void;
+}
+
+/** The machine with this disk, still switched off. */
+export type OpenGateway = (place: GatewayPlace) => GatewayMachine;
+
 /** What a scene does with the gateway that is being recorded. */
 export interface RecordingStage {
-  readonly gateway: QemuGateway;
+  readonly gateway: GatewayMachine;
   readonly service: StandIn;
   /** From now on the owner wants this version. */
   readonly want: (version: string) => void;
   /** Until the service was told that it runs. */
-  readonly untilTold: (version: string, deadlineMs: number) => Promise<void>;
+  readonly untilTold: (version: string) => Promise<void>;
   /** Until the end of an attempt was reported. */
-  readonly untilReported: (deadlineMs: number) => Promise<string>;
+  readonly untilReported: () => Promise<string>;
 }
 
 /** Plays a scene on a gateway whose disk is listened to. */
@@ -68,7 +82,7 @@ async function play(options: RecordOptions, folder: string, happenings: Happenin
   for (const [id, path] of Object.entries(options.firmware)) {
     service.world.addVersion({ id, firmware: fileContent(path) });
   }
-  await using gateway = new QemuGateway({
+  await using gateway = options.openGateway({
     disk: join(folder, 'disk.img'),
     logs: folder,
     servicePort: Number(new URL(service.url).port),
@@ -86,10 +100,10 @@ async function play(options: RecordOptions, folder: string, happenings: Happenin
       service.world.targetVersionId = version;
       happenings.push({ kind: 'wanted', at: gateway.position, version });
     },
-    untilTold: async (version, deadlineMs) => note.until(({ told }) => told === version, deadlineMs),
-    untilReported: async (deadlineMs) => {
+    untilTold: async (version) => note.until(({ told }) => told === version, options.deadlineMs),
+    untilReported: async () => {
       const before = note.reports.length;
-      await note.until(({ reports }) => reports.length > before, deadlineMs);
+      await note.until(({ reports }) => reports.length > before, options.deadlineMs);
       return note.reports.at(-1) ?? '';
     },
   });
@@ -105,7 +119,8 @@ class Notes {
   world: StandIn['world'] | undefined;
   position = (): number => 0;
   #known = '';
-  readonly #waiting = new Set<() => void>();
+  #trouble: string | undefined;
+  readonly #waiting = new Waiting();
 
   constructor(happenings: Happening[]) {
     this.#happenings = happenings;
@@ -113,6 +128,9 @@ class Notes {
 
   line(text: string): void {
     this.#happenings.push({ kind: 'line', at: this.position(), text });
+    if (!/^\*\*\* the (?:machine|gateway) /.test(text)) return;
+    this.#trouble = text;
+    this.#waiting.wake();
   }
 
   called(call: { readonly operation: string; readonly path: string; readonly body: string; status: number }): void {
@@ -124,23 +142,14 @@ class Notes {
       this.#happenings.push({ kind: 'reported', at, outcome: call.body });
     }
     if (call.operation === 'switchTo' && call.status === 204) this.told = thing?.currentVersionId;
-    for (const wake of this.#waiting) wake();
+    this.#waiting.wake();
   }
 
   async until(condition: (notes: Notes) => boolean, deadlineMs: number): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const look = (): void => {
-      if (condition(this)) resolve();
-    };
-    const timer = setTimeout(() => reject(new Error(`it did not happen within ${deadlineMs / 1000} s`)), deadlineMs);
-    this.#waiting.add(look);
-    look();
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      this.#waiting.delete(look);
-    }
+    const isOver = await this.#waiting.until(() => condition(this) || this.#trouble !== undefined, deadlineMs);
+    if (this.#trouble !== undefined) throw new Error(this.#trouble);
+    if (isOver) return;
+    throw new Error(`it did not happen within ${deadlineMs / 1000} s`);
   }
 
   #notice(at: number, thing: KnownThing): void {

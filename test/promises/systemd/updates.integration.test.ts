@@ -213,7 +213,7 @@ describe('a bad firmware is rolled back', () => {
     const environment = 'COMMAND_LINE_FILE=/etc/command-line STATE_DIRECTORY=/srv/none PATIENCE=1';
     await updateTo('v1', {
       '/etc/fstab': 'tmpfs /srv tmpfs size=nonsense 0 0\n',
-      '/usr/lib/thing-agent/bin/node': undefined,
+      '/usr/lib/thing-agent/tree.a/bin/node': undefined,
       '/etc/command-line': 'thing.slot=B thing.trial=1\n',
       [unit]: `[Service]\nEnvironment=${environment}\n`,
     });

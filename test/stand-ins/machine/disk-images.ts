@@ -2,10 +2,12 @@ import { createHash, createPublicKey } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 
 import { makeKeyPair, pemOf } from '../../rooms/firmware/artifact/keys.ts';
 import type { DebianRecipe } from './debian.ts';
+import { DEVICE_TYPE, gatewayConfig } from './gateway-config.ts';
+import type { GatewayConfig } from './gateway-config.ts';
 import { SlotImages } from './slot-images.ts';
 import type { SlotImagesOptions } from './slot-images.ts';
 import { tool } from './tool.ts';
@@ -13,10 +15,6 @@ import { tool } from './tool.ts';
 const project = resolve(import.meta.dirname, '../../..');
 export const imageScripts = join(project, 'systemd/images');
 export const cacheFolder = join(project, '.cache/boots');
-
-/** Where a guest finds the stand-in of the service (qemu.ts). */
-export const serviceUrl = 'http://10.0.2.100';
-export const DEVICE_TYPE = 'virtual-gateway';
 
 const drivers = [
   'drivers/virtio',
@@ -52,6 +50,8 @@ const debian: DebianRecipe = {
     chroot . depmod $version
     rm -rf usr/share/perl* usr/lib/x86_64-linux-gnu/perl* usr/lib/x86_64-linux-gnu/gconv usr/lib/x86_64-linux-gnu/libperl*
     rm -rf usr/bin/perl* usr/share/grub usr/lib/udev/hwdb* var/lib/dpkg var/lib/apt var/cache/* usr/share/zsh usr/lib/grub
+    find usr/bin usr/sbin -name 'grub-*' ! -name grub-editenv -delete
+    rm -f usr/bin/localedef usr/sbin/ldconfig usr/lib/x86_64-linux-gnu/libfreetype* usr/bin/dpkg*
     mkdir -p etc/systemd/system/multi-user.target.wants
     ln -sf /usr/lib/systemd/system/systemd-networkd.service etc/systemd/system/multi-user.target.wants/
     find usr/lib/systemd/system-generators -type f ! -name systemd-fstab-generator -delete
@@ -63,6 +63,7 @@ const debian: DebianRecipe = {
 
 const masked = [
   'e2scrub_reap.service',
+  'getty-static.service',
   'getty@tty1.service',
   'systemd-binfmt.service',
   'systemd-fsckd.socket',
@@ -86,7 +87,7 @@ const files: Readonly<Record<string, string>> = {
   '/etc/systemd/system/thing-agent-trial.timer.d/soon.conf': '[Timer]\nOnBootSec=\nOnBootSec=5min\n',
   '/etc/systemd/system/thing-agent-trial.service.d/soon.conf': '[Service]\nEnvironment=PATIENCE=60\nRestartSec=1min\n',
   // What a release changes: room for it in every image.
-  '/opt/application': 'x'.repeat(8 * 1024 * 1024),
+  '/opt/application': 'x'.repeat(2 * 1024 * 1024),
   '/etc/systemd/network/ethernet.network':
     '[Match]\nName=e*\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\nLinkLocalAddressing=no\n',
   // Masked: they only cost time on an emulated machine.
@@ -102,42 +103,6 @@ function emptyArchive(): string {
   return text.padEnd(512, '\0');
 }
 
-export interface GatewayConfig {
-  readonly health?: string;
-  readonly trials?: number;
-  /** More TOML, in tables of its own. */
-  readonly extra?: string;
-}
-
-export function gatewayConfig({ health, trials = 2, extra = '' }: GatewayConfig = {}): string {
-  return `
-[service]
-url = "${serviceUrl}"
-insecure = true
-
-[device]
-device_type = "${DEVICE_TYPE}"
-
-[update]
-splay = "0s"
-schedule = "* * * * *"
-health = ${health ?? '{ deadline = "3m", commands = [["/usr/lib/app/healthy"]] }'}
-trial_attempts = ${trials}
-
-[trust]
-keys = ["/etc/thing-agent/trust/release.pem"]
-
-[report]
-outcome = "update_outcome"
-
-[targets.gateway]
-kind = "slots"
-slots = { A = "/dev/disk/by-partlabel/rootfs-a", B = "/dev/disk/by-partlabel/rootfs-b" }
-bootloader = { kind = "grub" }
-${extra}
-`;
-}
-
 export type BootType = 'ext4' | 'vfat';
 
 /** What all images of a gateway have in common. */
@@ -149,7 +114,10 @@ export interface Variety {
 export interface GatewayImages extends AsyncDisposable {
   /** Names everything that all images have in common: the agent, the scripts, the recipe. */
   readonly key: string;
+  readonly keys: SlotImagesOptions['keys'];
   readonly images: SlotImages;
+  /** A good image, and its firmware, which stay where they are. */
+  readonly next: { readonly image: string; readonly firmware: string };
 }
 
 /**
@@ -157,39 +125,87 @@ export interface GatewayImages extends AsyncDisposable {
  * firmware, until the agent, the scripts or the recipe change.
  */
 export async function openGatewayImages(variety: Variety): Promise<GatewayImages> {
-  const key = await keyOf(variety);
-  const images = await openSlotImages(variety, join(cacheFolder, `base-${key}`));
-  return { key, images, [Symbol.asyncDispose]: async () => images[Symbol.asyncDispose]() };
+  const key = await keyOf([debian, files, variety, gatewayConfig(variety.config)]);
+  return openKeptImages(key, (keys) => recipe(keys, variety));
 }
 
-async function openSlotImages(variety: Variety, folder: string): Promise<SlotImages> {
-  const [kept, keyFile] = [join(folder, 'base.ext4'), join(folder, 'private.pem')];
-  if (existsSync(kept)) {
-    const privatePem = await readFile(keyFile, 'utf8');
-    const publicPem = pemOf(createPublicKey(privatePem), 'spki');
-    return SlotImages.open({ ...recipe({ privatePem, publicPem }, variety), kept });
+/** Images of a few files, for gateways whose kernel and programs are this machine's. */
+export async function openSmallImages(): Promise<GatewayImages> {
+  const key = keyed([await digests(project, 'agent', 'src', 'systemd/images'), JSON.stringify(smallFiles)]);
+  const folder = join(cacheFolder, `base-${key}`);
+  if (!existsSync(join(folder, 'base.ext4'))) {
+    const root = await mkdtemp(join(tmpdir(), 'small-root-'));
+    for (const [path, text] of Object.entries(smallFiles)) {
+      await mkdir(dirname(join(root, path)), { recursive: true });
+      await writeFile(join(root, path), text, { mode: text.startsWith('#!') ? 0o755 : 0o644 });
+    }
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, 'private.pem'), makeKeyPair('ecdsa-p256').privatePem);
+    const out = join(folder, 'base.ext4');
+    await tool([join(imageScripts, 'slot'), '--root', root, '--out', `${out}.new`, '--size', '12']);
+    await rename(`${out}.new`, out);
+    await rm(root, { recursive: true });
   }
-  const keys = makeKeyPair('ecdsa-p256');
-  const images = await SlotImages.open(recipe(keys, variety));
+  return openKeptImages(key, (keys) => ({ keys, deviceType: DEVICE_TYPE, files: {} }));
+}
+
+const smallFiles: Readonly<Record<string, string>> = {
+  '/usr/lib/thing-agent/agent': 'agent',
+  '/usr/lib/app/healthy': '#!/bin/sh\n',
+  '/opt/application': 'x'.repeat(2 * 1024 * 1024),
+  '/vmlinuz': 'a kernel '.repeat(100_000),
+  '/initrd.img': 'an initrd',
+};
+
+type Recipe = (keys: SlotImagesOptions['keys']) => SlotImagesOptions;
+
+async function openKeptImages(key: string, recipeWith: Recipe): Promise<GatewayImages> {
+  const folder = join(cacheFolder, `base-${key}`);
+  const keys = await keptKeys(folder);
+  const images = await openSlotImages(folder, recipeWith(keys));
+  const next = { image: join(folder, 'next.ext4'), firmware: join(folder, 'next.mender') };
+  if (!existsSync(next.firmware)) {
+    await tool(['mv', await images.image({ '/etc/app-version': 'next' }), next.image]);
+    await tool(['mv', await images.sign('next', next.image), next.firmware]);
+  }
+  return { key, keys, images, next, [Symbol.asyncDispose]: async () => images[Symbol.asyncDispose]() };
+}
+
+async function keptKeys(folder: string): Promise<SlotImagesOptions['keys']> {
+  const file = join(folder, 'private.pem');
   await mkdir(folder, { recursive: true });
-  await writeFile(keyFile, keys.privatePem);
+  if (!existsSync(file)) await writeFile(file, makeKeyPair('ecdsa-p256').privatePem);
+  const privatePem = await readFile(file, 'utf8');
+  return { privatePem, publicPem: pemOf(createPublicKey(privatePem), 'spki') };
+}
+
+async function openSlotImages(folder: string, options: SlotImagesOptions): Promise<SlotImages> {
+  const kept = join(folder, 'base.ext4');
+  if (existsSync(kept)) return SlotImages.open({ ...options, kept });
+  const images = await SlotImages.open(options);
   await copyFile(images.base, `${kept}.new`);
   await rename(`${kept}.new`, kept);
   return images;
 }
 
 /** Everything that goes into the images: the built agent, the scripts, the recipe. */
-async function keyOf(variety: Variety): Promise<string> {
+async function keyOf(others: readonly unknown[]): Promise<string> {
   const tree = await mkdtemp(join(tmpdir(), 'tree-'));
   try {
     await tool(['npm', 'run', '--silent', '--prefix', project, 'build', '--', '--out', tree]);
-    await copyFile(join(imageScripts, 'slot'), join(tree, 'slot'));
-    const sums = await tool(['sh', '-c', `cd '${tree}' && find . -type f -print0 | sort -z | xargs -0 sha256sum`]);
-    const parts = [sums, JSON.stringify([debian, files, variety, gatewayConfig(variety.config)])];
-    return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 16);
+    return keyed([await digests(tree, '.'), await digests(imageScripts, '.'), JSON.stringify(others)]);
   } finally {
     await rm(tree, { recursive: true });
   }
+}
+
+async function digests(folder: string, ...places: readonly string[]): Promise<string> {
+  const listed = `find ${places.join(' ')} -type f -print0 | sort -z | xargs -0 sha256sum`;
+  return tool(['sh', '-c', `cd '${folder}' && ${listed}`]);
+}
+
+function keyed(parts: readonly string[]): string {
+  return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 16);
 }
 
 /** How the images of a virtual gateway are made. */
@@ -198,13 +214,14 @@ function recipe(keys: SlotImagesOptions['keys'], { bootType, config = {} }: Vari
     keys,
     deviceType: DEVICE_TYPE,
     debian,
+    compression: 'gzip',
     files: {
       ...files,
       '/etc/thing-agent/config.toml': gatewayConfig(config),
       '/usr/lib/app/healthy': '#!/bin/sh\n',
     },
     makeImage: async (root, image) => {
-      await tool(['strip', join(root, 'usr/lib/thing-agent/bin/node')]);
+      await tool(['strip', join(root, 'usr/lib/thing-agent/tree.a/bin/node')]);
       await tool([join(imageScripts, 'slot'), '--root', root, '--out', image, '--boot-type', bootType]);
     },
   };
@@ -215,7 +232,6 @@ export interface DiskOptions {
   readonly out: string;
   readonly bootType: BootType;
   readonly firmware?: 'bios' | 'efi';
-  readonly stateMib?: number;
 }
 
 /** The kernel's command line, beside what the page for integrators says. */
@@ -223,20 +239,14 @@ const kernelArguments =
   'console=ttyS0 systemd.volatile=state systemd.journald.forward_to_console=1 systemd.show_status=no quiet mitigations=off apparmor=0';
 
 /** A gateway's whole disk, as the factory delivers it. */
-export async function makeGrubDisk({
-  slot,
-  out,
-  bootType,
-  firmware = 'bios',
-  stateMib = 16,
-}: DiskOptions): Promise<void> {
+export async function makeGrubDisk({ slot, out, bootType, firmware = 'bios' }: DiskOptions): Promise<void> {
   const options = {
     slot,
     out,
     'boot-type': bootType,
     firmware,
     args: kernelArguments,
-    'state-size': `${stateMib}`,
+    'state-size': '16',
     'boot-size': '12',
   };
   const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);

@@ -48,7 +48,19 @@ function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }:
     );
   }
   const forward = `guestfwd=tcp:10.0.2.100:80-cmd:socat - TCP:127.0.0.1:${servicePort}`;
-  const machine = ['-accel', 'tcg,thread=single', '-cpu', 'max', '-m', '384', '-smp', '1', '-no-reboot', '-nodefaults'];
+  // The oldest processor: what newer ones have for hashing and copying is emulated at half the speed.
+  const machine = [
+    '-accel',
+    'tcg,thread=single',
+    '-cpu',
+    'qemu64',
+    '-m',
+    '384',
+    '-smp',
+    '1',
+    '-no-reboot',
+    '-nodefaults',
+  ];
   const console = ['-display', 'none', '-serial', 'stdio', '-monitor', 'none', '-rtc', 'base=utc'];
   const network = ['-netdev', `user,id=net,restrict=on,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='];
   return machine.concat(

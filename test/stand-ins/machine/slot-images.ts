@@ -18,6 +18,8 @@ export interface SlotImagesOptions {
   readonly files: Readonly<Record<string, string>>;
   readonly keys: Pick<KeyPair, 'privatePem' | 'publicPem'>;
   readonly deviceType: string;
+  /** Of artifacts; none, if not given. */
+  readonly compression?: 'none' | 'gzip';
   /** What the root file system is made of; as for a container, if not given. */
   readonly debian?: DebianRecipe;
   /** Makes the image of a root file system that is ready; as for a container, if not given. */
@@ -63,16 +65,14 @@ export class SlotImages implements AsyncDisposable {
   async image(difference: Difference = {}): Promise<string> {
     const image = this.#path('ext4');
     await tool(['cp', '--sparse=always', '--reflink=auto', this.#base, image]);
-    const commands: string[] = [];
+    const removals: string[] = [];
+    const writes: string[] = [];
     for (const [path, text] of Object.entries(difference)) {
-      commands.push(`rm ${path}`);
-      if (text !== undefined) commands.push(...(await this.#writing(path, text)));
+      if (text === undefined) removals.push(`rm ${path}`);
+      else writes.push(`rm ${path}`, ...(await this.#writing(path, text)));
     }
-    // debugfs goes on after a mistake and ends with 0: what it says tells.
-    const said = await tool(['sh', '-c', `debugfs -w -f - '${image}' 2>&1 >/dev/null`], { input: commands.join('\n') });
-    const harmless = /^$|^debugfs |File not found|directory already exists/;
-    const complaints = said.split('\n').filter((line) => !harmless.test(line));
-    if (complaints.length > 0) throw new Error(`debugfs: ${complaints.join('; ')}`);
+    await changeImage(image, removals, /^$|^debugfs /);
+    await changeImage(image, writes, /^$|^debugfs |File not found|directory already exists/);
     return image;
   }
 
@@ -100,7 +100,10 @@ export class SlotImages implements AsyncDisposable {
         device,
         '--file',
         image,
-      ].concat(['--compression', 'none', '--key', key, '--output-path', output]) as [string, ...string[]],
+      ].concat(['--compression', this.#options.compression ?? 'none', '--key', key, '--output-path', output]) as [
+        string,
+        ...string[],
+      ],
     );
     return output;
   }
@@ -155,6 +158,13 @@ async function makeContainerImage(root: string, image: string): Promise<void> {
   const sizeBytes = Number.parseInt(await tool(['du', '-s', '--block-size=1', root]), 10);
   const size = `${Math.ceil((sizeBytes * 1.05) / MIB) + 16}M`;
   await tool(['mkfs.ext4', '-q', '-F', '-b', '4096', '-m', '0', '-O', '^has_journal', '-d', root, image, size]);
+}
+
+/** debugfs goes on after a mistake and ends with 0: what it says tells. */
+async function changeImage(image: string, commands: readonly string[], harmless: RegExp): Promise<void> {
+  const said = await tool(['sh', '-c', `debugfs -w -f - '${image}' 2>&1 >/dev/null`], { input: commands.join('\n') });
+  const complaints = said.split('\n').filter((line) => !harmless.test(line));
+  if (complaints.length > 0) throw new Error(`debugfs: ${complaints.join('; ')}`);
 }
 
 function parentsOf(path: string): readonly string[] {

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
+import type { JudgedCuts } from './campaign.ts';
+import type { Recording } from './recording.ts';
+import { openRig } from './rigs.ts';
+import type { Rig } from './rigs.ts';
+import { PATIENCE_MS, sceneNamed } from './scenes.ts';
+import { recordingOf } from './stage.ts';
+
+const CUTS = 200;
+const BOOTS = 1;
+const SEED = Math.floor(Math.random() * 1_000_000);
+
+/** On a small gateway that this machine plays; `npm run boots` does the same with one that boots. */
+describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
+  const scene = sceneNamed('short');
+  let rig: Rig;
+  let recording: Recording;
+  let judged: JudgedCuts;
+
+  beforeAll(async () => {
+    rig = await openRig('loop', 'ext4');
+    recording = await recordingOf({ name: 'short', scene, rig, isKept: false });
+  }, PATIENCE_MS.loop);
+
+  afterAll(async () => rig[Symbol.asyncDispose]());
+
+  test('records a whole update, as the service knows it', () => {
+    const told = recording.happenings.flatMap((happening) =>
+      happening.kind === 'known' ? [happening.thing.currentVersionId] : [],
+    );
+    expect([...new Set(told)]).toEqual(['v1', 'v2']);
+    expect(recording.cycles).toBe(2);
+    expect(recording.events.filter(({ kind }) => kind === 'flush').length).toBeGreaterThan(20);
+  });
+
+  test('lets GRUB start a whole image of a known version, at any instant', { timeout: PATIENCE_MS.loop }, async () => {
+    judged = await judgeCuts(recording, { cuts: CUTS, seed: SEED });
+    console.log(`seed ${SEED}: ${describeJudged(judged)}`);
+    expect(judged.violations).toEqual({});
+  });
+
+  test('comes to rest, and takes the next update', { timeout: PATIENCE_MS.loop }, async () => {
+    const { openGateway } = rig;
+    const deadlineMs = PATIENCE_MS.loop;
+    const booted = await bootCuts(recording, scene, judged, { boots: BOOTS, seed: SEED, openGateway, deadlineMs });
+    for (const one of booted) console.log(describeBooted(one));
+    expect(booted.flatMap(({ violations }) => violations)).toEqual([]);
+  });
+});

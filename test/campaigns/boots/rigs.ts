@@ -1,0 +1,30 @@
+import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../stand-ins/machine/disk-images.ts';
+import type { BootType, GatewayImages } from '../../stand-ins/machine/disk-images.ts';
+import { qemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
+import { loopGateway } from './loop-machine.ts';
+import type { OpenGateway } from './record.ts';
+
+/** `qemu`: an emulated machine that really boots. `loop`: this machine, with the gateway's disk, bootloader and agent. */
+export type MachineKind = 'qemu' | 'loop';
+
+/** What gateways are made of. */
+export interface Rig extends AsyncDisposable {
+  readonly machine: MachineKind;
+  readonly bootType: BootType;
+  readonly images: GatewayImages;
+  readonly makeDisk: (slot: string, out: string) => Promise<void>;
+  readonly openGateway: OpenGateway;
+}
+
+export async function openRig(machine: MachineKind, bootType: BootType): Promise<Rig> {
+  const images = machine === 'qemu' ? await openGatewayImages({ bootType }) : await openSmallImages();
+  const publicKey = images.keys.publicPem;
+  return {
+    machine,
+    bootType,
+    images,
+    makeDisk: async (slot, out) => makeGrubDisk({ slot, out, bootType }),
+    openGateway: (place) => (machine === 'qemu' ? qemuGateway(place) : loopGateway({ ...place, publicKey })),
+    [Symbol.asyncDispose]: async () => images[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,25 @@
+/** Those who wait until something is so; whoever changes it wakes them. */
+export class Waiting {
+  readonly #looks = new Set<() => void>();
+
+  wake(): void {
+    for (const look of this.#looks) look();
+  }
+
+  /** Whether it became so in time. */
+  async until(condition: () => boolean, deadlineMs: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const look = (): void => {
+      if (condition()) resolve(true);
+    };
+    const timer = setTimeout(() => resolve(false), deadlineMs);
+    this.#looks.add(look);
+    look();
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#looks.delete(look);
+    }
+  }
+}
