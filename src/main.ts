@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import process from 'node:process';
 
 import type { Wanted } from './cli/commands/command.ts';
@@ -74,11 +73,11 @@ async function configPath(typed: string | undefined): Promise<string> {
 async function connect(load: () => Promise<LoadedConfig>): ReturnType<CliContext['connect']> {
   const { connectToDaemon } = await import('./control/control-client.ts');
   try {
-    return await connectToDaemon(join((await load()).config.paths.run, 'control.sock'));
+    return await connectToDaemon((await load()).config.paths.run);
   } catch (error) {
     const run = process.env['RUNTIME_DIRECTORY'] ?? DEFAULT_RUN_DIRECTORY;
     const { ConfigError } = await import('./config/errors.ts');
-    const daemon = error instanceof ConfigError ? await connectToDaemon(join(run, 'control.sock')) : undefined;
+    const daemon = error instanceof ConfigError ? await connectToDaemon(run) : undefined;
     if (daemon !== undefined) return daemon;
     throw error;
   }

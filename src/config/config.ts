@@ -13,6 +13,7 @@ export interface Config {
   readonly trust: TrustSettings;
   readonly report: ReportSettings;
   readonly system: SystemSettings;
+  readonly control: ControlSettings;
   readonly log: LogSettings;
   readonly targets: readonly TargetSettings[];
   readonly telemetry: TelemetrySettings;
@@ -161,6 +162,11 @@ export interface TrustSettings {
   readonly names: 'match' | 'free';
   /** `refuse`: semantic versions of signed names only rise. */
   readonly downgrade: 'allow' | 'refuse';
+}
+
+export interface ControlSettings {
+  /** That members of the group may read and write. */
+  readonly properties: readonly string[];
 }
 
 export interface ReportSettings {

@@ -8,8 +8,10 @@ export interface Finding {
 }
 
 /** What each setting alone cannot show to be wrong, in the tables that are right. */
-export function findContradictions({ service, update, targets, sensors, properties }: SoundTables): readonly Finding[] {
+export function findContradictions(tables: SoundTables): readonly Finding[] {
+  const { service, update, targets, sensors, properties } = tables;
   return [
+    ...forgedReports(tables),
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
@@ -136,6 +138,18 @@ function slotContradictions(name: string, { slots, bootloader }: SlotsTarget): r
 
 /** Of systemd/thing-agent-trial.timer (30 minutes after boot), less the time that a start may take. */
 const LONGEST_GUARDED_DEADLINE = '25m';
+
+/** Everyone in the group could tell the service how an update ended. */
+function forgedReports({ report, control }: SoundTables): readonly Finding[] {
+  const at = control?.properties.findIndex((id) => id === report?.outcome) ?? -1;
+  if (at === -1) return [];
+  return [
+    {
+      path: ['control', 'properties', at],
+      message: `control.properties[${at}] is report.outcome, which the agent alone writes`,
+    },
+  ];
+}
 
 function sensorContradictions(
   sensors: ConfigFile['sensors'],

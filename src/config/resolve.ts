@@ -34,6 +34,7 @@ export function resolveConfig(file: ConfigFile): Config {
     },
     report: { outcome: file.report.outcome },
     system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
+    control: file.control,
     log: file.log,
     targets: Object.entries(file.targets).map(([name, target]) => resolveTarget(name, target)),
     telemetry: resolveTelemetry(file),

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
 
 import type { z } from 'zod';
 
 import type { AgentError } from '../system/errors.ts';
+import { socketNames } from './access.ts';
 import {
   type ControlRequest,
   daemonLost,
@@ -20,16 +22,25 @@ import { methodOf } from './find-operation.ts';
 import { operationTable } from './operations.ts';
 import type { AgentOperations, Answered, Followed } from './operations.ts';
 
-/** `undefined`: nobody answers there. Throws `control-not-permitted`. */
+/**
+ * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody answers there. Throws
+ * `control-not-permitted`.
+ */
 export async function connectToDaemon(
-  socketPath: string,
+  runDirectory: string,
   patience: Partial<ControlPatience> = {},
 ): Promise<AgentOperations | undefined> {
-  try {
-    return (await somebodyAnswers(socketPath)) ? controlClient(socketPath, patience) : undefined;
-  } catch (error) {
-    throw translate(error, socketPath);
+  const refusals: unknown[] = [];
+  for (const caller of ['root', 'operators', 'members'] as const) {
+    const path = join(runDirectory, socketNames[caller]);
+    try {
+      if (await somebodyAnswers(path)) return controlClient(path, patience);
+    } catch (error) {
+      refusals.push(translate(error, path));
+    }
   }
+  if (refusals.length > 0) throw refusals.at(-1);
+  return undefined;
 }
 
 /** How long the daemon may say nothing. */

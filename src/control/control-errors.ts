@@ -85,8 +85,14 @@ export class ControlError extends defineErrors('ControlError', {
   'control-not-permitted': {
     remedy: 'give-up',
     exit: 'refused',
-    means: 'This user may not speak to the daemon.',
-    advice: 'use sudo, or join the group that owns the socket',
+    means: 'This user may not ask the daemon for this.',
+    advice: 'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
+  },
+  'control-crowded': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The daemon answers as many at once as it can.',
+    advice: 'try again in a moment',
   },
   'control-socket-in-use': {
     remedy: 'give-up',

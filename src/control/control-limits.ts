@@ -1,6 +1,9 @@
 /** What one client, and all together, may cost the daemon. */
 export interface ControlLimits {
-  readonly maxConnections: number;
+  /** That have not asked for anything yet; the oldest gives way to the next. */
+  readonly maxWaiting: number;
+  /** That are answered, and as many that follow. */
+  readonly maxAtOnce: number;
   readonly maxHeaderBytes: number;
   readonly maxBodyBytes: number;
   /** From the connection to the end of the headers. */
@@ -20,7 +23,8 @@ export interface ControlLimits {
 }
 
 export const controlLimits: ControlLimits = {
-  maxConnections: 32,
+  maxWaiting: 32,
+  maxAtOnce: 32,
   maxHeaderBytes: 8 * 1024,
   maxBodyBytes: 64 * 1024,
   headersMs: 5_000,

@@ -1,9 +1,15 @@
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+
+import * as z from 'zod';
 
 import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
 import type { Log } from '../system/log.ts';
+import { requireAccess, socketNames } from './access.ts';
+import type { Caller } from './access.ts';
 import { agentStopping, ControlRequestError, httpStatus, reportError, ControlError } from './control-errors.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
 import { listenOnSocket } from './control-socket.ts';
@@ -16,28 +22,45 @@ import { answer, follow } from './perform.ts';
 import type { Asked, Performer } from './perform.ts';
 
 export interface ControlServerOptions extends Performer {
-  readonly socketPath: string;
+  readonly runDirectory: string;
+  /** Properties that members may read and write; asked each time. */
+  readonly memberProperties: () => readonly string[];
   readonly log: Log;
   readonly limits?: Partial<ControlLimits>;
 }
 
 /**
- * Starts to answer on the control socket. The signal is the daemon's: when it is aborted, what is asked for ends with
- * `agent-stopping`. Disposing removes the socket and gives open connections a moment.
+ * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: when it is aborted, what is
+ * asked for ends with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
  */
-export async function startControlServer(options: ControlServerOptions, signal: AbortSignal): Promise<ControlServer> {
-  const server = new ControlServer(options, signal);
-  await server.start();
-  return server;
+export async function startControlServer(
+  options: ControlServerOptions,
+  signal: AbortSignal,
+): Promise<AsyncDisposableStack> {
+  await using opened = new AsyncDisposableStack();
+  for (const caller of ['members', 'operators', 'root'] as const) {
+    const server = new ControlServer(caller, options, signal);
+    opened.use(server);
+    await server.start();
+  }
+  return opened.move();
 }
 
-export class ControlServer implements AsyncDisposable {
+/** One socket, and who may speak there. */
+class ControlServer implements AsyncDisposable {
+  readonly #caller: Caller;
+  readonly #socketPath: string;
   readonly #options: ControlServerOptions;
   readonly #limits: ControlLimits;
   readonly #signal: AbortSignal;
   readonly #server: Server;
+  /** Connections that have not asked yet, oldest first. */
+  readonly #waiting = new Set<Socket>();
+  readonly #served = { answered: 0, followed: 0 };
 
-  constructor(options: ControlServerOptions, signal: AbortSignal) {
+  constructor(caller: Caller, options: ControlServerOptions, signal: AbortSignal) {
+    this.#caller = caller;
+    this.#socketPath = join(options.runDirectory, socketNames[caller]);
     this.#options = options;
     this.#limits = { ...controlLimits, ...options.limits };
     this.#signal = signal;
@@ -47,25 +70,33 @@ export class ControlServer implements AsyncDisposable {
       requestTimeout: this.#limits.requestMs,
       connectionsCheckingInterval: Math.min(1_000, this.#limits.headersMs),
     });
-    this.#server.maxConnections = this.#limits.maxConnections;
     this.#server.maxRequestsPerSocket = 1;
+    this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', refuseUnreadable);
   }
 
   async start(): Promise<void> {
-    await listenOnSocket(this.#server, this.#options.socketPath);
+    await listenOnSocket(this.#server, this.#socketPath, this.#caller);
     this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'control socket'));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#server.listening) return;
-    await rm(this.#options.socketPath, { force: true });
+    await rm(this.#socketPath, { force: true });
     const closed = Promise.withResolvers<void>();
     this.#server.close(() => closed.resolve());
     const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
     await closed.promise;
     clearTimeout(timer);
+  }
+
+  /** Who opens connections and asks nothing keeps nobody out. */
+  #admit(socket: Socket): void {
+    this.#waiting.add(socket);
+    socket.once('close', () => this.#waiting.delete(socket));
+    const [oldest] = this.#waiting;
+    if (this.#waiting.size > this.#limits.maxWaiting) oldest?.destroy();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -74,7 +105,10 @@ export class ControlServer implements AsyncDisposable {
     try {
       const found = findOperation(request.method ?? '', request.url ?? '');
       const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
-      this.#note(found);
+      this.#waiting.delete(request.socket);
+      requireAccess(this.#caller, found, input, this.#options.memberProperties());
+      this.#note(found, input);
+      using _place = this.#takePlace(found.entry.kind);
       if (found.entry.kind === 'answered') await this.#answer({ ...found, entry: found.entry, input }, response);
       else await this.#follow({ ...found, input }, response);
     } catch (error) {
@@ -82,6 +116,15 @@ export class ControlServer implements AsyncDisposable {
       const reason = this.#reasonOf(error);
       await this.#send(response, httpStatus(reason), { error: reportError(reason) });
     }
+  }
+
+  #takePlace(kind: 'answered' | 'followed'): Disposable {
+    const served = this.#served;
+    if (served[kind] >= this.#limits.maxAtOnce) {
+      throw new ControlError('control-crowded', `the daemon serves ${served[kind]} at once already`);
+    }
+    served[kind] += 1;
+    return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
   async #answer(asked: Asked & { readonly entry: Answered }, response: ServerResponse): Promise<void> {
@@ -119,10 +162,13 @@ export class ControlServer implements AsyncDisposable {
     await endResponse(response, this.#limits.stalledMs);
   }
 
-  #note({ entry }: FoundOperation): void {
-    const method = methodOf(entry);
-    if (method === 'GET') return;
-    this.#options.log.info({ method, path: entry.path }, 'asked through the control socket');
+  #note({ name, entry }: FoundOperation, input: object): void {
+    if (methodOf(entry) === 'GET') return;
+    const { path, board, force, version } = noted.parse(input);
+    this.#options.log.info(
+      { caller: this.#caller, operation: name, path, board, version, force },
+      'asked through the control socket',
+    );
   }
 
   /** A defect goes to the log, with its text; the reason of the daemon's end becomes `agent-stopping`. */
@@ -133,6 +179,14 @@ export class ControlServer implements AsyncDisposable {
     return error;
   }
 }
+
+/** What the log says of a request: never a value. */
+const noted = z.object({
+  path: z.string().optional(),
+  board: z.string().optional(),
+  version: z.string().optional(),
+  force: z.boolean().optional(),
+});
 
 const clientGone = new Error('the client went away');
 

@@ -3,22 +3,25 @@ import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 
 import { describeError, systemErrorCode } from '../system/errors.ts';
+import type { Caller } from './access.ts';
 import { ControlError } from './control-errors.ts';
 
-/** Readable and writable by the owner and the group, which is the process's. */
-const socketMode = 0o660;
+/** In the run directory: what is made in it has its group, that of the operators (tmpfiles.d, setgid). */
+const OPERATORS = 'operators';
 
 /** `sun_path` of unix(7), without the final zero. */
 const maxPathBytes = 107;
 
 /**
- * Makes the server listen on a Unix socket of mode 0660 that never existed with a wider one: it is made in a directory
- * of mode 0700 and renamed when it is ready. A socket that is there already is replaced only when nobody answers on
- * it. Two daemons at once must be kept apart by their lock.
+ * Makes the server listen on a Unix socket that never existed with a wider mode: it is made in a directory of mode 0700 and
+ * renamed when it is ready. `root`: for the owner alone. `members`: for the group of the process. `operators`: for the group
+ * of the directory `operators` beside it, if there is one. A socket that is there already is replaced only when nobody
+ * answers on it. Two daemons at once must be kept apart by their lock.
  */
-export async function listenOnSocket(server: Server, path: string): Promise<void> {
+export async function listenOnSocket(server: Server, path: string, caller: Caller): Promise<void> {
   await refuseTaken(path);
-  const nursery = join(dirname(path), `.${basename(path)}.new`);
+  const group = await groupFor(dirname(path), caller);
+  const nursery = join(group.directory, `.${basename(path)}.new`);
   const draft = join(nursery, 's');
   const longest = Math.max(Buffer.byteLength(draft), Buffer.byteLength(path));
   if (longest > maxPathBytes) throw unavailable(path, `the path is ${longest - maxPathBytes} bytes too long`);
@@ -26,11 +29,31 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
     await rm(nursery, { recursive: true, force: true });
     await mkdir(nursery, { mode: 0o700 });
     await listen(server, draft);
-    await chmod(draft, socketMode);
+    await chmod(draft, group.mode);
     await rename(draft, path);
     await rm(nursery, { recursive: true, force: true });
   } catch (error) {
     server.close();
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+/** Where a socket gets its group, and its mode. */
+async function groupFor(
+  directory: string,
+  caller: Caller,
+): Promise<{ readonly directory: string; readonly mode: number }> {
+  if (caller === 'members') return { directory, mode: 0o660 };
+  const operators = join(directory, OPERATORS);
+  const isShared = caller === 'operators' && (await isDirectory(operators));
+  return isShared ? { directory: operators, mode: 0o660 } : { directory, mode: 0o600 };
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isDirectory();
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return false;
     throw unavailable(path, describeError(error), error);
   }
 }

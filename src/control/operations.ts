@@ -15,7 +15,7 @@ import { flushReply, telemetryReply } from './telemetry-protocol.ts';
  * progress, and last the result or the error (events.ts). Every refusal is `{ "error": ReportedError }`.
  */
 export const operationTable = {
-  status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport },
+  status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },
   /** Looks at the service, changes nothing. */
   check: { kind: 'answered', method: 'GET', path: 'check', input: nothing(), output: checkReport },
   /** Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error. */
@@ -49,6 +49,7 @@ export const operationTable = {
     path: 'properties/:id',
     input: z.strictObject({ id: identifier() }),
     output: z.object({ value: z.unknown() }),
+    members: 'listed',
   },
   setProperty: {
     kind: 'answered',
@@ -56,6 +57,7 @@ export const operationTable = {
     path: 'properties/:id',
     input: z.strictObject({ id: identifier(), value: jsonValue() }),
     output: done(),
+    members: 'listed',
   },
   sendDatapoint: {
     kind: 'answered',
@@ -63,6 +65,7 @@ export const operationTable = {
     path: 'events/:event/datapoints',
     input: datapoint(),
     output: done(),
+    members: 'all',
   },
   /** Of several events, all or none; of the daemon: durable or delivered when it resolves. */
   sendDatapoints: {
@@ -73,9 +76,10 @@ export const operationTable = {
       points: z.array(datapoint().extend({ class: z.enum(['urgent', 'normal', 'bulk']).optional() })).max(10_000),
     }),
     output: done(),
+    members: 'all',
   },
   /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
-  spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply },
+  spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply, members: 'all' },
   /** Writes what is in memory. */
   flushSpool: { kind: 'answered', method: 'POST', path: 'spool/flush', input: nothing(), output: flushReply },
   /** The configured microcontrollers. */
@@ -85,6 +89,7 @@ export const operationTable = {
     path: 'boards',
     input: nothing(),
     output: z.object({ boards: z.array(boardReport) }),
+    members: 'all',
   },
   /** Asks the bootloader who it is; the application is started again. */
   probeBoard: {
@@ -121,7 +126,7 @@ export const operationTable = {
     title: 'the installation of a file',
     input: installOptions().extend({
       path: filePath(),
-      /** Root lifts the floor for this once; the control socket does not take it. */
+      /** Lifts the floor for this once; root alone may say so. */
       allowDowngrade: z.literal(true).optional(),
     }),
   },
@@ -156,6 +161,8 @@ export interface Answered {
   readonly output: z.ZodType;
   /** Beside what else it may run: anything (undefined), nothing, or what it asks for makes way (precedence.ts). */
   readonly beside?: 'nothing' | 'makes way';
+  /** Those who may only look may ask for it, too (access.ts); `listed`: of the properties that the configuration names. */
+  readonly members?: 'all' | 'listed';
 }
 
 /** One that takes its time: it is begun by a POST. One at a time runs (operation-runner.ts). */

@@ -1,4 +1,3 @@
-import { ControlError } from './control-errors.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { operationRequest } from './operation-runner.ts';
 import type { OperationRequest, OperationRunner } from './operation-runner.ts';
@@ -33,7 +32,6 @@ export async function follow(
   onEvent: OnEvent,
   gone: AbortSignal,
 ): Promise<OperationOutcome> {
-  if ('allowDowngrade' in input) throw noDowngradeHere();
   return runner.run(
     operationRequest.parse({ operation: name, ...input }),
     async (onProgress, signal, interrupted) =>
@@ -61,11 +59,4 @@ type Operation<Output> = (this: AgentOperations, ...input: readonly unknown[]) =
 
 function isOperation<Output>(value: unknown): value is Operation<Output> {
   return typeof value === 'function';
-}
-
-/** Everyone in the group may use the socket; the floor is lifted by root alone. */
-function noDowngradeHere(): ControlError {
-  return new ControlError('control-not-permitted', 'an older release cannot be installed through the daemon', {
-    advice: 'as root: systemctl stop thing-agent, install it, systemctl start thing-agent',
-  });
 }

@@ -1,5 +1,4 @@
 import { access } from 'node:fs/promises';
-import { dirname } from 'node:path';
 
 import { connectToDaemon } from '../control/control-client.ts';
 import { abortable } from '../system/abortable.ts';
@@ -11,7 +10,7 @@ const MOST_SILENCE_MS = 60_000;
 const LONGEST_PAUSE_MS = 20_000;
 
 interface OwnSocketOptions {
-  readonly socketPath: string;
+  readonly runDirectory: string;
   readonly clock: Clock;
   /** How often somebody wants to know. */
   readonly everyMs: number;
@@ -20,16 +19,16 @@ interface OwnSocketOptions {
 export interface WatchdogOptions {
   readonly manager: Pick<ServiceManager, 'watchdogMs' | 'watchdog'>;
   readonly clock: Clock;
-  readonly socketPath: string;
+  readonly runDirectory: string;
   /** What is under way gets on. */
   readonly isAlive: () => boolean;
 }
 
 /** Tells the service manager that the daemon is alive, as long as it gets on and answers. */
-export function feedWatchdog({ manager, clock, socketPath, isAlive }: WatchdogOptions): AsyncDisposable {
+export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogOptions): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
-  const own = new OwnSocket({ socketPath, clock, everyMs });
+  const own = new OwnSocket({ runDirectory, clock, everyMs });
   const feed = (): void => {
     if (isAlive() && own.answers) manager.watchdog();
   };
@@ -84,10 +83,10 @@ class OwnSocket implements AsyncDisposable {
   }
 
   async #ask(signal: AbortSignal): Promise<void> {
-    const { socketPath } = this.#options;
-    await abortable(access(dirname(socketPath)), signal);
+    const { runDirectory } = this.#options;
+    await abortable(access(runDirectory), signal);
     try {
-      await (await connectToDaemon(socketPath))?.spool({}, signal);
+      await (await connectToDaemon(runDirectory))?.spool({}, signal);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
     }

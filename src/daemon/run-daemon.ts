@@ -102,12 +102,14 @@ class Daemon {
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
     });
-    const socketPath = join(paths.run, 'control.sock');
+    const runDirectory = paths.run;
+    const memberProperties = (): readonly string[] => this.#loaded.config.control.properties;
+    const performer = { operations: agent, runner: this.#runner };
     opened.use(
-      await startControlServer({ socketPath, operations: agent, runner: this.#runner, log: world.log }, this.#signal),
+      await startControlServer({ runDirectory, memberProperties, ...performer, log: world.log }, this.#signal),
     );
     opened.use(onReload(() => this.#askForReload()));
-    opened.use(feedWatchdog({ manager, clock: world.clock, socketPath, isAlive: () => this.#liveness.isAlive }));
+    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready();

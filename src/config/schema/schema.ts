@@ -40,6 +40,15 @@ export const configSchema = z.strictObject({
         .describe('Changes with every boot; another one for containers, which share the kernel’s'),
     })
     .prefault({}),
+  control: z
+    .strictObject({
+      properties: z
+        .array(text())
+        .max(1000)
+        .default([])
+        .describe('Properties that members of the group thing-agent may read and write'),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
@@ -58,13 +67,16 @@ export type ConfigFile = z.output<typeof configSchema>;
 
 /** The tables that are right, each by itself. */
 export function soundTables(input: Readonly<Record<string, unknown>>) {
-  const { service, device, update, trust, system, targets, sensors, properties, watch } = configSchema.shape;
+  const { service, device, update, trust, report, system, control, targets, sensors, properties, watch } =
+    configSchema.shape;
   return {
     service: sound(service, input['service']),
     device: sound(device, input['device']),
     update: sound(update, input['update']),
     trust: sound(trust, input['trust']),
+    report: sound(report, input['report']),
     system: sound(system, input['system']),
+    control: sound(control, input['control']),
     targets: sound(targets, input['targets']),
     sensors: sound(sensors, input['sensors']),
     properties: sound(properties, input['properties']),

@@ -49,8 +49,8 @@ export class SoakGateway implements AsyncDisposable {
     return this.#folder.file('config.toml');
   }
 
-  get controlSocket(): string {
-    return this.#folder.file('run/control.sock');
+  get runDirectory(): string {
+    return this.#folder.file('run');
   }
 
   /** Where this machine's boot is told. */

@@ -98,13 +98,13 @@ export class HostileGateway implements AsyncDisposable {
   }
 
   async #client(): Promise<AgentOperations> {
-    const found = await connectToDaemon(this.#socket);
+    const found = await connectToDaemon(join(this.#parts.gateway.directory, 'run'));
     if (found === undefined) throw new Error('the daemon has gone');
     return found;
   }
 
   get #socket(): string {
-    return join(this.#parts.gateway.directory, 'run/control.sock');
+    return join(this.#parts.gateway.directory, 'run/root.sock');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

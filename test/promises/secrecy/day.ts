@@ -172,7 +172,7 @@ export class Day implements AsyncDisposable {
   async #askTheSocket(): Promise<void> {
     for (const path of ['status', 'check', 'doctor', 'spool', 'boards', 'properties/p', 'nothing']) {
       const connection = rawConnection(
-        join(this.gateway.directory, 'run/control.sock'),
+        join(this.gateway.directory, 'run/root.sock'),
         requestText('GET', `/v1/${path}`),
       );
       this.ear.hear(`GET /v1/${path} on the control socket`, await connection.ended);

@@ -71,12 +71,18 @@ describe('the installed service', () => {
     expect(await gateway.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
   });
 
-  test('answers members of its group, and nobody else', async () => {
-    expect(await gateway.exec(['agent', 'status'])).toMatchObject({ exitCode: 0, stdout: matching(/All is well/) });
-    expect(await gateway.exec(['agent', 'status'], 'nobody')).toMatchObject({
-      exitCode: 77,
-      stderr: matching(/control\.sock/),
-    });
+  test('shows members of its group how it stands, does what operators ask, and answers nobody else', async () => {
+    for (const user of ['root', 'technician', 'reader']) {
+      expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({
+        exitCode: 0,
+        stdout: matching(/All is well/),
+      });
+    }
+    expect(await gateway.exec(['agent', 'check'], 'technician')).toMatchObject({ exitCode: 0 });
+    const refused = { exitCode: 77, stderr: matching(/control-not-permitted/) };
+    expect(await gateway.exec(['agent', 'check'], 'reader')).toMatchObject(refused);
+    expect(await gateway.exec(['agent', 'reboot'], 'reader')).toMatchObject(refused);
+    expect(await gateway.exec(['agent', 'status'], 'nobody')).toMatchObject(refused);
   });
 
   test('may write its slots, where devices are refused to a service that does not name them', async () => {

@@ -86,7 +86,7 @@ describe('what is installed beside it', () => {
     await run(join(systemdDirectory, 'install'), '--root', root, '--tree', await fakeTree(directory, 'one'));
     const users = await run('systemd-sysusers', '--dry-run', `--root=${root}`, 'thing-agent.conf');
     expect(users).toMatchObject({ exitCode: 0, output: expect.stringContaining("group 'thing-agent'") as string });
-    const group = 'thing-agent:x:990:\nroot:x:0:\n';
+    const group = 'thing-agent:x:990:\nthing-operators:x:991:\nroot:x:0:\n';
     await writeFile(join(root, 'etc/group'), group);
     await writeFile(join(root, 'etc/passwd'), 'root:x:0:0::/root:/bin/sh\n');
     expect(await run('systemd-tmpfiles', '--create', `--root=${root}`, 'thing-agent.conf')).toEqual({

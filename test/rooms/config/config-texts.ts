@@ -75,6 +75,9 @@ outcome = "update_outcome"
 [system]
 reboot_command = ["systemctl", "reboot"]
 
+[control]
+properties = ["setpoint"]
+
 [log]
 level = "debug"
 format = "json"

@@ -200,6 +200,7 @@ const wholeResolved: Config = {
   trust: { keys: ['/etc/thing-agent/trust/release.pem'], allowUnsigned: false, names: 'match', downgrade: 'allow' },
   report: { outcome: 'update_outcome' },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
+  control: { properties: ['setpoint'] },
   log: { level: 'debug', format: 'json' },
   targets: [
     {

@@ -3,6 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { socketNames } from '../../../src/control/access.ts';
 import { controlClient } from '../../../src/control/control-client.ts';
 import type { ControlLimits } from '../../../src/control/control-limits.ts';
 import { startControlServer } from '../../../src/control/control-server.ts';
@@ -14,12 +15,12 @@ import { fakeAgent } from '../cli/fake-operations.ts';
 
 export const forever = new AbortController().signal;
 
-/** A directory for sockets: its path is short, and it is gone afterwards. */
+/** A directory for sockets: its path is short, and it is gone afterwards. `socket` is that of root. */
 export async function runDirectory(): Promise<AsyncDisposable & { readonly path: string; readonly socket: string }> {
   const path = await mkdtemp(join(tmpdir(), 'ctl-'));
   return {
     path,
-    socket: join(path, 'control.sock'),
+    socket: join(path, socketNames.root),
     [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
   };
 }
@@ -38,6 +39,8 @@ export class KeptLog implements Log {
 }
 
 export interface ControlRig extends AsyncDisposable {
+  readonly runDirectory: string;
+  /** Of root. */
   readonly socket: string;
   readonly client: AgentOperations;
   readonly log: KeptLog;
@@ -57,7 +60,8 @@ export async function controlRig(
   const daemon = new AbortController();
   const runner = new OperationRunner(systemClock, daemon.signal);
   const log = new KeptLog();
-  const options = { socketPath: directory.socket, operations, runner, log, limits: { closingMs: 200, ...limits } };
+  const performer = { operations, runner, memberProperties: () => ['setpoint'] };
+  const options = { runDirectory: directory.path, ...performer, log, limits: { closingMs: 200, ...limits } };
   const server = await startControlServer(options, daemon.signal);
   const stop = async (): Promise<void> => {
     daemon.abort(new Error('the test ends'));
@@ -65,6 +69,7 @@ export async function controlRig(
     await server[Symbol.asyncDispose]();
   };
   return {
+    runDirectory: directory.path,
     socket: directory.socket,
     client: controlClient(directory.socket),
     log,

@@ -246,17 +246,30 @@ describe('a hostile client', () => {
     expect(agent.calls).toEqual([['activate', {}]]);
   });
 
-  test('that opens too many connections gets no more, and others get theirs when it leaves', async () => {
-    await using rig = await controlRig(fakeAgent(), { maxConnections: 4 });
+  test('that opens connections and asks nothing keeps nobody out: the oldest gives way', async () => {
+    await using rig = await controlRig(fakeAgent(), { maxWaiting: 4 });
     const held = Array.from({ length: 4 }, () => rawConnection(rig.socket));
     await Promise.all(held.map(({ socket }) => once(socket, 'connect')));
-    expect(await rawConnection(rig.socket, requestText('GET', '/v1/status')).ended).toBe('');
-    await expect(rig.client.status({}, forever)).rejects.toMatchObject({ code: 'daemon-lost', exit: 'tryAgain' });
+    await expectAlive(rig);
+    expect(await held[0]?.ended).toBe('');
     for (const { socket } of held) socket.destroy();
-    await Promise.all(held.map(({ ended }) => ended));
-    await expect
-      .poll(async () => (await rig.client.status({}, forever).catch(() => undefined))?.thingId)
-      .toBe('thing-1');
+  });
+
+  test('that is many is told so, and others are served when it leaves', async () => {
+    const { operation, agent } = conducted();
+    await using rig = await controlRig(agent, { maxAtOnce: 2 });
+    const followers = [1, 2].map(() => rawConnection(rig.socket, requestText('POST', '/v1/update')));
+    await operation.begun;
+    await vi.waitFor(async () =>
+      expect(await rig.client.update(asUsual, () => {}, forever).catch((error: unknown) => error)).toMatchObject({
+        code: 'control-crowded',
+        exit: 'tryAgain',
+      }),
+    );
+    await expectAlive(rig);
+    operation.end(installed);
+    await Promise.all(followers.map(({ ended }) => ended));
+    expect(await rig.client.update(asUsual, () => {}, forever)).toEqual(installed);
   });
 
   test('that dawdles does not hold up the daemon’s end', async () => {

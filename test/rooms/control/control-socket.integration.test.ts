@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process';
 import { lstatSync } from 'node:fs';
-import { chmod, lstat, readdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
 
+import { socketNames } from '../../../src/control/access.ts';
 import { connectToDaemon } from '../../../src/control/control-client.ts';
 import { listenOnSocket } from '../../../src/control/control-socket.ts';
 import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
@@ -14,13 +15,24 @@ import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
 const run = promisify(execFile);
 
 describe('the socket', () => {
-  test('is for its owner and group, whatever the umask', async () => {
+  test.each([
+    ['root', undefined, '600'],
+    ['operators', undefined, '600'],
+    ['operators', 64_999, '660'],
+    ['members', undefined, '660'],
+  ] as const)('of %s is for them alone, whatever the umask (group %s: %s)', async (caller, group, mode) => {
     const before = process.umask(0);
+    await using directory = await runDirectory();
+    const path = join(directory.path, socketNames[caller]);
+    const server = createServer();
     try {
-      await using rig = await controlRig();
-      const { mode } = await lstat(rig.socket);
-      expect((mode & 0o777).toString(8)).toBe('660');
+      if (group !== undefined) await makeOperators(directory.path, group);
+      await listenOnSocket(server, path, caller);
+      const found = await lstat(path);
+      expect((found.mode & 0o777).toString(8)).toBe(mode);
+      expect(found.gid).toBe(group ?? process.getgid?.());
     } finally {
+      server.close();
       process.umask(before);
     }
   });
@@ -30,25 +42,25 @@ describe('the socket', () => {
     const server = createServer();
     const seen: unknown[] = [];
     server.once('listening', () => {
-      const nursery = join(directory.path, '.control.sock.new');
+      const nursery = join(directory.path, '.root.sock.new');
       seen.push((lstatSync(nursery).mode & 0o777).toString(8), lstatSync(join(nursery, 's')).isSocket());
       seen.push(lstatSync(directory.socket, { throwIfNoEntry: false }));
     });
-    await listenOnSocket(server, directory.socket);
+    await listenOnSocket(server, directory.socket, 'root');
     expect(seen).toEqual(['700', true, undefined]);
-    expect(await readdir(directory.path)).toEqual(['control.sock']);
+    expect(await readdir(directory.path)).toEqual(['root.sock']);
     server.close();
   });
 
   test('refuses a stranger, who is told what to do', async () => {
     await using rig = await controlRig();
     await chmod(dirname(rig.socket), 0o755);
-    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', asNobody(rig.socket)]);
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', asNobody(rig.runDirectory)]);
     expect(JSON.parse(stdout)).toEqual({
       code: 'control-not-permitted',
       exit: 'refused',
-      message: `not permitted to speak to the daemon at ${rig.socket}`,
-      advice: 'use sudo, or join the group that owns the socket',
+      message: `not permitted to speak to the daemon at ${join(rig.runDirectory, 'status.sock')}`,
+      advice: 'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
     });
   });
 
@@ -56,14 +68,14 @@ describe('the socket', () => {
     await using directory = await runDirectory();
     await leaveStaleSocket(directory.socket);
     const server = createServer();
-    await listenOnSocket(server, directory.socket);
-    expect(await connectToDaemon(directory.socket)).toBeDefined();
+    await listenOnSocket(server, directory.socket, 'root');
+    expect(await connectToDaemon(directory.path)).toBeDefined();
     server.close();
   });
 
   test('leaves a living daemon alone', async () => {
     await using rig = await controlRig();
-    await expect(listenOnSocket(createServer(), rig.socket)).rejects.toMatchObject({
+    await expect(listenOnSocket(createServer(), rig.socket, 'root')).rejects.toMatchObject({
       code: 'control-socket-in-use',
       exit: 'tryAgain',
     });
@@ -73,7 +85,7 @@ describe('the socket', () => {
   test('leaves a file alone that is not a socket', async () => {
     await using directory = await runDirectory();
     await writeFile(directory.socket, 'precious');
-    await expect(listenOnSocket(createServer(), directory.socket)).rejects.toMatchObject({
+    await expect(listenOnSocket(createServer(), directory.socket, 'root')).rejects.toMatchObject({
       code: 'control-socket-unavailable',
       exit: 'disk',
     });
@@ -83,11 +95,11 @@ describe('the socket', () => {
   test('is not made where the path is too long for one', async () => {
     await using directory = await runDirectory();
     const path = join(directory.path, 'x'.repeat(107));
-    await expect(listenOnSocket(createServer(), path)).rejects.toThrow('bytes too long');
+    await expect(listenOnSocket(createServer(), path, 'root')).rejects.toThrow('bytes too long');
   });
 
   test('is not made where there is no directory', async () => {
-    await expect(listenOnSocket(createServer(), '/nonexistent/control.sock')).rejects.toMatchObject({
+    await expect(listenOnSocket(createServer(), '/nonexistent/root.sock', 'root')).rejects.toMatchObject({
       code: 'control-socket-unavailable',
     });
   });
@@ -102,13 +114,13 @@ describe('the socket', () => {
 describe('who calls', () => {
   test('learns that nobody answers where there is no socket', async () => {
     await using directory = await runDirectory();
-    expect(await connectToDaemon(directory.socket)).toBeUndefined();
+    expect(await connectToDaemon(directory.path)).toBeUndefined();
   });
 
   test('learns that nobody answers where a daemon was killed', async () => {
     await using directory = await runDirectory();
     await leaveStaleSocket(directory.socket);
-    expect(await connectToDaemon(directory.socket)).toBeUndefined();
+    expect(await connectToDaemon(directory.path)).toBeUndefined();
   });
 
   test.each([
@@ -126,7 +138,7 @@ describe('who calls', () => {
   ])('and is told %s says so', async (_name, says, failure) => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, true);
-    const client = await connectToDaemon(directory.socket);
+    const client = await connectToDaemon(directory.path);
     await expect(client?.status({}, forever)).rejects.toMatchObject(failure);
   });
 
@@ -138,7 +150,7 @@ describe('who calls', () => {
     await using directory = await runDirectory();
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
     await using _other = await impostor(directory.socket, head + body, true);
-    const client = await connectToDaemon(directory.socket);
+    const client = await connectToDaemon(directory.path);
     await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
@@ -154,7 +166,7 @@ describe('who calls', () => {
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
     await using _other = await impostor(directory.socket, head + body, true);
     const events: unknown[] = [];
-    const client = await connectToDaemon(directory.socket);
+    const client = await connectToDaemon(directory.path);
     const outcome = await client?.commit({}, (event) => events.push(event), forever);
     expect(events).toEqual([{ kind: 'phase', phase: 'staging' }]);
     expect(outcome).toEqual({ kind: 'installed', version: 'v1' });
@@ -166,12 +178,20 @@ describe('who calls', () => {
   ])('does not wait for ever for one who is silent %s', async (_name, says) => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, false);
-    const client = await connectToDaemon(directory.socket, { answerMs: 50, operationMs: 50 });
+    const client = await connectToDaemon(directory.path, { answerMs: 50, operationMs: 50 });
     const silent = { code: 'daemon-silent', exit: 'tryAgain' };
     await expect(client?.status({}, forever)).rejects.toMatchObject(silent);
     await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
   });
 });
+
+/** As tmpfiles.d makes it. */
+async function makeOperators(runDirectory: string, group: number): Promise<void> {
+  const path = join(runDirectory, 'operators');
+  await mkdir(path);
+  await chown(path, 0, group);
+  await chmod(path, 0o2750);
+}
 
 /** As a killed daemon leaves it. */
 async function leaveStaleSocket(path: string): Promise<void> {
@@ -180,14 +200,14 @@ async function leaveStaleSocket(path: string): Promise<void> {
 }
 
 /** A program that has read its modules as root, and then calls the daemon as nobody. */
-function asNobody(socket: string): string {
+function asNobody(runDirectory: string): string {
   const module = new URL('../../../src/control/control-client.ts', import.meta.url);
   return `
     const { connectToDaemon } = await import(${JSON.stringify(module.href)});
     process.setgroups([]);
     process.setegid(65534);
     process.seteuid(65534);
-    const failure = await connectToDaemon(${JSON.stringify(socket)}).catch((error) => error);
+    const failure = await connectToDaemon(${JSON.stringify(runDirectory)}).catch((error) => error);
     const { code, exit, message, advice } = failure ?? {};
     console.log(JSON.stringify({ code, exit, message, advice }));`;
 }

@@ -105,11 +105,6 @@ test.each<[string, string, unknown, object]>([
   expect(refused).toMatchObject(refusal);
 });
 
-test('an older release is not installed through the socket', async () => {
-  const asked = ask('POST', '/v1/install', { path: '/a.mender', allowDowngrade: true });
-  await expect(asked).rejects.toMatchObject({ code: 'control-not-permitted' });
-});
-
 test('a refusal names the member that is wrong', async () => {
   await expect(ask('POST', '/v1/update', { reboot: 'yes' })).rejects.toThrow(/^reboot: /);
   await expect(ask('PUT', '/v1/properties/level', {})).rejects.toThrow('value: is missing');

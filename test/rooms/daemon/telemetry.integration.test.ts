@@ -36,7 +36,7 @@ test('a sensor, and what a person or a program sends while the service is away, 
     expect(await gateway.run('datapoint', 'send', 'level', value)).toMatchObject({ exitCode: 0 });
   }
   const points = [4, 5].map((value) => ({ event: 'level', value }));
-  expect(await pushByCurl(join(gateway.directory, 'run/control.sock'), { points })).toBe(200);
+  expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), { points })).toBe(200);
   expect(await gateway.json('spool', 'status')).toMatchObject({
     delivery: { trouble: expect.stringContaining('503') as unknown },
   });

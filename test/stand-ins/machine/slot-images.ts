@@ -133,7 +133,8 @@ export class SlotImages implements AsyncDisposable {
     await tool(['tar', '-xf', await debianRootFileSystem(this.#options.debian), '-C', root]);
     await tool(['npm', 'run', '--silent', '--prefix', project, 'build', '--', '--out', tree]);
     await tool([join(tree, 'systemd/install'), '--root', root, '--enable']);
-    await tool(['chroot', root, 'useradd', '--no-create-home', '--groups', 'thing-agent', 'technician']);
+    await tool(['chroot', root, 'useradd', '--no-create-home', '--groups', 'thing-operators', 'technician']);
+    await tool(['chroot', root, 'useradd', '--no-create-home', '--groups', 'thing-agent', 'reader']);
     const all = {
       ...files,
       '/etc/thing-agent/trust/release.pem': keys.publicPem,

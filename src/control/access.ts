@@ -1,0 +1,38 @@
+import { ControlError } from './control-errors.ts';
+import type { FoundOperation } from './find-operation.ts';
+
+/**
+ * Who speaks, told by the socket: Node has no SO_PEERCRED (unix(7)), and whose end a connection is could only be read from
+ * the `/proc/PID/fd` of others, for which the agent would need CAP_SYS_PTRACE.
+ */
+export type Caller = 'root' | 'operators' | 'members';
+
+/** In the run directory. Each has its own share of connections: nobody takes up that of those before. */
+export const socketNames: Readonly<Record<Caller, string>> = {
+  root: 'root.sock',
+  operators: 'control.sock',
+  members: 'status.sock',
+};
+
+/** Throws `control-not-permitted`. */
+export function requireAccess(
+  caller: Caller,
+  { name, entry }: FoundOperation,
+  input: object,
+  listed: readonly string[],
+): void {
+  if ('allowDowngrade' in input && caller !== 'root') {
+    throw new ControlError('control-not-permitted', 'an older release is installed for root alone', {
+      advice: 'as root: agent install FILE --allow-downgrade',
+    });
+  }
+  if (caller !== 'members') return;
+  const members = entry.kind === 'answered' ? entry.members : undefined;
+  if (members === 'all') return;
+  if (members === undefined)
+    throw new ControlError('control-not-permitted', `${name} is not for everyone in the group`);
+  if ('id' in input && listed.some((id) => id === input.id)) return;
+  throw new ControlError('control-not-permitted', 'this property is not for everyone in the group', {
+    advice: 'use sudo, or list it in the configuration: [control] properties',
+  });
+}

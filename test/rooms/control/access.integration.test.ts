@@ -1,0 +1,104 @@
+import { join } from 'node:path';
+
+import { describe, expect, test } from 'vitest';
+
+import { socketNames } from '../../../src/control/access.ts';
+import type { Caller } from '../../../src/control/access.ts';
+import { controlClient } from '../../../src/control/control-client.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
+import { fakeAgent } from '../cli/fake-operations.ts';
+import { controlRig, forever, rawConnection } from './control-rig.ts';
+import type { ControlRig } from './control-rig.ts';
+
+const options = { reboot: true, force: true };
+const ignore = (): void => {};
+
+function at(rig: ControlRig, caller: Caller): AgentOperations {
+  return controlClient(join(rig.runDirectory, socketNames[caller]));
+}
+
+const looks: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
+  ['status', (agent) => agent.status({}, forever)],
+  ['boards', (agent) => agent.boards({}, forever)],
+  ['spool', (agent) => agent.spool({}, forever)],
+  ['sendDatapoint', (agent) => agent.sendDatapoint({ event: 'e', value: 1 }, forever)],
+  ['sendDatapoints', (agent) => agent.sendDatapoints({ points: [] }, forever)],
+  ['property', (agent) => agent.property({ id: 'setpoint' }, forever)],
+  ['setProperty', (agent) => agent.setProperty({ id: 'setpoint', value: 1 }, forever)],
+];
+
+const operations: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
+  ['check', (agent) => agent.check({}, forever)],
+  ['doctor', (agent) => agent.doctor({}, forever)],
+  ['activate', (agent) => agent.activate({}, forever)],
+  ['reboot', (agent) => agent.reboot({}, forever)],
+  ['forget', (agent) => agent.forget({ version: 'v1' }, forever)],
+  ['property', (agent) => agent.property({ id: 'secret' }, forever)],
+  ['setProperty', (agent) => agent.setProperty({ id: 'outcome', value: 'forged' }, forever)],
+  ['flushSpool', (agent) => agent.flushSpool({}, forever)],
+  ['probeBoard', (agent) => agent.probeBoard({ board: 'm' }, forever)],
+  ['planBoard', (agent) => agent.planBoard({ board: 'm', path: '/a' }, forever)],
+  ['resetBoard', (agent) => agent.resetBoard({ board: 'm' }, forever)],
+  ['update', (agent) => agent.update(options, ignore, forever)],
+  ['install', (agent) => agent.install({ path: '/a', ...options }, ignore, forever)],
+  ['commit', (agent) => agent.commit({}, ignore, forever)],
+  ['rollback', (agent) => agent.rollback(options, ignore, forever)],
+  ['cancel', (agent) => agent.cancel({}, ignore, forever)],
+  ['flash', (agent) => agent.flash({ board: 'm', path: '/a' }, ignore, forever)],
+  ['restore', (agent) => agent.restore({ board: 'm' }, ignore, forever)],
+];
+
+const refusal = { code: 'control-not-permitted', exit: 'refused' };
+
+describe('a member of the group', () => {
+  test.each(looks)('may ask for %s', async (name, ask) => {
+    const agent = fakeAgent();
+    await using rig = await controlRig(agent);
+    await ask(at(rig, 'members'));
+    expect(agent.calls).toMatchObject([[name, {}]]);
+  });
+
+  test.each(operations)('may not ask for %s', async (_name, ask) => {
+    const agent = fakeAgent();
+    await using rig = await controlRig(agent);
+    await expect(ask(at(rig, 'members'))).rejects.toMatchObject(refusal);
+    expect(agent.calls).toEqual([]);
+  });
+
+  test('that holds all connections that there are leaves those of the operators and of root', async () => {
+    await using rig = await controlRig(fakeAgent(), { maxWaiting: 4, maxAtOnce: 1 });
+    const held = Array.from({ length: 40 }, () => rawConnection(join(rig.runDirectory, socketNames.members), 'GET '));
+    for (const caller of ['operators', 'root'] as const) {
+      expect(await at(rig, caller).status({}, forever)).toMatchObject({ serialNumber: 'GW-0001' });
+    }
+    for (const { socket } of held) socket.destroy();
+  });
+});
+
+describe('an operator', () => {
+  test.each([...looks, ...operations])('may ask for %s', async (name, ask) => {
+    const agent = fakeAgent();
+    await using rig = await controlRig(agent);
+    await ask(at(rig, 'operators'));
+    expect(agent.calls).toMatchObject([[name, {}]]);
+  });
+
+  test('may not install an older release; root may', async () => {
+    const agent = fakeAgent();
+    await using rig = await controlRig(agent);
+    const older = { path: '/a', ...options, allowDowngrade: true as const };
+    await expect(at(rig, 'operators').install(older, ignore, forever)).rejects.toMatchObject(refusal);
+    await at(rig, 'root').install(older, ignore, forever);
+    expect(agent.calls).toEqual([['install', older]]);
+  });
+});
+
+test('the log says who asked for what, with the file and the force, and no value', async () => {
+  await using rig = await controlRig();
+  await at(rig, 'operators').install({ path: '/usb/a.mender', ...options }, ignore, forever);
+  await at(rig, 'members').setProperty({ id: 'setpoint', value: 'hidden' }, forever);
+  const [install = '', property = ''] = rig.log.lines;
+  expect(install).toContain('"caller":"operators","operation":"install","path":"/usb/a.mender","force":true');
+  expect(property).toContain('"caller":"members","operation":"setProperty"');
+  expect(property).not.toContain('hidden');
+});
