@@ -13,6 +13,7 @@ import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, sleepUntil, splayOffsetMs } from './schedule.ts';
 import type { Schedule } from './schedule.ts';
+import { SettlePause } from './settle-pause.ts';
 import { StateWatch } from './state-directory.ts';
 import { describeLook, describeOutcome } from './status-report.ts';
 import { TelemetryHost } from './telemetry-host.ts';
@@ -32,9 +33,6 @@ export interface DaemonOptions {
 
 /** After a reboot was asked for: if the machine still runs then, the round is made again. */
 const REBOOT_PATIENCE_MS = 5 * 60_000;
-/** After a round that failed to settle; it doubles with each one in a row, since each may write what it then takes back. */
-const SETTLE_PAUSE_MS = 60_000;
-const MAX_SETTLE_PAUSE_MS = 60 * 60_000;
 /** The first look does not wait for the schedule, but not all gateways of a fleet look at once after a blackout. */
 const MAX_FIRST_SPLAY_MS = 60_000;
 /** Longer than any deadline of a single wait inside an operation, but for the health gate's, which is added. */
@@ -57,8 +55,7 @@ class Daemon {
   #schedule: Schedule = () => Number.POSITIVE_INFINITY;
   #nextLookAtMs: number | undefined;
   #reloadProblem: string | undefined;
-  /** Of rounds in a row that did not settle. */
-  #unsettled = 0;
+  readonly #settlePause = new SettlePause();
   readonly #stateWatch: StateWatch;
   readonly #wakes = new WakeLimit();
   /** Of a look that a message asked for; infinity: of none. */
@@ -147,25 +144,19 @@ class Daemon {
         () => {},
         this.#signal,
       );
-      this.#unsettled = 0;
+      this.#settlePause.end();
       if (outcome.kind === 'rebooting') return REBOOT_PATIENCE_MS;
       if (what === 'settle') return Number.POSITIVE_INFINITY;
     } catch (error) {
       if (this.#signal.aborted) return 0;
       if (!(error instanceof AgentError)) throw error;
       const { phase } = wiring.journal.state;
-      if (what === 'settle' || (phase.kind !== 'idle' && phase.kind !== 'staging')) return this.#settlePauseMs();
+      if (what === 'settle' || (phase.kind !== 'idle' && phase.kind !== 'staging')) return this.#settlePause.nextMs();
     }
     const { updater } = wiring;
     this.#tellStatus(describeLook(updater?.lastLook));
     this.#nextLookAtMs = this.#schedule(clock.nowMs());
     return Number.POSITIVE_INFINITY;
-  }
-
-  #settlePauseMs(): number {
-    const pauseMs = Math.min(MAX_SETTLE_PAUSE_MS, SETTLE_PAUSE_MS * 2 ** this.#unsettled);
-    this.#unsettled += 1;
-    return pauseMs;
   }
 
   /** Until something is due, or there is something else to do. */

@@ -69,7 +69,7 @@ export function stateTrouble(code: 'disk-full' | 'state-unavailable'): AgentErro
 /** A gateway that has just started, as far as settle() sees it. */
 export class Bench {
   readonly bootloader: FakeBootloader;
-  readonly journal: TroubledJournal;
+  journal: TroubledJournal;
   checks = 0;
   readonly board = new MemoryBoard('meter', 'old meter', new Power());
   /** What is read from slot B. */
@@ -89,6 +89,12 @@ export class Bench {
     this.bootloader = new FakeBootloader(new Power(), () => 0, style);
     this.bootloader.boot();
     this.journal = new TroubledJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
+  }
+
+  /** The program starts anew, with what was durable of the journal. */
+  restart(): void {
+    const { broken, absence, state } = this.journal;
+    this.journal = Object.assign(new TroubledJournal(state), { broken, absence });
   }
 
   /** Slot B runs on trial. */

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { Bootloader, BootState, SlotName, Verified } from '../../../../src/update/ports.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
@@ -30,6 +32,8 @@ export class FakeBootloader implements Bootloader {
   broken = false;
   /** Makes every read fail. */
   unreadable = false;
+  /** Writes that changed something. */
+  changes = 0;
   /** Only its counters say what is a trial. */
   guesses = false;
 
@@ -160,6 +164,7 @@ export class FakeBootloader implements Bootloader {
     if (this.broken) throw new BootloaderError('boot-environment-unwritable', `fake: ${what} failed`);
     this.#power.need(`boot environment: ${what}`);
     const before = this.#environment;
+    if (!isDeepStrictEqual(before, next)) this.changes += 1;
     this.#environment = next;
     try {
       this.#power.step(`boot environment: ${what}`);
