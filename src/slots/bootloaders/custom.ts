@@ -4,13 +4,18 @@ import { otherSlot, slotNamed } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
+import { isLastWord } from './trial-mark.ts';
 
 /** What a handler says. */
 export interface HandlerState {
   /** Undefined: it names none, because the primary slot is bad. */
   readonly primary: SlotName | undefined;
   readonly good: Readonly<Record<SlotName, boolean>>;
+  /** Of the agent in a slot that it left: the code of an error. */
+  readonly lastWords: Readonly<Record<SlotName, string | undefined>>;
 }
+
+const NO_WORD = 'none';
 
 export interface HandlerParts {
   readonly programs: BootPrograms;
@@ -37,16 +42,20 @@ export class Handler implements BootEnvironment<HandlerState> {
 
   async read(signal: AbortSignal): Promise<HandlerState> {
     const primary = await this.#primary(signal);
-    return { primary, good: { A: await this.#isGood('A', signal), B: await this.#isGood('B', signal) } };
+    const good = { A: await this.#isGood('A', signal), B: await this.#isGood('B', signal) };
+    const word = async (slot: SlotName): Promise<string | undefined> =>
+      good[slot] ? undefined : this.#lastWordOf(slot, signal);
+    return { primary, good, lastWords: { A: await word('A'), B: await word('B') } };
   }
 
-  inspect({ primary, good }: HandlerState): BootState {
+  inspect({ primary, good, lastWords }: HandlerState): BootState {
     const onlyGood = (['A', 'B'] as const).find((slot) => good[slot] && !good[otherSlot(slot)]);
     const first = primary ?? onlyGood;
     if (first === undefined) throw this.#failed('get-primary names no slot', 'boot-environment-invalid');
     const describe = (slot: SlotName) => ({
       bootable: good[slot],
       detail: `${good[slot] ? 'good' : 'bad'}${slot === primary ? ', primary' : ''}`,
+      lastWord: lastWords[slot],
     });
     return { primary: first, slots: { A: describe('A'), B: describe('B') } };
   }
@@ -60,16 +69,19 @@ export class Handler implements BootEnvironment<HandlerState> {
     return good[otherSlot(slot)] || (kind === 'mark-unbootable' && !good[slot]);
   }
 
-  async change(_state: HandlerState, { kind, slot }: BootChange, signal: AbortSignal): Promise<void> {
+  async change(state: HandlerState, change: BootChange, signal: AbortSignal): Promise<void> {
     const { names } = this.#parts;
+    const { kind, slot, lastWord } = change;
     switch (kind) {
       case 'mark-unbootable':
+        if (lastWord !== undefined) await this.#sayLast(slot, lastWord, signal);
         await this.#set(['set-state', names[slot], 'bad'], signal);
         if ((await this.#primary(signal)) !== otherSlot(slot)) {
           await this.#set(['set-primary', names[otherSlot(slot)]], signal);
         }
         return;
       case 'try-once':
+        if (state.lastWords[slot] !== undefined) await this.#sayLast(slot, NO_WORD, signal);
         // Never set-state good: some handlers take that as the commit.
         return this.#set(['set-primary', names[slot]], signal);
       case 'commit':
@@ -103,6 +115,24 @@ export class Handler implements BootEnvironment<HandlerState> {
   async current(signal: AbortSignal): Promise<SlotName> {
     const answer = await this.#ask(['get-current'], signal);
     return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-current', answer);
+  }
+
+  /** The optional `get-last-word`; in a form that no handler which does not know it says by chance. */
+  async #lastWordOf(slot: SlotName, signal: AbortSignal): Promise<string | undefined> {
+    const name = this.#parts.names[slot];
+    const [command, ...args] = this.#call(['get-last-word', name]).command;
+    const answer = (await this.#parts.programs.probe([command, ...args], signal)).trim();
+    const word = answer.startsWith(`${name}:`) ? answer.slice(name.length + 1) : NO_WORD;
+    return word !== NO_WORD && isLastWord(word) ? word : undefined;
+  }
+
+  /** The optional `set-last-word`: a handler without it costs only the reason. */
+  async #sayLast(slot: SlotName, word: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#set(['set-last-word', this.#parts.names[slot], word], signal);
+    } catch (error) {
+      if (!(error instanceof BootloaderError)) throw error;
+    }
   }
 
   async #primary(signal: AbortSignal): Promise<SlotName | undefined> {

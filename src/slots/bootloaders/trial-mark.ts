@@ -13,6 +13,11 @@ export type TrialMark =
 const NONE = 'none';
 const LAST_WORD = /^[a-z][a-z0-9-]{0,39}$/;
 
+/** The code of an error, short enough for any boot environment. */
+export function isLastWord(text: string): boolean {
+  return LAST_WORD.test(text);
+}
+
 /** `none`, `B`, or `B:state-unavailable`. Anything else says nothing, as a mark that is not there. */
 export function parseTrialMark(text: string, names: BootNames): TrialMark | undefined {
   if (text === NONE) return { kind: 'none' };
@@ -21,7 +26,7 @@ export function parseTrialMark(text: string, names: BootNames): TrialMark | unde
   const colon = text.lastIndexOf(':');
   const slot = slotNamed(text.slice(0, colon), names);
   const lastWord = text.slice(colon + 1);
-  return slot !== undefined && LAST_WORD.test(lastWord) ? { kind: 'left', slot, lastWord } : undefined;
+  return slot !== undefined && isLastWord(lastWord) ? { kind: 'left', slot, lastWord } : undefined;
 }
 
 export function formatTrialMark(mark: TrialMark, names: BootNames): string {

@@ -107,7 +107,7 @@ const habits: Readonly<Record<string, { readonly make: () => Promise<void>; read
 };
 
 describe('a trial whose state directory is', () => {
-  test.each(Object.entries(habits))('%s: is left, and the old slot reports it', async (_name, { make, undo }) => {
+  test.each(Object.entries(habits))('%s: is left, and the old slot reports it', async (name, { make, undo }) => {
     await gateway.run('--update-now');
     let trials = 0;
     for (let boots = 0; gateway.rebootRequested && boots < 8; boots += 1) {
@@ -122,7 +122,8 @@ describe('a trial whose state directory is', () => {
     expect(trials).toBeGreaterThan(0);
     expect(gateway.boot()).toBe('A');
     expect(await bootEnvironment()).toMatch(/^ORDER="A"/);
-    expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
+    const code = name === 'full' ? 'disk-full' : 'state-unavailable';
+    expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code });
   });
 
   // Seen: committed in less than a second, with a health command that fails and the service down.

@@ -246,7 +246,7 @@ function bootPartition(machine: BootMachine): DurableFs {
  * runs on trial is three calls.
  */
 const handler: Bootrom = {
-  factory: { standing: 'A', armed: '', A: 'good', B: 'bad' },
+  factory: { standing: 'A', armed: '', A: 'good', B: 'bad', word: '' },
   start: (memory) => {
     const slot = nameOf(memory.get('armed')) ?? nameOf(memory.get('standing'));
     memory.set('armed', '');
@@ -269,19 +269,26 @@ function callHandler(machine: BootMachine, [call = '', name = '', state = '']: r
   const valueOf = (key: string): string => memory.get(key) ?? '';
   if (call === 'get-primary') return valueOf('armed') === '' ? valueOf('standing') : valueOf('armed');
   if (call === 'get-state') return valueOf(name);
+  if (call === 'get-last-word') return valueOf('word').startsWith(`${name}:`) ? valueOf('word') : '';
   const slot = nameOf(name);
   if (slot === undefined) throw new Error(`the handler knows no ${call} ${name}`);
-  const armed = [['armed', name] as const, [slot, 'bad'] as const];
-  const changes = call === 'set-primary' ? armed : stateSet(memory, slot, state);
-  machine.write(`${call} ${name} ${state}`, changes);
+  machine.write(`${call} ${name} ${state}`, changesOf(memory, call, slot, state));
   return '';
 }
 
-function stateSet(
-  memory: ReadonlyMap<string, string>,
-  slot: SlotName,
-  state: string,
-): readonly (readonly [string, string])[] {
+type Changes = readonly (readonly [string, string])[];
+
+function changesOf(memory: ReadonlyMap<string, string>, call: string, slot: SlotName, state: string): Changes {
+  if (call === 'set-last-word') return [['word', state === 'none' ? '' : `${slot}:${state}`]];
+  return call === 'set-primary'
+    ? [
+        ['armed', slot],
+        [slot, 'bad'],
+      ]
+    : stateSet(memory, slot, state);
+}
+
+function stateSet(memory: ReadonlyMap<string, string>, slot: SlotName, state: string): Changes {
   const isArmed = memory.get('armed') === slot;
   const changes: (readonly [string, string])[] = [[slot, state]];
   if (state === 'good' && isArmed) changes.push(['standing', slot]);

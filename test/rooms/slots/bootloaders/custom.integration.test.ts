@@ -1,4 +1,4 @@
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
@@ -100,6 +100,35 @@ describe('a custom handler', () => {
       message: expect.stringContaining('/no/such/handler') as unknown,
     });
   });
+
+  test('keeps why a slot was left, until that is armed again, where it knows how', async () => {
+    await using rig = await CustomRig.open();
+    const word = rig.folder.file('word');
+    const rest = `${rig.settings.handler}-rest`;
+    await rename(rig.settings.handler, rest);
+    const verbs = `set-last-word) echo "$2:$3" >${word};; get-last-word) grep "^$2:" ${word} || true;;`;
+    const bootloader = await withHandler(rig, `case $1 in ${verbs} *) exec ${rest} "$@";; esac`);
+    const wordOfB = async (): Promise<unknown> => (await bootloader.inspect(signal)).slots.B.lastWord;
+    await bootloader.tryOnce('B', evidence, signal);
+    expect(await wordOfB()).toBeUndefined();
+    await bootloader.markUnbootable('B', signal, 'state-unavailable');
+    expect(await wordOfB()).toBe('state-unavailable');
+    await bootloader.tryOnce('B', evidence, signal);
+    expect(await readFile(word, 'utf8')).toBe('B:none\n');
+    expect(await wordOfB()).toBeUndefined();
+  });
+
+  test.each(['echo bad', 'echo "usage: $0"', 'exit 1', 'echo B:', 'echo "B:not a code"'])(
+    'that does not know of last words (%s) is not misunderstood',
+    async (said) => {
+      await using rig = await CustomRig.open();
+      const rest = `${rig.settings.handler}-rest`;
+      await rename(rig.settings.handler, rest);
+      const bootloader = await withHandler(rig, `case $1 in *-last-word) ${said};; *) exec ${rest} "$@";; esac`);
+      await bootloader.markUnbootable('B', signal, 'state-unavailable');
+      expect((await bootloader.inspect(signal)).slots.B).toMatchObject({ bootable: false, lastWord: undefined });
+    },
+  );
 
   test('that arms a trial where get-primary does not see it is not believed', async () => {
     await using rig = await CustomRig.open();
