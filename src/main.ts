@@ -47,6 +47,10 @@ async function main(args: readonly string[]): Promise<number> {
     },
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
+    writeTrustList: async (path, order) => {
+      const { writeTrustList } = await import('./firmware/trust/write-list.ts');
+      return writeTrustList(path, order, systemClock.nowMs());
+    },
     config: {
       check: async () => checkConfig(await configPath(parsed.configFile), signal),
       show: async () => showConfig(await configPath(parsed.configFile)),

@@ -23,6 +23,23 @@ export interface ConfigCheck {
   readonly warnings: readonly string[];
 }
 
+/** What a release person wants in the next list of keys and revocations; files as they were typed. */
+export interface TrustListOrder {
+  readonly from: string | undefined;
+  readonly number: number | undefined;
+  readonly keys: readonly string[];
+  readonly notBefore: string | undefined;
+  readonly notAfter: string | undefined;
+  readonly revokedKeys: readonly string[];
+  readonly revokedReleases: readonly string[];
+}
+
+export interface WrittenTrustList {
+  readonly number: number;
+  readonly keys: readonly { readonly name: string }[];
+  readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
+}
+
 /** What the commands need of the world; main.ts makes it. */
 export interface CliContext {
   readonly out: TextOutput;
@@ -47,6 +64,8 @@ export interface CliContext {
   runDaemon(): Promise<number>;
   /** What the catalogue says of an error code; undefined: there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
+  /** Writes a list of keys and revocations. */
+  writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
   readonly config: {
     /** Throws ConfigError. */
     check(): Promise<ConfigCheck>;

@@ -155,8 +155,7 @@ export interface HealthSettings {
 }
 
 export interface TrustSettings {
-  /** Files with public keys. */
-  readonly keys: readonly string[];
+  readonly keys: readonly KeyFileSettings[];
   readonly allowUnsigned: boolean;
   /** `match`: a signed release has the name by which the service offers it. */
   readonly names: 'match' | 'free';
@@ -167,6 +166,14 @@ export interface TrustSettings {
 export interface ControlSettings {
   /** That members of the group may read and write. */
   readonly properties: readonly string[];
+}
+
+/** A file with a public key. */
+export interface KeyFileSettings {
+  readonly file: string;
+  readonly name?: string | undefined;
+  readonly notBeforeMs?: number | undefined;
+  readonly notAfterMs?: number | undefined;
 }
 
 export interface ReportSettings {

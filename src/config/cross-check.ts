@@ -1,3 +1,4 @@
+import { parseUtcTime } from '../system/utc-time.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 import { durationMs } from './schema/values.ts';
 
@@ -9,14 +10,23 @@ export interface Finding {
 
 /** What each setting alone cannot show to be wrong, in the tables that are right. */
 export function findContradictions(tables: SoundTables): readonly Finding[] {
-  const { service, update, targets, sensors, properties } = tables;
+  const { service, update, trust, targets, sensors, properties } = tables;
   return [
+    ...keyContradictions(trust?.keys ?? []),
     ...forgedReports(tables),
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
     ...sensorContradictions(sensors ?? [], properties ?? []),
   ];
+}
+
+function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[] {
+  return keys.flatMap((key, index) => {
+    if (typeof key === 'string' || key.not_before === undefined || key.not_after === undefined) return [];
+    if ((parseUtcTime(key.not_before) ?? 0) < (parseUtcTime(key.not_after) ?? 0)) return [];
+    return [{ path: ['trust', 'keys', index], message: `trust.keys[${index}]: not_after is not after not_before` }];
+  });
 }
 
 function serviceContradictions(service: ConfigFile['service']): readonly Finding[] {

@@ -30,7 +30,7 @@ export function referencesOf(tables: SoundTables): readonly Reference[] {
     ...serviceReferences(tables.service),
     { path: ['device', 'serial_number_file'], file: tables.device?.serial_number_file, need: 'readable file' },
     { path: ['device', 'factory_version_file'], file: tables.device?.factory_version_file, need: 'readable file' },
-    ...(tables.trust?.keys ?? []).map((file, index) => keyReference(['trust', 'keys', index], file)),
+    ...(tables.trust?.keys ?? []).map((key, index) => keyReference(['trust', 'keys', index], key)),
     { path: ['system', 'reboot_command'], file: tables.system?.reboot_command[0], need: 'own program' },
     ...healthReferences(tables.update?.health),
     ...Object.entries(tables.targets ?? {}).flatMap(([name, target]) => targetReferences(['targets', name], target)),
@@ -54,8 +54,8 @@ function healthReferences(health: ConfigFile['update']['health'] | undefined): r
   return health.commands.map(([file], index) => ({ path: [...path, index], file, need: 'own program' }));
 }
 
-function keyReference(path: readonly PropertyKey[], file: string): MaybeReference {
-  return { path, file, need: 'release key' };
+function keyReference(path: readonly PropertyKey[], key: ConfigFile['trust']['keys'][number]): MaybeReference {
+  return { path, file: typeof key === 'string' ? key : key.file, need: 'release key' };
 }
 
 interface TlsFiles {

@@ -1,7 +1,9 @@
+import { parseUtcTime } from '../system/utc-time.ts';
 import type {
   BootloaderSettings,
   Choice,
   Config,
+  KeyFileSettings,
   MessagingSettings,
   ServiceSettings,
   TargetSettings,
@@ -27,7 +29,7 @@ export function resolveConfig(file: ConfigFile): Config {
     paths: file.paths,
     update: resolveUpdate(file),
     trust: {
-      keys: file.trust.keys,
+      keys: file.trust.keys.map(resolveKey),
       allowUnsigned: file.trust.allow_unsigned,
       names: file.trust.names,
       downgrade: file.trust.downgrade,
@@ -41,6 +43,12 @@ export function resolveConfig(file: ConfigFile): Config {
     measurements: resolveMeasurements(file),
     watches: resolveWatches(file),
   };
+}
+
+function resolveKey(key: ConfigFile['trust']['keys'][number]): KeyFileSettings {
+  if (typeof key === 'string') return { file: key };
+  const { file, name, not_before: notBefore, not_after: notAfter } = key;
+  return { file, name, notBeforeMs: parseUtcTime(notBefore), notAfterMs: parseUtcTime(notAfter) };
 }
 
 function resolveService(service: ConfigFile['service']): ServiceSettings {

@@ -46,7 +46,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    const { session, serialNumber, updater, journal, world, config, messaging } = this.#wiring;
+    const { session, serialNumber, updater, journal, world, config, messaging, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
     return statusReport(journal.state, {
@@ -63,7 +63,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       quarantineMs: config.update.quarantineMs,
       obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
       nextLookAtMs: this.#options.nextLookAtMs(),
-      warnings: this.#options.warnings(),
+      warnings: [...this.#options.warnings(), ...(await trust.concerns(journal.state.installed?.digest, signal))],
       telemetry: this.#telemetry?.status(),
       service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
     });

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 
 import { adviceForHalfWritten } from '../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../control/reports.ts';
-import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
 import { McuError } from '../mcu/errors.ts';
 import { lookAtPlace } from '../slots/bootloaders/boot-place.ts';
 import { realSystem } from '../slots/device-identity.ts';
@@ -21,6 +20,7 @@ import { DaemonError } from './errors.ts';
 import { noSlots } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseMisplacedState } from './state-directory.ts';
+import { describeKey, isUsable, NO_KEY_LEFT } from './trust.ts';
 import type { Wiring } from './wiring.ts';
 
 /** The gateway, and what is being done with it meanwhile. */
@@ -90,12 +90,17 @@ async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   return `${config.paths.state} is writable`;
 }
 
-async function lookAtKeys({ config }: Wiring): Promise<string> {
-  const { keys, allowUnsigned } = config.trust;
-  const loaded = await loadTrustedKeys(keys);
+async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {
+  const { allowUnsigned } = config.trust;
+  const keyring = await trust.keyring(signal);
+  if (keyring.damage !== undefined) throw keyring.damage;
   const unsigned = allowUnsigned ? 'unsigned firmware is permitted' : 'unsigned firmware is refused';
-  if (loaded.length > 0) return `${loaded.map(({ name }) => name).join(', ')}; ${unsigned}`;
-  if (allowUnsigned) return `none; ${unsigned}`;
+  const list = keyring.list === undefined ? '' : `; list ${keyring.list.number} of keys and revocations`;
+  if (keyring.keys.some((key) => isUsable(key, keyring))) {
+    return `${keyring.keys.map((key) => describeKey(key, keyring)).join(', ')}${list}; ${unsigned}`;
+  }
+  if (allowUnsigned) return `none${list}; ${unsigned}`;
+  if (keyring.keys.length > 0) throw new DaemonError('no-trusted-key', NO_KEY_LEFT);
   throw new DaemonError('no-trusted-key', 'there is no trusted key, so no firmware can be installed');
 }
 

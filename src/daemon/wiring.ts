@@ -3,8 +3,6 @@ import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../config/config.ts';
-import { loadTrustedKeys } from '../firmware/artifact/trust.ts';
-import type { TrustSettings } from '../firmware/artifact/trust.ts';
 import { createStageFirmware } from '../firmware/stage-firmware.ts';
 import type { OpenPort } from '../mcu/line.ts';
 import { createMcuTarget, mcuTargetParts } from '../mcu/mcu-target.ts';
@@ -25,6 +23,7 @@ import type { Log } from '../system/log.ts';
 import { LinuxMachine } from '../system/machine.ts';
 import { findSerialNumber } from '../system/serial-number.ts';
 import { isPlausible } from '../system/wall-clock.ts';
+import { probeSynchronization } from '../telemetry/clock/clock.ts';
 import { createHealthGate } from '../update/health.ts';
 import { FileJournal } from '../update/journal.ts';
 import type { Journal } from '../update/journal.ts';
@@ -35,6 +34,7 @@ import { tellSafetyNet } from './safety-net.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { admitStateDirectory, prepareStateDirectory } from './state-directory.ts';
+import { Trust } from './trust.ts';
 import { wireService } from './wire-service.ts';
 
 export interface World {
@@ -69,6 +69,7 @@ export interface Wiring extends AsyncDisposable {
   readonly messaging: MessagingTransport | undefined;
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: LinuxMachine;
+  readonly trust: Trust;
   /** Microcontrollers, by target. */
   readonly boards: ReadonlyMap<string, McuTargetParts>;
   /** Undefined: no target of kind slots is configured. */
@@ -91,7 +92,9 @@ export async function wire(
   await prepareStateDirectory(config.paths.state, log);
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
-  const { provisioning, values, messaging } = opened.use(await wireService(config, world, serialNumber));
+  const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
+  const heard = { ...world, onServiceTime: tellBoth(trust, world) };
+  const { provisioning, values, messaging } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log);
   const session = new ServiceSession({
     provisioning,
@@ -108,12 +111,19 @@ export async function wire(
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
   const journal = before?.journal ?? (await openJournal(config, log));
-  const parts = { journal, config, world, session, targets, machine };
+  const parts = { journal, config, world, session, targets, machine, trust };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
-  const rooms = { journal, identities, session, messaging, targets, boards, machine, bootloader, updater };
+  const rooms = { journal, identities, session, messaging, targets, boards, machine, trust, bootloader, updater };
   return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
+}
+
+function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => void {
+  return (atMs) => {
+    trust.hear(atMs);
+    onServiceTime?.(atMs);
+  };
 }
 
 async function openJournal(config: Config, log: Log): Promise<Journal> {
@@ -161,10 +171,11 @@ interface UpdaterWiring {
   readonly targets: ReadonlyMap<string, Target>;
   readonly bootloader: Bootloader;
   readonly machine: LinuxMachine;
+  readonly trust: Trust;
 }
 
 function wireUpdater(parts: UpdaterWiring): Updater {
-  const { journal, config, world, session, targets, bootloader, machine } = parts;
+  const { journal, config, world, session, targets, bootloader, machine, trust } = parts;
   const { update, report } = config;
   const { clock, random, log } = world;
   const reachService = async (signal: AbortSignal): Promise<void> => {
@@ -174,7 +185,8 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     journal,
     bootloader,
     targets,
-    stageFirmware: stagingWithKeys(config),
+    stageFirmware: stagingWithKeys(config, trust),
+    revokedReleases: async () => trust.revokedReleases(),
     health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
     clock,
@@ -200,9 +212,9 @@ function wireUpdater(parts: UpdaterWiring): Updater {
 }
 
 /** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */
-function stagingWithKeys({ trust, update, device }: Config): StageFirmware {
+function stagingWithKeys({ trust: { allowUnsigned }, update, device }: Config, trust: Trust): StageFirmware {
   return async (request, signal) => {
-    const trusted: TrustSettings = { keys: await loadTrustedKeys(trust.keys), allowUnsigned: trust.allowUnsigned };
+    const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList: trust.takeList };
     const stage = createStageFirmware({ encoding: update.encoding, trust: trusted, deviceType: device.deviceType });
     return stage(request, signal);
   };

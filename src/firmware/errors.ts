@@ -111,6 +111,38 @@ const VerificationErrors = defineErrors('VerificationError', {
     exit: 'refused',
     means: 'The artifact’s signature is not by a trusted key, or the artifact was changed.',
   },
+  'key-revoked': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact is signed with a key that was revoked.',
+    advice:
+      'sign it with a key that is trusted; where none is left, put a new public key into [trust] keys on the gateway',
+  },
+  'key-expired': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact is signed with a key whose time is over.',
+    advice: 'sign it with a newer key',
+  },
+  'key-not-yet-valid': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact is signed with a key whose time has not come yet.',
+    advice: 'sign it with the key that is in use now, and see that the clock of the gateway is right',
+  },
+  'release-revoked': sharedErrors['release-revoked'],
+  'trust-list-malformed': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A list of keys and revocations cannot be understood.',
+    advice: 'write it with agent artifact trust',
+  },
+  'trust-list-old': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A list of keys and revocations is older than the one that was taken last.',
+    advice: 'give the next list a higher number',
+  },
   'trust-no-keys': {
     remedy: 'give-up',
     exit: 'refused',
@@ -156,6 +188,13 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     advice: 'install xz-utils, or compress the firmware with zstd',
   },
   'decompression-stalled': { remedy: 'retry', exit: 'failed', means: 'Decompression made no progress.' },
+  'trust-list-damaged': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means:
+      'It is not known any more which keys and releases were revoked: the file trust.json in the state directory is damaged.',
+    advice: 'release a list of keys and revocations with a higher number; it replaces the file',
+  },
   'trust-key-unreadable': {
     remedy: 'give-up',
     exit: 'configuration',

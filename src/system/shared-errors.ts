@@ -13,6 +13,12 @@ export const sharedErrors = {
     exit: 'disk',
     means: 'What an interrupted download had left is not there any more, or of no use; it starts anew.',
   },
+  'release-revoked': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The release was revoked by a list that a trusted key signed.',
+    advice: 'install another release',
+  },
   'image-empty': { remedy: 'give-up', exit: 'protocol', means: 'The image is empty.' },
   'writable-by-others': {
     remedy: 'give-up',

@@ -1,5 +1,6 @@
 import { defineErrors } from '../system/define-errors.ts';
 import type { CodeMeaning } from '../system/define-errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
 
 /** An update, a commit or a rollback is refused. */
 export class UpdateError extends defineErrors('UpdateError', {
@@ -22,6 +23,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     exit: 'refused',
     means: 'The configuration does not have the target that a payload, or an update under way, needs.',
   },
+  'release-revoked': sharedErrors['release-revoked'],
   'nothing-to-go-back-to': {
     remedy: 'give-up',
     exit: 'refused',

@@ -57,6 +57,8 @@ interface EventData {
   readonly 'slots-swapped': { readonly booted: SlotName };
   /** What is to be installed runs already, perhaps under another name. */
   readonly 'found-installed': { readonly at: string };
+  /** `name`: what the list calls itself. */
+  readonly 'list-taken': { readonly name: string; readonly at: string };
   /** A committed version was left: its boards follow the slot, those that `stay` cannot. */
   readonly 'slot-left': {
     readonly attempt: Attempt;

@@ -30,6 +30,7 @@ export async function goBack(
 ): Promise<InstallOutcome> {
   const { journal, newAttemptId, clock, log, settings } = ports;
   const { installed, previous, slots, beforeBoards } = journal.state;
+  if (!options.force) await refuseRevoked(slot, ports);
   if (beforeBoards !== undefined) {
     return goBackOnBoards({ ...options, before: beforeBoards, booted: otherSlot(slot) }, ports, signal);
   }
@@ -46,6 +47,16 @@ export async function goBack(
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
   await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials: settings.trials });
   return startTrial(evidence, options.reboot, ports, signal);
+}
+
+/** A person goes back to it only on purpose; what the bootloader falls back to, nobody asks. */
+async function refuseRevoked(slot: SlotName, { journal, revokedReleases }: UpdatePorts): Promise<void> {
+  const { beforeBoards, previous } = journal.state;
+  const goal = beforeBoards ?? (previous?.slot === slot ? previous : undefined);
+  if (goal === undefined || (await revokedReleases?.())?.has(goal.digest) !== true) return;
+  throw new UpdateError('release-revoked', `release ${goal.version.name} was revoked`, {
+    advice: 'install another release; --force goes back all the same',
+  });
 }
 
 /** What stands in the slot, as far as it is known, and what is to be done with boards. */

@@ -31,6 +31,8 @@ export interface UpdatePorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
+  /** By digest; undefined, or not given: nobody revokes any. */
+  readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** What the image that runs calls itself; undefined: it does not say. */
   readonly imageVersion: () => Promise<string | undefined>;
   readonly newAttemptId: () => string;

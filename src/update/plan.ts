@@ -58,7 +58,8 @@ export interface Circumstances {
 export function planUpdate(state: UpdateState, offered: Version | undefined, circumstances: Circumstances): Plan {
   if (offered === undefined) return { kind: 'nothing-offered' };
   const { installed } = state;
-  if (installed?.version.id === offered.id) return { kind: 'up-to-date', version: offered.name };
+  const knownId = installed === undefined ? state.listVersion : installed.version.id;
+  if (knownId === offered.id) return { kind: 'up-to-date', version: offered.name };
   if (isNamesake(installed, offered)) return { kind: 'reconcile', version: offered };
   const isForced = circumstances.force || isForcedAttempt(state, offered);
   const hold = isForced ? undefined : reasonToHold(state, offered, circumstances);

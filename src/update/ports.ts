@@ -57,7 +57,8 @@ export interface FirmwareTransfer extends AsyncDisposable {
 
 /** What is known of a firmware before its first payload byte is used: for an artifact, verified against a trusted key. */
 export interface FirmwareHeader {
-  readonly kind: 'artifact' | 'image';
+  /** `trust-list`: keys and revocations, for no target; in effect once it was read to its end. */
+  readonly kind: 'artifact' | 'image' | 'trust-list';
   /** `sha256:` and hex: of an artifact's manifest; undefined for a raw image, which is known only at its end. */
   readonly digest: string | undefined;
   /** The artifact's name. */

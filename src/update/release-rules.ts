@@ -41,7 +41,9 @@ export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCirc
       `the service offers ${JSON.stringify(offeredName)}, but the release is signed as ${JSON.stringify(name)}`,
     );
   }
-  const why = floor === undefined ? undefined : belowFloor(header, floor, settings);
+  // A list has a number of its own, which only rises.
+  const isBound = floor !== undefined && header.kind !== 'trust-list';
+  const why = isBound ? belowFloor(header, floor, settings) : undefined;
   if (why === undefined || allowDowngrade) return why;
   throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
 }

@@ -229,6 +229,8 @@ export const storedState = z.object({
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
   floor: floor.optional(),
+  /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
+  listVersion: z.string().optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
 });
 

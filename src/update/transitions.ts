@@ -11,6 +11,7 @@ import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Installed, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+import { takeList } from './take-list.ts';
 import { countBegin, countFailure, countLook, countProgress } from './tries.ts';
 import { remember } from './turns.ts';
 
@@ -77,6 +78,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
+  'list-taken': takeList,
   'slot-left': (state, event) => {
     const outcomes = state.phase.kind === 'staging' ? [supersededBy(state.phase.attempt, event.attempt)] : [];
     return withOutcomes(leaveSlot(state, event), outcomes);

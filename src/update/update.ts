@@ -24,6 +24,7 @@ import { savedWrites } from './saved-writes.ts';
 import { otherSlot } from './slot.ts';
 import { hasSlotPayload, recordsOf } from './state.ts';
 import type { Attempt, PartitionRecord } from './state.ts';
+import { endListTaken } from './take-list.ts';
 import { recordOf, resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 import type { TrialEnd } from './trial.ts';
@@ -53,6 +54,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const staging = new Staging(order, slot, ports);
   const firmware = await staging.run(signal);
   if (firmware === undefined) return endInstalled(order, ports);
+  if (firmware.header.kind === 'trust-list') return endListTaken(firmware, order, ports);
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
@@ -199,6 +201,7 @@ class Staging {
         accept: async (header) => {
           this.#refuseQuarantined(header.digest);
           this.#refuseRelease(header);
+          if (header.kind === 'trust-list') return;
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
           await this.#stopIfHeld(header, signal);
         },

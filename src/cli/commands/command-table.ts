@@ -1,3 +1,4 @@
+import { artifactCommands } from './artifact-commands.ts';
 import { boardCommands } from './board-commands.ts';
 import type { Command } from './command.ts';
 import { configCommands } from './config-commands.ts';
@@ -24,4 +25,5 @@ export const commandTable: readonly Command[] = [
   ...valueCommands,
   ...configCommands,
   ...daemonCommands,
+  ...artifactCommands,
 ];

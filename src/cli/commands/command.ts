@@ -13,6 +13,13 @@ export const optionTable = {
   'allow-downgrade': { value: undefined, summary: 'an older release, this once (root, no daemon)' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
+  from: { value: 'FILE', summary: 'the list before this one' },
+  number: { value: 'NUMBER', summary: 'of the list (default: one more than --from)' },
+  keys: { value: 'LIST', summary: 'public keys that are trusted from now on' },
+  'not-before': { value: 'TIME', summary: 'when --keys begin to be trusted' },
+  'not-after': { value: 'TIME', summary: 'when --keys end to be trusted' },
+  'revoke-keys': { value: 'LIST', summary: 'keys that are trusted no more' },
+  'revoke-releases': { value: 'LIST', summary: 'releases that are installed no more' },
 } as const;
 
 export type OptionName = keyof typeof optionTable;
@@ -20,7 +27,18 @@ export type OptionName = keyof typeof optionTable;
 /** These go with every command. */
 export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
 
-export type CommandGroup = 'Update' | 'Look' | 'Microcontrollers' | 'Service' | 'Configuration' | 'Daemon';
+/** Headings of `agent --help`, in this order. */
+export const commandGroups = [
+  'Update',
+  'Look',
+  'Microcontrollers',
+  'Service',
+  'Configuration',
+  'Daemon',
+  'Release machine',
+] as const;
+
+export type CommandGroup = (typeof commandGroups)[number];
 
 /** How most commands are done, for their details. */
 export const throughDaemon = 'The running daemon does it; without one, this program does it by itself.';

@@ -1,11 +1,9 @@
 import { wrap } from '../screen/layout.ts';
 import { commandTable } from './command-table.ts';
-import { commonOptions, optionTable, usageLine } from './command.ts';
+import { commandGroups, commonOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
-
-const groups = ['Update', 'Look', 'Microcontrollers', 'Service', 'Configuration', 'Daemon'] as const;
 
 /** `agent --help`, or the help of one command. */
 export function helpText(command: Command | undefined): string {
@@ -14,7 +12,7 @@ export function helpText(command: Command | undefined): string {
 
 function generalHelp(): string {
   const width = 28;
-  const sections = groups.map((group) => {
+  const sections = commandGroups.map((group) => {
     const commands = commandTable.filter((command) => command.group === group);
     const pairs = commands.map(({ name, operands, summary }) => [[name, ...operands].join(' '), summary] as const);
     return section(group, pairs, width);

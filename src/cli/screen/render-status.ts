@@ -122,7 +122,10 @@ export function describeInstalled(installed: InstalledReport | undefined, page: 
   const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
   const place = slot === undefined ? '' : ` in slot ${slot}`;
   if (factory === true) return [`${versionName}${id}${place}`, `came with the image, seen ${moment(at, page)}`];
-  const trust = signedBy === undefined ? 'unsigned' : `signed by ${signedBy}`;
+  const trust =
+    signedBy === undefined
+      ? 'unsigned'
+      : `signed by ${signedBy.startsWith('sha256:') ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy}`;
   return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${moment(at, page)}`];
 }
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { absolutePath, command, dailyWindow, duration, flag, text, user, wholeNumber } from './values.ts';
+import { absolutePath, command, dailyWindow, duration, flag, text, user, utcTime, wholeNumber } from './values.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
@@ -48,8 +48,19 @@ export const updateSchema = z.strictObject({
     .describe('After so long a firmware that ended badly may be tried again'),
 });
 
+const keySchema = z.strictObject({
+  file: absolutePath(),
+  name: text('a text that is not empty', 64).optional(),
+  not_before: utcTime().optional().describe('Believed from then on; a date is its beginning, in UTC'),
+  not_after: utcTime().optional().describe('Believed until then'),
+});
+
 export const trustSchema = z.strictObject({
-  keys: z.array(absolutePath()).max(32).default([]).describe('Files with public keys'),
+  keys: z
+    .array(z.union([absolutePath(), keySchema]))
+    .max(32)
+    .default([])
+    .describe('Files with public keys, each perhaps with a name, a beginning and an end'),
   allow_unsigned: flag().default(false),
   names: z
     .enum(['match', 'free'])

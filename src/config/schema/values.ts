@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { parseUtcTime } from '../../system/utc-time.ts';
 import type { Command, DailyWindow } from '../config.ts';
 import { durationPattern, parseDuration } from './duration.ts';
 
@@ -54,6 +55,13 @@ export function sizeBytes(value: string): number {
 export function absolutePath() {
   const what = 'an absolute path such as "/etc/thing-agent/ca.pem"';
   return text(what, 4096).regex(/^\/[^\0]*$/, what);
+}
+
+/** A day or a time in UTC; TOML’s own dates are taken, too. */
+export function utcTime() {
+  const what = 'a date such as 2026-12-31, or a time in UTC such as 2026-12-31T18:00:00Z';
+  const written = z.string({ error: what }).refine((value) => parseUtcTime(value) !== undefined, what);
+  return z.preprocess((value) => (value instanceof Date ? value.toISOString() : value), written);
 }
 
 /** An address without query and fragment; schemes without the colon. */

@@ -7,7 +7,8 @@ import type { Manifest } from './manifest.ts';
 import { quoted } from './refusal.ts';
 import { findSigner } from './signature.ts';
 import type { TarReader } from './tar-reader.ts';
-import type { TrustSettings } from './trust.ts';
+import { keyStateOf } from './trust.ts';
+import type { TrustedKey, TrustSettings } from './trust.ts';
 
 const VERSION_LIMIT_BYTES = 4 * 1024;
 const MANIFEST_LIMIT_BYTES = 128 * 1024;
@@ -51,7 +52,7 @@ export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promis
   if (member?.name !== manifest.header.memberName) throw unexpected(member?.name, manifest.header.memberName);
   const header = await tar.read(HEADER_LIMIT_BYTES);
   requireDigest(member.name, header, manifest.header.digest);
-  return { provenance, manifest, digest: `sha256:${sha256(manifestBytes)}`, header };
+  return { provenance, manifest, digest: digestOf(manifestBytes), header };
 }
 
 /** The refusal of a member that stands where another should. */
@@ -78,8 +79,11 @@ async function expect(tar: TarReader, name: string): Promise<void> {
  */
 function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
   const signer = signature === undefined ? undefined : findSigner(manifest, signature, trust.keys);
-  if (signer !== undefined) return { kind: 'signed', by: signer.name };
+  const isInEffect = trust.inEffect === digestOf(manifest);
+  const refusal = signer === undefined || isInEffect ? undefined : refusalOf(signer, trust);
+  if (signer !== undefined && refusal === undefined) return { kind: 'signed', by: signer.fingerprint };
   if (trust.allowUnsigned) return { kind: signature === undefined ? 'unsigned' : 'unknown-signer' };
+  if (refusal !== undefined) throw refusal;
   if (trust.keys.length === 0) {
     throw new VerificationError(
       'trust-no-keys',
@@ -97,9 +101,37 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
   );
 }
 
+/** Undefined: the key is believed. */
+function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError | undefined {
+  const refuse = (code: 'key-revoked' | 'key-expired' | 'key-not-yet-valid', why: string): VerificationError =>
+    new VerificationError(
+      code,
+      `artifact: the key ${JSON.stringify(signer.name)} (${signer.fingerprint}), which signed it, ${why}`,
+    );
+  switch (keyStateOf(signer, trust)) {
+    case 'revoked':
+      return refuse('key-revoked', 'was revoked');
+    case 'expired':
+      return refuse('key-expired', `ended at ${describeTime(signer.notAfterMs)}`);
+    case 'not-yet':
+      return refuse('key-not-yet-valid', `begins at ${describeTime(signer.notBeforeMs)}`);
+    case 'valid':
+    case 'unknown':
+      return undefined;
+  }
+}
+
+function describeTime(ms = 0): string {
+  return new Date(ms).toISOString();
+}
+
 function requireDigest(name: string, bytes: Uint8Array, promised: string): void {
   if (sha256(bytes) === promised) return;
   throw new VerificationError('checksum-mismatch', `artifact: ${name} is not what the manifest promises`);
+}
+
+function digestOf(manifest: Uint8Array): string {
+  return `sha256:${sha256(manifest)}`;
 }
 
 function sha256(bytes: Uint8Array): string {

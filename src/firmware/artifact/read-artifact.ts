@@ -2,12 +2,15 @@ import type { FirmwareHeader, StagedFirmware, StagingRequest } from '../../updat
 import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
+import { ListWriter } from '../trust/list-writer.ts';
+import { TRUST_LIST_TYPE } from '../trust/trust-list.ts';
 import { findObstacle, providesAfter, securityVersionOf } from './compatibility.ts';
 import { readEnvelope } from './envelope.ts';
 import type { Envelope } from './envelope.ts';
 import { readDescription } from './header.ts';
 import type { ArtifactDescription } from './header.ts';
 import { headOf, keepHead } from './kept-head.ts';
+import { promisedList, requireKnownRevocations, requireList } from './list-artifact.ts';
 import { insideMember, quoted } from './refusal.ts';
 import { PayloadStager } from './stage-payloads.ts';
 import type { Decompress, ResumedAt } from './stage-payloads.ts';
@@ -40,8 +43,24 @@ export async function readArtifact(
   const envelope = await readEnvelope(tar, context.trust);
   const head = keepHead(bytes.endRecord());
   const accepted = await acceptHeader(envelope, context, signal);
+  if (accepted.firmware.header.kind === 'trust-list') return takeList(tar, accepted, context, signal);
   const payloads = await stagerOf(accepted, head, context).stage(tar, signal);
   return { ...accepted.firmware, payloads };
+}
+
+/** A list of keys and revocations goes into no target: it is in effect when this returns. */
+async function takeList(
+  tar: TarReader,
+  accepted: Accepted,
+  context: ArtifactContext,
+  signal: AbortSignal,
+): Promise<StagedFirmware> {
+  const list = new ListWriter();
+  const place = { ...context, request: { ...context.request, openPayload: async () => list } };
+  await stagerOf(accepted, undefined, place).stage(tar, signal);
+  signal.throwIfAborted();
+  await context.trust.takeList?.(list.content, accepted.firmware.digest);
+  return { ...accepted.firmware, payloads: [] };
 }
 
 /**
@@ -70,12 +89,16 @@ interface Accepted {
 }
 
 async function acceptHeader(envelope: Envelope, context: ArtifactContext, signal: AbortSignal): Promise<Accepted> {
-  const { request } = context;
+  const { request, trust } = context;
   const artifact = await openHeader(envelope, context, signal);
   requireCompatible(artifact, context);
-  const promised = assignTargets(artifact, envelope.manifest);
+  const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
+  if (isList) requireList(artifact, envelope, trust);
+  else requireKnownRevocations(envelope, trust);
+  const promised = isList ? promisedList(envelope.manifest) : assignTargets(artifact, envelope.manifest);
   const provides = providesAfter(artifact, request.installedProvides);
-  const header = { ...describe(artifact, envelope, promised), provides };
+  const described = { ...describe(artifact, envelope, promised), provides };
+  const header: FirmwareHeader = isList ? { ...described, kind: 'trust-list', payloads: [] } : described;
   signal.throwIfAborted();
   await request.accept(header);
   return { firmware: { header, digest: envelope.digest, provides }, promised };

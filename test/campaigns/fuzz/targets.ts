@@ -14,12 +14,14 @@ import { program } from './targets/program.ts';
 import { sensorBroker } from './targets/sensor-broker.ts';
 import { serviceReplies } from './targets/service-replies.ts';
 import { identityFile, journalFile } from './targets/state-files.ts';
+import { trustList } from './targets/trust-list.ts';
 
 /** Everything that comes from outside. */
 export const targets: readonly FuzzTarget[] = [
   firmwareText,
   artifactBytes,
   signedArtifact,
+  trustList,
   compressedImage,
   configuration,
   commandLine,

@@ -67,6 +67,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     runDaemon: async () => 0,
     explain: async (code) => explainCode(code),
+    writeTrustList: async (_path, { number = 1 }) => ({ number, keys: [], revoked: { keys: [], releases: [] } }),
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),
       show: async () => ({ text: '[service]\nurl = "https://things.example.com"\n', value: { service: {} } }),

@@ -13,7 +13,7 @@ export const calmStatus: StatusReport = {
     versionName: 'gateway-1.4.2',
     digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
     slot: 'A',
-    signedBy: 'release.pem',
+    signedBy: `sha256:0a1b2c3d4e5f${'0'.repeat(52)}`,
     at: '2026-02-26T10:00:00.000Z',
   },
   previous: {
@@ -21,7 +21,7 @@ export const calmStatus: StatusReport = {
     versionName: 'gateway-1.4.1',
     digest: `sha256:${'fedcba9876543210'.repeat(4)}`,
     slot: 'B',
-    signedBy: 'release.pem',
+    signedBy: `sha256:0a1b2c3d4e5f${'0'.repeat(52)}`,
     at: '2026-01-10T10:00:00.000Z',
   },
   phase: 'idle',

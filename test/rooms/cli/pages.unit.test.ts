@@ -31,7 +31,7 @@ describe('the status of a gateway that is well', () => {
     [
       'Installed',
       'gateway-1.4.2 (id v-142) in slot A, sha256:0123456789ab ' +
-        'signed by release.pem, since 2026-02-26 11:00 +01:00 (3 days ago)',
+        'signed by 0a1b2c3d4e, since 2026-02-26 11:00 +01:00 (3 days ago)',
     ],
     ['Running', 'slot A; A is bootable, primary; B is bootable'],
     ['Now', 'what is installed is what the service names'],

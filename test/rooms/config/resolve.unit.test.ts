@@ -197,7 +197,12 @@ const wholeResolved: Config = {
     trialAttempts: 1,
     quarantineMs: 86_400_000,
   },
-  trust: { keys: ['/etc/thing-agent/trust/release.pem'], allowUnsigned: false, names: 'match', downgrade: 'allow' },
+  trust: {
+    keys: [{ file: '/etc/thing-agent/trust/release.pem' }],
+    allowUnsigned: false,
+    names: 'match',
+    downgrade: 'allow',
+  },
   report: { outcome: 'update_outcome' },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
   control: { properties: ['setpoint'] },

@@ -115,7 +115,7 @@ describe('a signed artifact', () => {
     expectWhole(made);
     expect(staged.payloads.map(({ header }) => header.fileName)).toEqual(['boot.vfat', 'meter.hex', 'rootfs.ext4']);
     expect(staged.payloads.map(({ promise }) => promise.kind)).toEqual(['manifest', 'manifest', 'manifest']);
-    expect(staged.header.signedBy).toBe('release.pem');
+    expect(staged.header.signedBy).toBe(trusted.fingerprint);
     expect(source.openings).toEqual([undefined, checkpoint?.wire]);
     expect(made.slotOf('rootfs.ext4').openings[1]?.resumeAt).toEqual(checkpoint?.image);
     expect(made.accepted.map(({ digest }) => digest)).toEqual([staged.digest, staged.digest]);

@@ -46,7 +46,7 @@ describe('an artifact', () => {
     const staged = await bench.stage(source);
     expect(bench.slot.finished?.equals(rootfs)).toBe(true);
     expect(bench.accepted).toEqual([
-      expect.objectContaining({ kind: 'artifact', name: 'r2', signedBy: 'release.pem' }),
+      expect.objectContaining({ kind: 'artifact', name: 'r2', signedBy: trusted.fingerprint }),
     ]);
     expect(staged.payloads[0]?.promise).toEqual({ kind: 'manifest', digest: digestOf(rootfs) });
     expect(source.unclosed + bench.slot.unclosed).toBe(0);

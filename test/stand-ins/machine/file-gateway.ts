@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
@@ -72,6 +72,7 @@ export class FileGateway implements AsyncDisposable {
     const { slots } = gateway;
     await mkdir(join(directory, 'boot'));
     await copyFile(join(import.meta.dirname, 'boot-handler'), join(directory, 'boot/handler'));
+    await chmod(join(directory, 'boot/handler'), 0o755);
     if (options.slots === undefined) {
       for (const path of [slots.A, slots.B]) {
         await using file = await open(path, 'w');

@@ -1,7 +1,7 @@
 import { readArtifact } from '../../../../src/firmware/artifact/read-artifact.ts';
 import type { ArtifactContext } from '../../../../src/firmware/artifact/read-artifact.ts';
 import type { Decompress } from '../../../../src/firmware/artifact/stage-payloads.ts';
-import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
+import type { TrustedKey, TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
 import { Checkpoints } from '../../../../src/firmware/checkpoints.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
@@ -14,6 +14,8 @@ export const noCheckpoints = new Checkpoints({ onCheckpoint: undefined, place: (
 export interface Circumstances {
   readonly keys?: readonly TrustedKey[];
   readonly allowUnsigned?: boolean;
+  /** Instead of both. */
+  readonly trust?: TrustSettings;
   readonly deviceType?: string;
   readonly installed?: Readonly<Record<string, string>>;
   readonly decompress?: Decompress;
@@ -31,7 +33,10 @@ export type Attempt = { readonly gateway: RecordingGateway } & (
 export async function attempt(artifact: Uint8Array, circumstances: Circumstances = {}): Promise<Attempt> {
   const { gateway = new RecordingGateway(), signal = new AbortController().signal } = circumstances;
   const context: ArtifactContext = {
-    trust: { keys: circumstances.keys ?? [], allowUnsigned: circumstances.allowUnsigned ?? false },
+    trust: circumstances.trust ?? {
+      keys: circumstances.keys ?? [],
+      allowUnsigned: circumstances.allowUnsigned ?? false,
+    },
     deviceType: circumstances.deviceType ?? 'gw',
     request: gateway.request(circumstances.installed),
     decompress: circumstances.decompress ?? ((_kind, bytes) => bytes),

@@ -61,8 +61,8 @@ const both = ['-T', 'thing-firmware', '-f', 'rootfs.ext4', '-f', 'meter.hex', '-
 
 describe.each(['none', 'gzip', 'lzma'])('with compression %s', (compression) => {
   test.each([
-    ['ecdsa.key', 'ecdsa-p256.pem'],
-    ['rsa.key', 'rsa.pem'],
+    ['ecdsa.key', ecdsa.trusted.fingerprint],
+    ['rsa.key', rsa.trusted.fingerprint],
   ])('a root file system signed with %s is staged', async (key, signedBy) => {
     const artifact = await written('rootfs-image', ...rootfs, '--compression', compression, '-k', key);
     const { gateway, staged } = await stage(artifact, here);

@@ -77,7 +77,7 @@ describe('a signed artifact', () => {
       kind: 'artifact',
       digest: digestOf(Buffer.from(manifest)),
       name: 'release-2',
-      signedBy: 'release.pem',
+      signedBy: trusted.fingerprint,
       unknownSigner: false,
       payloads,
       provides: staged.provides,
@@ -191,18 +191,18 @@ describe('trust', () => {
       const { staged } = await stage(await buildArtifact({ ...signed, key: pair.privateKey }), {
         keys: [other, pair.trusted],
       });
-      expect(staged.header.signedBy).toBe('the-one.pem');
+      expect(staged.header.signedBy).toBe(pair.trusted.fingerprint);
     },
   );
 
   test('an ECDSA signature in DER is believed as well', async () => {
     const artifact = await buildArtifact({ ...signed, edit: { signature: asDer } });
-    expect((await stage(artifact, { keys })).staged.header.signedBy).toBe('release.pem');
+    expect((await stage(artifact, { keys })).staged.header.signedBy).toBe(trusted.fingerprint);
   });
 
   test('a line end behind the signature does no harm', async () => {
     const artifact = await buildArtifact({ ...signed, edit: { signature: (text) => `${text}\n` } });
-    expect((await stage(artifact, { keys })).staged.header.signedBy).toBe('release.pem');
+    expect((await stage(artifact, { keys })).staged.header.signedBy).toBe(trusted.fingerprint);
   });
 
   test.each([
@@ -220,7 +220,7 @@ describe('trust', () => {
     ['unsigned', unsigned, undefined, false],
     ['signed by an unknown key', { ...signed, key: makeKeyPair('ed25519').privateKey }, undefined, true],
     ['garbled in its signature', { ...signed, edit: { signature: () => '?' } }, undefined, true],
-    ['signed by a trusted key', signed, 'release.pem', false],
+    ['signed by a trusted key', signed, trusted.fingerprint, false],
   ])(
     'where unsigned is allowed, an artifact that is %s is taken as what it is',
     async (_, options, signedBy, unknownSigner) => {

@@ -59,23 +59,26 @@ describe('the files of trusted keys', () => {
   test('are loaded in their order and named by their base names', async () => {
     const files = [join(folder, 'b.pem'), join(folder, 'a.pem')];
     for (const file of files) await writeFile(file, p256.publicPem);
-    expect((await loadTrustedKeys(files)).map(({ name }) => name)).toEqual(['b.pem', 'a.pem']);
+    expect((await loadTrustedKeys(files.map((file) => ({ file })))).map(({ name }) => name)).toEqual([
+      'b.pem',
+      'a.pem',
+    ]);
   });
 
   test('are named with their path where they cannot be read', async () => {
     const file = join(folder, 'missing.pem');
-    await expect(loadTrustedKeys([file])).rejects.toMatchObject({
+    await expect(loadTrustedKeys([{ file }])).rejects.toMatchObject({
       code: 'trust-key-unreadable',
       exit: 'configuration',
       message: `trusted key ${file} cannot be read: ENOENT`,
     });
-    await expect(loadTrustedKeys([folder])).rejects.toMatchObject({ code: 'trust-key-unreadable' });
+    await expect(loadTrustedKeys([{ file: folder }])).rejects.toMatchObject({ code: 'trust-key-unreadable' });
   });
 
   test('are named with their path where they are refused', async () => {
     const file = join(folder, 'large.pem');
     await writeFile(file, 'x'.repeat(20_000));
-    await expect(loadTrustedKeys([file])).rejects.toMatchObject({
+    await expect(loadTrustedKeys([{ file }])).rejects.toMatchObject({
       code: 'trust-key-refused',
       exit: 'configuration',
       message: `trusted key ${file} is refused: it is larger than a key can be`,

@@ -1,0 +1,56 @@
+import { dirname, join, resolve } from 'node:path';
+
+import type { CliContext } from '../context.ts';
+import { printable } from '../screen/printable.ts';
+import { Misuse } from './command.ts';
+import type { Command, OptionName, Typed } from './command.ts';
+import { tell } from './tell.ts';
+
+/** What is typed on a release machine: it needs neither a gateway nor a configuration. */
+export const artifactCommands: readonly Command[] = [
+  {
+    name: 'artifact trust',
+    operands: ['FILE'],
+    options: ['from', 'number', 'keys', 'not-before', 'not-after', 'revoke-keys', 'revoke-releases'],
+    group: 'Release machine',
+    summary: 'write a list of keys and revocations',
+    details: [
+      'Continues the list that was released before (--from). LIST is separated by commas: keys are files with public keys, ' +
+        'or, to be revoked, their fingerprints; releases are artifacts, or their digests. What was revoked once stays ' +
+        'revoked on a gateway, whatever comes later.',
+      'mender-artifact signs it: the command is shown. The key must be one that the gateways trust now; to replace a key, ' +
+        'sign the list that names the new one with the old one.',
+    ],
+    run: writeTrustList,
+  },
+];
+
+async function writeTrustList(typed: Typed, context: CliContext): Promise<number> {
+  const { operands, values } = typed;
+  const [file = ''] = operands;
+  const path = resolve(context.directory, file);
+  const many = (name: OptionName): string[] => (values.get(name) ?? '').split(',').filter((part) => part !== '');
+  const list = await context.writeTrustList(path, {
+    from: values.get('from'),
+    number: numberOf(values.get('number')),
+    keys: many('keys'),
+    notBefore: values.get('not-before'),
+    notAfter: values.get('not-after'),
+    revokedKeys: many('revoke-keys'),
+    revokedReleases: many('revoke-releases'),
+  });
+  const name = `trust-${list.number}`;
+  const sign =
+    `mender-artifact write module-image --type thing-trust --artifact-name ${name} --device-type DEVICE_TYPE ` +
+    `--file ${path} --compression none --key PRIVATE_KEY --output-path ${join(dirname(path), `${name}.mender`)}`;
+  const { keys, revoked } = list;
+  const counts = `${keys.length} keys, ${revoked.keys.length} revoked keys, ${revoked.releases.length} revoked releases`;
+  const text = `${printable(`${path}: list ${list.number}, ${counts}. Sign it:`)}\n${printable(sign)}\n`;
+  return tell({ path, ...list, sign }, () => text, typed, context);
+}
+
+function numberOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^[1-9]\d{0,12}$/.test(text)) return Number(text);
+  throw new Misuse(`${text} is no number of a list`);
+}

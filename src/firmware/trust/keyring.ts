@@ -1,0 +1,47 @@
+import { AgentError } from '../../system/errors.ts';
+import { loadTrustedKeys } from '../artifact/trust.ts';
+import type { KeyFile, TrustSettings } from '../artifact/trust.ts';
+import type { KnownTime } from './key-validity.ts';
+import type { KeptList, TrustStore } from './trust-store.ts';
+
+export interface KeyringSources {
+  readonly keys: readonly KeyFile[];
+  readonly store: TrustStore;
+  /** Asked only where a key has a beginning or an end. */
+  readonly knownTime: () => Promise<KnownTime>;
+}
+
+/** The keys of the configuration and of the last list, and what was revoked. */
+export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList'> {
+  readonly time: KnownTime;
+  readonly list: KeptList | undefined;
+}
+
+const nothingKnown: KnownTime = { atLeastMs: undefined, nowMs: undefined };
+
+/** Read anew for each use: keys can be renewed in place. What the list says of a key wins over what the configuration says. */
+export async function loadKeyring({ keys: files, store, knownTime }: KeyringSources): Promise<Keyring> {
+  const configured = await loadTrustedKeys(files);
+  const { list, damage } = await readList(store);
+  const listed = new Set(list?.keys.map(({ fingerprint }) => fingerprint));
+  const keys = [...configured.filter(({ fingerprint }) => !listed.has(fingerprint)), ...(list?.keys ?? [])];
+  const revoked = { keys: new Set(list?.revoked.keys), releases: new Set(list?.revoked.releases) };
+  const isTimed = keys.some(({ notBeforeMs, notAfterMs }) => notBeforeMs !== undefined || notAfterMs !== undefined);
+  const time = isTimed ? later(await knownTime(), list?.issuedMs) : nothingKnown;
+  return { keys, revoked, time, list, damage, inEffect: list?.artifact };
+}
+
+/** Who signed the list says that it is later than when it was written. */
+function later({ atLeastMs, nowMs }: KnownTime, issuedMs: number | undefined): KnownTime {
+  const known = [atLeastMs, issuedMs].filter((ms) => ms !== undefined);
+  return { nowMs, atLeastMs: known.length === 0 ? undefined : Math.max(...known) };
+}
+
+async function readList(store: TrustStore): Promise<Pick<Keyring, 'list' | 'damage'>> {
+  try {
+    return { list: await store.read(), damage: undefined };
+  } catch (error) {
+    if (error instanceof AgentError && error.code === 'trust-list-damaged') return { list: undefined, damage: error };
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+
+import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
+import { VerificationError } from '../errors.ts';
+import { MAX_LIST_BYTES } from './trust-list.ts';
+
+/** Takes a list into memory, up to its bound. */
+export class ListWriter implements PayloadWriter {
+  readonly #chunks: Uint8Array[] = [];
+  #sizeBytes = 0;
+
+  get content(): Uint8Array {
+    return Buffer.concat(this.#chunks);
+  }
+
+  write(chunk: Uint8Array): undefined {
+    this.#sizeBytes += chunk.byteLength;
+    if (this.#sizeBytes > MAX_LIST_BYTES) {
+      throw new VerificationError(
+        'trust-list-malformed',
+        `list of keys and revocations: more than ${MAX_LIST_BYTES} bytes`,
+      );
+    }
+    this.#chunks.push(Buffer.from(chunk));
+  }
+
+  async checkpoint(): Promise<WrittenPrefix> {
+    return this.finish();
+  }
+
+  async finish(): Promise<WrittenPayload> {
+    const digest = `sha256:${createHash('sha256').update(this.content).digest('hex')}`;
+    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0 };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}

@@ -1,0 +1,121 @@
+import * as z from 'zod';
+
+import { describeError } from '../../system/errors.ts';
+import { parsePublicKey } from '../../system/public-key.ts';
+import { parseUtcTime } from '../../system/utc-time.ts';
+import type { TrustedKey } from '../artifact/trust.ts';
+import { VerificationError } from '../errors.ts';
+
+/** The type of the payload that carries a list. */
+export const TRUST_LIST_TYPE = 'thing-trust';
+export const MAX_LIST_BYTES = 256 * 1024;
+const MAX_KEYS = 32;
+const MAX_REVOKED_KEYS = 256;
+const MAX_REVOKED_RELEASES = 2_000;
+/** Also a date such as 20261122 or seconds since 1970 may be the number; what comes after it must still be larger. */
+const MAX_NUMBER = 1_000_000_000_000;
+
+/** Which keys are trusted beside those of the configuration, and what is trusted no more. */
+export interface TrustList {
+  /** A list replaces only one with a lower number. */
+  readonly number: number;
+  readonly issuedMs: number;
+  readonly keys: readonly TrustedKey[];
+  /** Fingerprints of keys, and digests of releases (of the artifact's manifest), each `sha256:` and hex. */
+  readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
+}
+
+const time = z.string().refine((text) => parseUtcTime(text) !== undefined, 'not a UTC time');
+const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'not sha256: and 64 hexadecimal digits');
+
+const listedKey = z.strictObject({
+  name: z
+    .string()
+    .min(1)
+    .max(64)
+    .regex(/^[\x20-\x7e]+$/, 'not printable'),
+  pem: z.string().max(8192),
+  not_before: time.optional(),
+  not_after: time.optional(),
+});
+
+/** As a release machine writes it. */
+export const trustListFile = z.strictObject({
+  format: z.literal('thing-trust'),
+  version: z.literal(1),
+  number: z.int().min(1).max(MAX_NUMBER),
+  issued: time,
+  keys: z.array(listedKey).max(MAX_KEYS),
+  revoked: z.strictObject({
+    keys: z.array(digest).max(MAX_REVOKED_KEYS),
+    releases: z.array(digest).max(MAX_REVOKED_RELEASES),
+  }),
+});
+
+/** As a gateway keeps it. */
+export const keptListFile = trustListFile.extend({
+  /** Digest of the manifest of the artifact that brought it. */
+  artifact: digest.optional(),
+});
+
+export type TrustListFile = z.infer<typeof trustListFile>;
+export type KeptListFile = z.infer<typeof keptListFile>;
+
+/** Throws VerificationError `trust-list-malformed`. */
+export function parseTrustList(bytes: Uint8Array): TrustList {
+  return fromFile(parseTrustListFile(bytes));
+}
+
+/** The same in the file's own words. */
+export function parseTrustListFile(bytes: Uint8Array): TrustListFile {
+  return parseAs(trustListFile, bytes);
+}
+
+export function parseKeptListFile(bytes: Uint8Array): KeptListFile {
+  return parseAs(keptListFile, bytes);
+}
+
+function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array): T {
+  if (bytes.byteLength > MAX_LIST_BYTES) throw malformed(`it is longer than ${MAX_LIST_BYTES} bytes`);
+  const parsed = schema.safeParse(decodeJson(bytes));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw malformed(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not as expected'}`);
+}
+
+export function fromFile(file: TrustListFile): TrustList {
+  const keys = file.keys.map((key) => keyOf(key));
+  if (new Set(keys.map(({ fingerprint }) => fingerprint)).size < keys.length)
+    throw malformed('a key stands there twice');
+  return { number: file.number, issuedMs: parseUtcTime(file.issued) ?? 0, keys, revoked: file.revoked };
+}
+
+function keyOf({ name, pem, not_before: notBefore, not_after: notAfter }: z.infer<typeof listedKey>): TrustedKey {
+  try {
+    const life = { notBeforeMs: parseUtcTime(notBefore), notAfterMs: parseUtcTime(notAfter) };
+    return { name, ...parsePublicKey(pem), ...life };
+  } catch (error) {
+    throw malformed(`key ${JSON.stringify(name)} is refused: ${describeError(error)}`);
+  }
+}
+
+/** What is revoked stays revoked, whatever a later list says. Throws `trust-list-malformed` where that is too much. */
+export function joinRevoked(before: TrustList['revoked'] | undefined, { revoked }: TrustList): TrustList['revoked'] {
+  const keys = [...new Set([...(before?.keys ?? []), ...revoked.keys])];
+  const releases = [...new Set([...(before?.releases ?? []), ...revoked.releases])];
+  if (keys.length <= MAX_REVOKED_KEYS && releases.length <= MAX_REVOKED_RELEASES) return { keys, releases };
+  throw malformed('with what was revoked before, more is revoked than a gateway keeps');
+}
+
+function decodeJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+function malformed(why: string): VerificationError {
+  return new VerificationError('trust-list-malformed', `list of keys and revocations: ${why}`);
+}

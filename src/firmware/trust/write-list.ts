@@ -1,0 +1,110 @@
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+
+import { replaceFileDurably } from '../../system/durable-file.ts';
+import { describeError } from '../../system/errors.ts';
+import { PublicKeyError, readPublicKey } from '../../system/public-key.ts';
+import { readEnvelope } from '../artifact/envelope.ts';
+import { TarReader } from '../artifact/tar-reader.ts';
+import { ByteReader } from '../byte-reader.ts';
+import { FirmwareError, VerificationError } from '../errors.ts';
+import { openFileSource } from '../file-source.ts';
+import { fromFile, joinRevoked, parseTrustListFile, trustListFile } from './trust-list.ts';
+import type { TrustListFile } from './trust-list.ts';
+
+/** What a release person wants in the next list. */
+export interface ListOrder {
+  /** The list before this one: it is continued. Undefined: this is the first. */
+  readonly from: string | undefined;
+  /** Undefined: one more than the list before. */
+  readonly number: number | undefined;
+  /** Files with public keys that are trusted from now on. */
+  readonly keys: readonly string[];
+  /** Of these keys, as they are written in a list. */
+  readonly notBefore: string | undefined;
+  readonly notAfter: string | undefined;
+  /** Fingerprints, or files with public keys. */
+  readonly revokedKeys: readonly string[];
+  /** Digests, or artifacts. */
+  readonly revokedReleases: readonly string[];
+}
+
+const emptyList: TrustListFile = {
+  format: 'thing-trust',
+  version: 1,
+  number: 0,
+  issued: '1970-01-01',
+  keys: [],
+  revoked: { keys: [], releases: [] },
+};
+
+/** Writes the next list, for mender-artifact to sign. A key that is revoked is listed no more. */
+export async function writeTrustList(path: string, order: ListOrder, nowMs: number): Promise<TrustListFile> {
+  const before = order.from === undefined ? emptyList : parseTrustListFile(await readFile(order.from));
+  const revokedKeys = await Promise.all(order.revokedKeys.map(fingerprintOf));
+  const releases = await Promise.all(order.revokedReleases.map(digestOf));
+  const brought = await Promise.all(order.keys.map(async (file) => listedKey(file, order)));
+  const next = trustListFile.safeParse({
+    ...before,
+    number: order.number ?? before.number + 1,
+    issued: new Date(nowMs).toISOString(),
+    keys: await withoutRevoked([...before.keys, ...brought], [...before.revoked.keys, ...revokedKeys]),
+    revoked: { keys: revokedKeys, releases },
+  });
+  if (!next.success) throw unusable(`${next.error.issues[0]?.path.join('.')}: ${next.error.issues[0]?.message}`);
+  if (next.data.number <= before.number) throw unusable(`its number must be higher than ${before.number}`);
+  const list = { ...next.data, revoked: mutable(joinRevoked(before.revoked, fromFile(next.data))) };
+  await replaceFileDurably(path, `${JSON.stringify(list, undefined, 2)}\n`, undefined, 0o644);
+  return list;
+}
+
+function mutable({ keys, releases }: { readonly keys: readonly string[]; readonly releases: readonly string[] }) {
+  return { keys: [...keys], releases: [...releases] };
+}
+
+/** One list cannot trust and revoke a key; of two entries of a key the later one counts. */
+async function withoutRevoked(
+  keys: readonly TrustListFile['keys'][number][],
+  revoked: readonly string[],
+): Promise<readonly TrustListFile['keys'][number][]> {
+  const byFingerprint = new Map<string, TrustListFile['keys'][number]>();
+  for (const key of keys) {
+    const [parsed] = fromFile({ ...emptyList, keys: [key] }).keys;
+    if (parsed !== undefined && !revoked.includes(parsed.fingerprint)) byFingerprint.set(parsed.fingerprint, key);
+  }
+  return [...byFingerprint.values()];
+}
+
+async function listedKey(file: string, { notBefore, notAfter }: ListOrder): Promise<TrustListFile['keys'][number]> {
+  const pem = String((await readKey(file)).key.export({ format: 'pem', type: 'spki' }));
+  return { name: basename(file), pem, not_before: notBefore, not_after: notAfter };
+}
+
+async function fingerprintOf(text: string): Promise<string> {
+  return isDigest(text) ? text : (await readKey(text)).fingerprint;
+}
+
+async function readKey(file: string): ReturnType<typeof readPublicKey> {
+  try {
+    return await readPublicKey(file);
+  } catch (error) {
+    const code = error instanceof PublicKeyError ? 'trust-key-refused' : 'trust-key-unreadable';
+    throw new FirmwareError(code, `${file} cannot be used as a key: ${describeError(error)}`, { cause: error });
+  }
+}
+
+/** Whoever signed it. */
+async function digestOf(text: string): Promise<string> {
+  if (isDigest(text)) return text;
+  await using transfer = await openFileSource(text).open(undefined, new AbortController().signal);
+  await using bytes = new ByteReader(transfer.chunks, text);
+  return (await readEnvelope(new TarReader(bytes, text), { keys: [], allowUnsigned: true })).digest;
+}
+
+function isDigest(text: string): boolean {
+  return /^sha256:[0-9a-f]{64}$/.test(text);
+}
+
+function unusable(why: string): VerificationError {
+  return new VerificationError('trust-list-malformed', `list of keys and revocations: ${why}`);
+}

@@ -1,0 +1,10 @@
+const pattern = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)Z)?$/i;
+
+/** Milliseconds of a day (its beginning) or a time in UTC, as RFC 3339 writes them; undefined: it is none. */
+export function parseUtcTime(text: string | undefined): number | undefined {
+  const [, day, time = '00:00'] = pattern.exec(text ?? '') ?? [];
+  if (day === undefined) return undefined;
+  const ms = Date.parse(`${day}T${time}Z`);
+  const isReal = Number.isFinite(ms) && new Date(ms).toISOString().startsWith(day);
+  return isReal ? ms : undefined;
+}

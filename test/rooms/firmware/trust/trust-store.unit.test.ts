@@ -1,0 +1,129 @@
+import fc from 'fast-check';
+import { Volume } from 'memfs';
+import { describe, expect, test } from 'vitest';
+
+import { parseTrustList, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
+import type { DurableFs } from '../../../../src/system/durable-file.ts';
+import { makeKeyPair } from '../artifact/keys.ts';
+import { fingerprint, listBytes, listFile } from './lists.ts';
+
+const { publicPem, trusted } = makeKeyPair('ecdsa-p256');
+
+function storeOn(volume = Volume.fromJSON({ '/state/.keep': '' })): {
+  readonly store: TrustStore;
+  readonly volume: Volume;
+} {
+  const fs = volume.promises as unknown as DurableFs;
+  return { store: new TrustStore('/state', fs), volume };
+}
+
+describe('a list', () => {
+  test('says which keys are trusted, from when until when, and what is revoked', () => {
+    const keys = [{ name: 'next', pem: publicPem, not_before: '2026-12-01', not_after: '2030-01-01T12:00:00Z' }];
+    const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
+    expect(parseTrustList(listBytes({ number: 7, keys, revoked }))).toMatchObject({
+      number: 7,
+      issuedMs: Date.UTC(2026, 10, 22, 10),
+      keys: [
+        {
+          name: 'next',
+          fingerprint: trusted.fingerprint,
+          notBeforeMs: Date.UTC(2026, 11, 1),
+          notAfterMs: Date.UTC(2030, 0, 1, 12),
+        },
+      ],
+      revoked,
+    });
+  });
+
+  test.each([
+    ['no JSON', Buffer.from('{')],
+    ['no UTF-8', Buffer.from([0x22, 0xff, 0x22])],
+    ['nested without an end', Buffer.from('['.repeat(100_000))],
+    ['too long', Buffer.alloc(300_000, ' ')],
+    ['of another version', Buffer.from(JSON.stringify({ ...listFile(), version: 2 }))],
+    ['with a member that nobody knows', Buffer.from(JSON.stringify({ ...listFile(), threshold: 2 }))],
+    ['without a number', Buffer.from(JSON.stringify({ ...listFile(), number: undefined }))],
+    ['with number 0', listBytes({ number: 0 })],
+    ['with a number that nothing could follow', listBytes({ number: Number.MAX_SAFE_INTEGER })],
+    ['with a digest in capitals', listBytes({ revoked: { keys: [fingerprint('A')], releases: [] } })],
+    [
+      'with a key twice',
+      listBytes({
+        keys: [
+          { name: 'a', pem: publicPem },
+          { name: 'b', pem: publicPem },
+        ],
+      }),
+    ],
+    ['with a private key', listBytes({ keys: [{ name: 'a', pem: makeKeyPair('ed25519').privatePem }] })],
+    [
+      'with a key that ends on the 30th of February',
+      listBytes({ keys: [{ name: 'a', pem: publicPem, not_after: '2026-02-30' }] }),
+    ],
+  ])('that is %s is refused', (_, bytes) => {
+    expect(() => parseTrustList(bytes)).toThrow(expect.objectContaining({ code: 'trust-list-malformed' }));
+  });
+});
+
+describe('the place where the last list is kept', () => {
+  test('has none at first', async () => {
+    expect(await storeOn().store.read()).toBeUndefined();
+  });
+
+  test('takes lists whose number rises, and no older one, also after a restart', async () => {
+    const { store, volume } = storeOn();
+    await store.take(listFile({ number: 5 }));
+    await storeOn(volume).store.take(listFile({ number: 9 }));
+    for (const number of [1, 5, 8]) {
+      await expect(storeOn(volume).store.take(listFile({ number }))).rejects.toMatchObject({ code: 'trust-list-old' });
+    }
+    await expect(store.take(listFile({ number: 9, issued: '2026-11-23' }))).rejects.toMatchObject({
+      code: 'trust-list-old',
+    });
+    expect(await store.take(listFile({ number: 9 }))).toBe('known');
+    expect((await store.read())?.number).toBe(9);
+  });
+
+  test('a damaged file is told, and replaced by the next list, but believed by nobody', async () => {
+    const { store, volume } = storeOn();
+    volume.writeFileSync('/state/trust.json', '{"format":"thing-trust"');
+    await expect(store.read()).rejects.toMatchObject({ code: 'trust-list-damaged' });
+    await store.take(listFile({ number: 3 }));
+    expect((await store.read())?.number).toBe(3);
+  });
+
+  test('of any lists in any order, the highest number stands, and nothing is believed again that was revoked since', async () => {
+    const digests = fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd').map(fingerprint));
+    const list = fc.record({ number: fc.integer({ min: 1, max: 6 }), keys: digests, releases: digests });
+    await fc.assert(
+      fc.asyncProperty(fc.array(list, { maxLength: 8 }), async (lists) => {
+        const { store, volume } = storeOn();
+        const revoked = { keys: new Set<string>(), releases: new Set<string>() };
+        let highest = 0;
+        for (const { number, keys, releases } of lists) {
+          const isNew = number > highest;
+          const taken = await store.take(listFile({ number, revoked: { keys, releases } })).catch(() => 'refused');
+          expect(taken === 'taken').toBe(isNew);
+          if (isNew) {
+            highest = number;
+            for (const one of keys) revoked.keys.add(one);
+            for (const one of releases) revoked.releases.add(one);
+          }
+          const kept = await storeOn(volume).store.read();
+          expect(kept?.number).toBe(highest);
+          expect(new Set(kept?.revoked.keys)).toEqual(revoked.keys);
+          expect(new Set(kept?.revoked.releases)).toEqual(revoked.releases);
+        }
+      }),
+    );
+  });
+
+  test('what it keeps is a list that can be read again', async () => {
+    const { store, volume } = storeOn();
+    await store.take(listFile({ keys: [{ name: 'a', pem: publicPem }] }));
+    const kept = parseTrustListFile(Buffer.from(String(volume.readFileSync('/state/trust.json'))));
+    expect(kept).toEqual(listFile({ keys: [{ name: 'a', pem: publicPem }] }));
+  });
+});
