@@ -13,6 +13,7 @@ import { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import type { PowerCycle, RunningMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { GrubProgram } from './grub-choice.ts';
+import { imagineStart } from './imagined-start.ts';
 import { LoggedDisk } from './logged-disk.ts';
 import { partitionsOf } from './record.ts';
 import { partitionOf } from './recording.ts';
@@ -33,7 +34,7 @@ export interface LoopGatewayOptions {
 
 /**
  * A gateway whose disk, bootloader and agent are real, and whose machine is this one: GRUB as a program chooses the slot, this
- * Linux mounts the disk's partitions, the agent runs beside all others. Only that a whole slot comes up is taken for granted.
+ * Linux mounts the disk's partitions, the agent runs beside all others. What kernel and systemd would do is imagined.
  */
 export function loopGateway({ logs, onLine, ...options }: LoopGatewayOptions): GatewayMachine {
   return new GatewayMachine({ logs, onLine, start: (cycle) => new LoopMachine({ ...options, ...cycle }) });
@@ -77,6 +78,11 @@ class LoopMachine implements RunningMachine {
     const folder = await temporaryFolder(parts);
     const mounts = await mountAll(parts, { path, partitions: await partitionsOf(disk), folder, slot });
     onLine('systemd[1]: Reached target local-fs.target.');
+    const { trouble } = imagineStart(mounts.slot);
+    if (trouble !== undefined) {
+      onLine(trouble);
+      return true;
+    }
     await this.#prepare(folder, mounts, `thing.slot=${slot} ${told}`);
     while (!this.#power.signal.aborted) {
       const isReset = await this.#untilReset(folder);
@@ -176,13 +182,20 @@ async function mountAll(parts: AsyncDisposableStack, { path, partitions, folder,
     return found;
   };
   const slots = { A: await device('rootfs-a'), B: await device('rootfs-b') };
-  return {
-    slots,
-    slot: await mount('slot', slots[slot], '-o', 'ro'),
-    boot: await mount('boot', await checked('boot'), '-o', 'noatime'),
-    state: await mount('state', await checked('state'), '-o', 'noatime'),
-  };
+  const root = await mount('slot', slots[slot], '-o', 'ro');
+  const boot = await mount('boot', await checked('boot'), '-o', 'noatime');
+  const { stateOptions, unit } = imagineStart(root);
+  const state = join(folder, 'state');
+  if (stateOptions === undefined) await mkdir(state);
+  else await mount('state', await checked('state'), '-o', stateOptions);
+  if (unit !== undefined) await tool(['sh', '-c', unitCommands[unit], 'sh', state]);
+  return { slots, slot: root, boot, state };
 }
+
+const unitCommands = {
+  fill: 'dd if=/dev/zero of="$1/ballast" bs=64k 2>/dev/null; sync -f "$1"',
+  tidy: 'rm -f "$1/ballast"; sync -f "$1"',
+} as const;
 
 /** It sees a command line of its own, in mounts of its own. */
 function startAgent(folder: string, onLine: (line: string) => void): ChildProcess {

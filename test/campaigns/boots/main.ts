@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
-
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BootedCut } from './boot-cut.ts';
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
+import type { JudgedCuts } from './campaign.ts';
+import { describeLedger, noteFigure, readLedger } from './ledger.ts';
 import { openRig } from './rigs.ts';
 import type { Rig } from './rigs.ts';
 import { PATIENCE_MS, scenes } from './scenes.ts';
@@ -26,7 +26,7 @@ power cuts are made from the recording. For root.
   --machine KIND    qemu (default), or loop: GRUB as a program, this Linux and the agent with the disk of a small gateway, in seconds
   --fresh           record again what is kept in .cache/boots
   --console         show the console of the gateway that is recorded
-  --json FILE       the figures
+  --total           only the figures of all that was done so far (.cache/boots/figures.jsonl)
 
 Scenes:
 ${list.join('\n')}`;
@@ -40,7 +40,7 @@ const options = {
   'boot-type': { type: 'string', default: 'ext4' },
   fresh: { type: 'boolean', default: false },
   console: { type: 'boolean', default: false },
-  json: { type: 'string' },
+  total: { type: 'boolean', default: false },
 } as const;
 
 type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type' | 'machine', string>> & {
@@ -59,25 +59,38 @@ interface Order {
   readonly isShown: boolean;
 }
 
-async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown }: Order) {
+/** So many cuts are judged at a time, and noted. */
+const PIECE = 5000;
+
+/** Whether everything held. */
+async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown }: Order): Promise<boolean> {
   const onLine = isShown ? { onLine: (line: string) => console.log(line) } : {};
   const recording = await recordingOf({ name, scene, rig, isKept, ...onLine });
   const { events, seconds, cycles } = recording;
   const mebibytes = Math.round((events.at(-1)?.position ?? 0) / 2 ** 20);
   console.log(`\n${name}: ${scene.says}`);
   console.log(`recorded in ${seconds} s: ${cycles} starts, ${events.length} writes and flushes, ${mebibytes} MiB`);
-  const judged = await judgeCuts(recording, { cuts, seed });
-  console.log(describeJudged(judged));
-  const onBooted = (one: BootedCut): void => console.log(describeBooted(one));
-  const booted = await bootCuts(recording, scene, judged, {
-    boots,
-    seed,
-    openGateway: rig.openGateway,
-    deadlineMs: PATIENCE_MS[rig.machine],
-    onBooted,
-  });
-  const { representatives: _, ...shown } = judged;
-  return { scene: name, recordedSeconds: seconds, events: events.length, ...shown, booted };
+  const common = { scene: name, machine: rig.machine, bootType: rig.bootType, key: rig.images.key };
+  let holds = true;
+  let first: JudgedCuts | undefined;
+  for (let done = 0; done < Math.max(cuts, 1); done += PIECE) {
+    const piece = { cuts: Math.min(PIECE, cuts - done), seed: seed + done / PIECE };
+    const judged = await judgeCuts(recording, piece);
+    console.log(`seed ${piece.seed}: ${describeJudged(judged)}`);
+    noteFigure({ kind: 'judged', ...common, ...piece, seconds: judged.seconds, violations: judged.violations });
+    if (Object.keys(judged.violations).length > 0) holds = false;
+    first ??= judged;
+  }
+  if (first === undefined) return holds;
+  const onBooted = (one: BootedCut): void => {
+    const { cut, restSeconds, nextSeconds, violations } = one;
+    console.log(describeBooted(one));
+    noteFigure({ kind: 'booted', ...common, seed: cut.seed, restSeconds, nextSeconds, violations: [...violations] });
+    if (violations.length > 0) holds = false;
+  };
+  const deadlineMs = PATIENCE_MS[rig.machine];
+  await bootCuts(recording, scene, first, { boots, seed, openGateway: rig.openGateway, deadlineMs, onBooted });
+  return holds;
 }
 
 function readOrders(values: Values, seed: number): readonly Order[] {
@@ -102,13 +115,12 @@ await runTool(help, options, async (values) => {
   const seed = countOption('seed', values.seed, 0);
   const orders = readOrders(values, seed);
   console.log(`seed ${seed}`);
+  if (values.total) {
+    console.log(describeLedger(readLedger()));
+    return 0;
+  }
   await using rig = await readRig(values);
-  const figures = [];
-  for (const order of orders) figures.push(await play(rig, order));
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ seed, figures }, undefined, 2)}\n`);
-  const isSound = figures.every(
-    ({ violations, booted }) =>
-      Object.keys(violations).length === 0 && booted.every((one) => one.violations.length === 0),
-  );
-  return isSound ? 0 : 1;
+  let holds = true;
+  for (const order of orders) holds = (await play(rig, order)) && holds;
+  return holds ? 0 : 1;
 });

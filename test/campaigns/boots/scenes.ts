@@ -26,10 +26,10 @@ function release(version: string, difference: Difference = {}): Difference {
 }
 
 /** A firmware that must not stay: the gateway ends where it began, and says why. */
-function bad(says: string, difference: Difference): Scene {
+function bad(says: string, difference: Difference, factory: Difference = {}): Scene {
   return {
     says,
-    versions: { v1: release('v1'), v2: release('v2', difference) },
+    versions: { v1: release('v1', factory), v2: release('v2', difference) },
     ends: 'v1',
     play: async ({ want, untilReported, gateway }) => {
       want('v2');
@@ -40,6 +40,15 @@ function bad(says: string, difference: Difference): Scene {
 }
 
 const agentUnit = '/etc/systemd/system/thing-agent.service.d/broken.conf';
+/** It runs before the agent. */
+function withStateUnit(name: string, command: string): Difference {
+  const order = 'Before=thing-agent.service\nRequiresMountsFor=/var/lib/thing-agent';
+  return {
+    [`/etc/systemd/system/${name}.service`]: `[Unit]\n${order}\n[Service]\nType=oneshot\nExecStart=-${command}\nExecStart=-/bin/sync\n`,
+    [`/etc/systemd/system/thing-agent.service.d/${name}.conf`]: `[Unit]\nWants=${name}.service\nAfter=${name}.service\n`,
+  };
+}
+
 const bootPartition = 'PARTLABEL=boot /boot auto noatime 0 2\n';
 
 export const scenes: Readonly<Record<string, Scene>> = {
@@ -77,12 +86,11 @@ export const scenes: Readonly<Record<string, Scene>> = {
   'state-read-only': bad('a firmware that mounts the state partition read-only', {
     '/etc/fstab': `${bootPartition}PARTLABEL=state /var/lib/thing-agent ext4 ro,noatime 0 2\n`,
   }),
-  'state-full': bad('a firmware that fills the state partition', {
-    '/etc/systemd/system/fill.service':
-      '[Unit]\nBefore=thing-agent.service\nRequiresMountsFor=/var/lib/thing-agent\n[Service]\nType=oneshot\n' +
-      'ExecStart=-/bin/dd if=/dev/zero of=/var/lib/thing-agent/ballast bs=64k\nExecStart=-/bin/sync\n',
-    '/etc/systemd/system/thing-agent.service.d/fill.conf': '[Unit]\nWants=fill.service\nAfter=fill.service\n',
-  }),
+  'state-full': bad(
+    'a firmware that fills the state partition, which the one before tidies up when it starts',
+    withStateUnit('fill', '/bin/dd if=/dev/zero of=/var/lib/thing-agent/ballast bs=64k'),
+    withStateUnit('tidy', '/bin/rm -f /var/lib/thing-agent/ballast'),
+  ),
 };
 
 export function sceneNamed(name: string): Scene {

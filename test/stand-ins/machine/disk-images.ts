@@ -150,7 +150,9 @@ export async function openSmallImages(): Promise<GatewayImages> {
 }
 
 const smallFiles: Readonly<Record<string, string>> = {
+  '/usr/lib/systemd/systemd': 'init',
   '/usr/lib/thing-agent/agent': 'agent',
+  '/usr/lib/thing-agent/tree.a/bin/node': 'runtime',
   '/usr/lib/app/healthy': '#!/bin/sh\n',
   '/opt/application': 'x'.repeat(2 * 1024 * 1024),
   '/vmlinuz': 'a kernel '.repeat(100_000),
