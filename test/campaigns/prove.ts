@@ -46,6 +46,19 @@ const campaigns: readonly Campaign[] = [
     script: 'campaigns/soak/main.ts',
     args: (seed, scale) => ['--weeks', whole(12, scale), '--seed', String(seed)],
   },
+  {
+    name: 'boots-loop',
+    script: 'campaigns/boots/main.ts',
+    args: (seed, scale) => {
+      const many = ['--cuts', whole(8000, scale), '--boots', whole(500, scale)];
+      return ['--machine', 'loop', ...many, '--seed', String(seed)];
+    },
+  },
+  {
+    name: 'boots',
+    script: 'campaigns/boots/main.ts',
+    args: (seed, scale) => ['--cuts', whole(8000, scale), '--boots', whole(100, scale), '--seed', String(seed)],
+  },
   { name: 'replay', script: 'rooms/telemetry/replay.ts', args: (_seed, scale) => [whole(1_000_000, scale)] },
   {
     name: 'replay-power-cuts',

@@ -84,6 +84,7 @@ export interface BootsOptions {
   readonly openGateway: OpenGateway;
   readonly deadlineMs: number;
   readonly onBooted?: (booted: BootedCut) => void;
+  readonly onLine?: (line: string) => void;
 }
 
 /** Starts cuts until they have come to rest: first one of each class, then at random. */
@@ -91,14 +92,14 @@ export async function bootCuts(
   recording: Recording,
   scene: Scene,
   judged: JudgedCuts,
-  { boots, seed, openGateway, deadlineMs, onBooted }: BootsOptions,
+  { boots, seed, onBooted, ...options }: BootsOptions,
 ): Promise<readonly BootedCut[]> {
   const random = seededRandom(seed ^ 0x2545f491);
   const pool = judged.representatives.map((cut) => ({ cut, place: random() })).toSorted((a, b) => a.place - b.place);
   const done: BootedCut[] = [];
   while (done.length < boots) {
     const cut = pool.shift()?.cut ?? drawCut(recording, seed * 1_000_003 + judged.cuts + done.length);
-    const booted = await bootCut(recording, cut, { deadlineMs, ends: scene.ends, openGateway });
+    const booted = await bootCut(recording, cut, { ...options, ends: scene.ends });
     done.push(booted);
     onBooted?.(booted);
   }

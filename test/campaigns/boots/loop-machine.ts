@@ -86,7 +86,10 @@ class LoopMachine implements RunningMachine {
     await this.#prepare(folder, mounts, `thing.slot=${slot} ${told}`);
     while (!this.#power.signal.aborted) {
       const isReset = await this.#untilReset(folder);
-      if (isReset) return true;
+      if (isReset) {
+        await stopPost(mounts);
+        return true;
+      }
     }
     return false;
   }
@@ -196,6 +199,12 @@ const unitCommands = {
   fill: 'dd if=/dev/zero of="$1/ballast" bs=64k 2>/dev/null; sync -f "$1"',
   tidy: 'rm -f "$1/ballast"; sync -f "$1"',
 } as const;
+
+/** What a slot runs when its agent has ended: see scenes.ts. */
+async function stopPost({ slot, state }: Mounts): Promise<void> {
+  const program = join(slot, 'usr/lib/app/age-journal');
+  if (existsSync(program)) await tool([program, state]);
+}
 
 /** It sees a command line of its own, in mounts of its own. */
 function startAgent(folder: string, onLine: (line: string) => void): ChildProcess {

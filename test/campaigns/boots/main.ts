@@ -25,7 +25,7 @@ power cuts are made from the recording. For root.
   --boot-type TYPE  file system of the boot partition: ext4 (default) or vfat
   --machine KIND    qemu (default), or loop: GRUB as a program, this Linux and the agent with the disk of a small gateway, in seconds
   --fresh           record again what is kept in .cache/boots
-  --console         show the console of the gateway that is recorded
+  --console         show the console of every gateway
   --total           only the figures of all that was done so far (.cache/boots/figures.jsonl)
 
 Scenes:
@@ -89,7 +89,8 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
     if (violations.length > 0) holds = false;
   };
   const deadlineMs = PATIENCE_MS[rig.machine];
-  await bootCuts(recording, scene, first, { boots, seed, openGateway: rig.openGateway, deadlineMs, onBooted });
+  const { openGateway } = rig;
+  await bootCuts(recording, scene, first, { boots, seed, openGateway, deadlineMs, onBooted, ...onLine });
   return holds;
 }
 

@@ -49,6 +49,38 @@ function withStateUnit(name: string, command: string): Difference {
   };
 }
 
+/** A release with an agent of another age: what that would leave of the journal, made by a program when the agent has ended. */
+function withAgent(script: string): Difference {
+  const lines = [
+    '#!/bin/sh',
+    'set -e',
+    'cd "${1:-/var/lib/thing-agent}"',
+    'test -f journal.json',
+    `sed -E '${script}' journal.json >journal.aged`,
+    'sync journal.aged',
+    'mv journal.aged journal.json',
+    'sync .',
+  ];
+  return {
+    '/usr/lib/app/age-journal': `${lines.join('\n')}\n`,
+    '/etc/systemd/system/thing-agent.service.d/age.conf': '[Service]\nExecStopPost=-/usr/lib/app/age-journal\n',
+  };
+}
+
+/** An update from that release, whose journal the next one finds. */
+function aged(says: string, script: string): Scene {
+  return {
+    says,
+    versions: { v1: release('v1'), v2: release('v2', withAgent(script)), v3: release('v3') },
+    play: async ({ want, untilTold }) => {
+      want('v2');
+      await untilTold('v2');
+      want('v3');
+      await untilTold('v3');
+    },
+  };
+}
+
 const bootPartition = 'PARTLABEL=boot /boot auto noatime 0 2\n';
 
 export const scenes: Readonly<Record<string, Scene>> = {
@@ -62,6 +94,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
       await untilTold('v3');
     },
   },
+  'newer-journal': aged(
+    'an update from an agent that is newer: its journal has parts that nobody else knows',
+    '1s/[}]$/,"history":[{"attempt":"attempt-8"}],"forecast":{"kind":"rain"}}/',
+  ),
+  'older-journal': aged(
+    'an update from an agent that is older: its journal lacks what slots were seen to run, and whose fault things were',
+    '1s/,?"seen":[{][^}]*[}]//g; 1s/[{],/{/g; 1s/,"fault":"[a-z]*"//g',
+  ),
   short: {
     says: 'a whole update from activation to switch',
     versions: { v1: release('v1'), v2: release('v2') },
