@@ -14,7 +14,7 @@ export interface ImaginedStart {
 export function imagineStart(slot: string): ImaginedStart {
   const has = (path: string): boolean => existsSync(join(slot, path));
   const fstab = has('etc/fstab') ? readFileSync(join(slot, 'etc/fstab'), 'utf8') : '';
-  const state = /^PARTLABEL=state \S+ ext4 (\S+)/m.exec(fstab)?.[1];
+  const state = /^\S+[=/]state \/var\/lib\/thing-agent ext4 (\S+)/m.exec(fstab)?.[1];
   const units = ['fill', 'tidy'] as const;
   return {
     trouble: troubleOf(has, fstab),

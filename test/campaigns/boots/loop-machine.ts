@@ -184,20 +184,26 @@ async function mountAll(parts: AsyncDisposableStack, { path, partitions, folder,
     await tool(['sh', '-c', `e2fsck -p '${found}' >&2 || test $? -lt 4`]);
     return found;
   };
+  /** The repair unit of the page for integrators. */
+  const repaired = async (name: string): Promise<string> => {
+    const found = await device(name);
+    await tool(['sh', '-c', `{ e2fsck -y '${found}' || test $? -lt 4 || mkfs.ext4 -F '${found}'; } >&2`]);
+    return found;
+  };
   const slots = { A: await device('rootfs-a'), B: await device('rootfs-b') };
   const root = await mount('slot', slots[slot], '-o', 'ro');
   const boot = await mount('boot', await checked('boot'), '-o', 'noatime');
   const { stateOptions, unit } = imagineStart(root);
   const state = join(folder, 'state');
   if (stateOptions === undefined) await mkdir(state);
-  else await mount('state', await checked('state'), '-o', stateOptions);
+  else await mount('state', await repaired('state'), '-o', stateOptions);
   if (unit !== undefined) await tool(['sh', '-c', unitCommands[unit], 'sh', state]);
   return { slots, slot: root, boot, state };
 }
 
 const unitCommands = {
-  fill: 'dd if=/dev/zero of="$1/ballast" bs=64k 2>/dev/null; sync -f "$1"',
-  tidy: 'rm -f "$1/ballast"; sync -f "$1"',
+  fill: 'for n in 1 2 3; do dd if=/dev/zero of="$1/ballast.$n" bs=4k conv=fsync 2>/dev/null; done; sync -f "$1"',
+  tidy: 'rm -f "$1"/ballast.*; sync -f "$1"',
 } as const;
 
 /** What a slot runs when its agent has ended: see scenes.ts. */

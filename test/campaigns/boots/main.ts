@@ -1,3 +1,5 @@
+import process from 'node:process';
+
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BootedCut } from './boot-cut.ts';
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
@@ -121,6 +123,10 @@ await runTool(help, options, async (values) => {
     return 0;
   }
   await using rig = await readRig(values);
+  // A gateway on this machine leaves no mounts behind.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void rig[Symbol.asyncDispose]().then(() => process.exit(1)));
+  }
   let holds = true;
   for (const order of orders) holds = (await play(rig, order)) && holds;
   return holds ? 0 : 1;

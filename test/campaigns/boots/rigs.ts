@@ -1,5 +1,6 @@
 import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../stand-ins/machine/disk-images.ts';
 import type { BootType, GatewayImages } from '../../stand-ins/machine/disk-images.ts';
+import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import { qemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
 import { loopGateway } from './loop-machine.ts';
 import type { OpenGateway } from './record.ts';
@@ -7,7 +8,7 @@ import type { OpenGateway } from './record.ts';
 /** `qemu`: an emulated machine that really boots. `loop`: this machine, with the gateway's disk, bootloader and agent. */
 export type MachineKind = 'qemu' | 'loop';
 
-/** What gateways are made of. */
+/** What gateways are made of. They are all switched off at its end. */
 export interface Rig extends AsyncDisposable {
   readonly machine: MachineKind;
   readonly bootType: BootType;
@@ -19,12 +20,21 @@ export interface Rig extends AsyncDisposable {
 export async function openRig(machine: MachineKind, bootType: BootType): Promise<Rig> {
   const images = machine === 'qemu' ? await openGatewayImages({ bootType }) : await openSmallImages();
   const publicKey = images.keys.publicPem;
+  const opened = new Set<GatewayMachine>();
+  const open: OpenGateway = (place) => (machine === 'qemu' ? qemuGateway(place) : loopGateway({ ...place, publicKey }));
   return {
     machine,
     bootType,
     images,
     makeDisk: async (slot, out) => makeGrubDisk({ slot, out, bootType }),
-    openGateway: (place) => (machine === 'qemu' ? qemuGateway(place) : loopGateway({ ...place, publicKey })),
-    [Symbol.asyncDispose]: async () => images[Symbol.asyncDispose](),
+    openGateway: (place) => {
+      const gateway = open(place);
+      opened.add(gateway);
+      return gateway;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...opened].map(async (gateway) => gateway.powerOff()));
+      await images[Symbol.asyncDispose]();
+    },
   };
 }

@@ -128,8 +128,11 @@ export const scenes: Readonly<Record<string, Scene>> = {
   }),
   'state-full': bad(
     'a firmware that fills the state partition, which the one before tidies up when it starts',
-    withStateUnit('fill', '/bin/dd if=/dev/zero of=/var/lib/thing-agent/ballast bs=64k'),
-    withStateUnit('tidy', '/bin/rm -f /var/lib/thing-agent/ballast'),
+    withStateUnit(
+      'fill',
+      '/bin/sh -c "for n in 1 2 3; do dd if=/dev/zero of=/var/lib/thing-agent/ballast.$$n bs=4k conv=fsync; done"',
+    ),
+    withStateUnit('tidy', '/bin/sh -c "rm -f /var/lib/thing-agent/ballast.*"'),
   ),
 };
 

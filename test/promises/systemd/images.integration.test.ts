@@ -20,6 +20,7 @@ beforeAll(async () => {
     await mkdir(dirname(join(folder, 'root', part)), { recursive: true });
     await writeFile(join(folder, 'root', part), part === 'etc/fstab' ? '/dev/mine /boot xfs ro 0 0\n' : part);
   }
+  await tool(['cp', '-r', join(folder, 'root'), join(folder, 'pristine')]);
   await tool([join(scripts, 'slot'), '--root', join(folder, 'root'), '--out', join(folder, 'rootfs.ext4')]);
 });
 
@@ -32,10 +33,21 @@ describe('what a slot holds', () => {
     const image = join(folder, 'rootfs.ext4');
     await tool(['e2fsck', '-fn', image]);
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
-    expect(fstab).toContain('/dev/mine /boot xfs ro 0 0\nPARTLABEL=state /var/lib/thing-agent ext4 noatime 0 2');
+    expect(fstab).toContain(
+      '/dev/mine /boot xfs ro 0 0\n/dev/disk/by-partlabel/state /var/lib/thing-agent ext4 nofail,',
+    );
     expect(fstab.match(/\/boot/g)).toHaveLength(1);
     expect(await tool(['debugfs', '-R', 'cat /vmlinuz', image])).toContain('vmlinuz');
     expect(await tool(['dumpe2fs', '-h', image])).not.toContain('has_journal');
+  });
+
+  test('mends its state before it mounts it, as the page says, unless the mount is the integrator’s own', async () => {
+    expect(await repairOf(join(folder, 'rootfs.ext4'))).toBe(await pageBlock('ini state-repair'));
+    const link = '/etc/systemd/system/var-lib-thing\\x2dagent.mount.requires/thing-state-repair.service';
+    expect(await tool(['debugfs', '-R', `stat "${link}"`, join(folder, 'rootfs.ext4')])).toContain('Type: symlink');
+    const own = await slotFor('own');
+    expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).not.toContain('by-partlabel/state');
+    expect(await repairOf(own)).toBe('');
   });
 
   test('needs an agent and a kernel', async () => {
@@ -58,7 +70,7 @@ describe('what a slot holds for another bootloader', () => {
   test('has what names U-Boot’s environment on its disk, and no place for a boot partition', async () => {
     const image = await slotFor('uboot');
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
-    expect(fstab).toContain('PARTLABEL=state /var/lib/thing-agent ext4');
+    expect(fstab).toContain('/dev/disk/by-partlabel/state /var/lib/thing-agent ext4');
     expect(fstab).not.toContain(' /boot');
     expect(await tool(['debugfs', '-R', 'cat /etc/fw_env.config', image])).toContain(
       '/dev/disk/by-partlabel/environment 0x0 0x4000\n/dev/disk/by-partlabel/environment 0x80000 0x4000',
@@ -66,14 +78,14 @@ describe('what a slot holds for another bootloader', () => {
   });
 
   test('mounts autoboot.txt and the state of a Raspberry Pi by the numbers of their partitions', async () => {
-    const fstab = await tool([
-      'debugfs',
-      '-R',
-      'cat /etc/fstab',
-      await slotFor('raspberrypi', '--disk-id', '00c0ffee'),
-    ]);
+    const image = await slotFor('raspberrypi', '--disk-id', '00c0ffee');
+    const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
+    const repair = await repairOf(image);
+    expect(repair).toContain('STATE=/dev/disk/by-partuuid/00c0ffee-07\n');
+    expect(repair).toContain('After=dev-disk-by\\x2dpartuuid-00c0ffee\\x2d07.device\n');
+    expect(repair).not.toContain('partlabel');
     expect(fstab).toContain('PARTUUID=00c0ffee-01 /boot/default vfat noatime 0 2');
-    expect(fstab).toContain('PARTUUID=00c0ffee-07 /var/lib/thing-agent ext4 noatime 0 2');
+    expect(fstab).toContain('/dev/disk/by-partuuid/00c0ffee-07 /var/lib/thing-agent ext4 nofail,');
   });
 
   test('must be one that is known', async () => {
@@ -83,11 +95,30 @@ describe('what a slot holds for another bootloader', () => {
   });
 });
 
+async function repairOf(image: string): Promise<string> {
+  return tool(['sh', '-c', `debugfs -R 'cat /etc/systemd/system/thing-state-repair.service' '${image}' 2>/dev/null`]);
+}
+
+async function pageBlock(label: string): Promise<string> {
+  const page = readFileSync(join(systemdDirectory, '../src/slots/bootloaders/README.md'), 'utf8');
+  return page.split(`\`\`\`${label}\n`)[1]?.split('```')[0]?.trim() ?? '';
+}
+
+/** `own`: for GRUB, with an entry of the integrator's for the state. */
 async function slotFor(bootloader: string, ...given: readonly string[]): Promise<string> {
   const root = join(folder, `root-${bootloader}`);
-  await tool(['cp', '-r', join(folder, 'root'), root]);
-  await writeFile(join(root, 'etc/fstab'), '');
-  await tool([join(scripts, 'slot'), '--root', root, '--out', `${root}.ext4`, '--bootloader', bootloader, ...given]);
+  await tool(['cp', '-r', join(folder, 'pristine'), root]);
+  await writeFile(join(root, 'etc/fstab'), bootloader === 'own' ? '/dev/sdb1 /var/lib/thing-agent ext4 ro 0 0\n' : '');
+  await tool([
+    join(scripts, 'slot'),
+    '--root',
+    root,
+    '--out',
+    `${root}.ext4`,
+    '--bootloader',
+    bootloader === 'own' ? 'grub' : bootloader,
+    ...given,
+  ]);
   return `${root}.ext4`;
 }
 
