@@ -24,6 +24,11 @@ interface Start {
   readonly complaint: string | undefined;
 }
 
+/** On a machine that has no time for it: no verdict then. */
+const DEADLINE_SECONDS = 300;
+/** timeout(1). */
+const TIMED_OUT = '*** exit 124';
+
 /** What the bench says in GRUB's own language: the disk's own configuration, up to its menu. */
 const wrapper = `
 set root=(hd0,gpt1)
@@ -51,7 +56,7 @@ export class GrubProgram implements Disposable {
     const map = join(this.#folder, 'device.map');
     writeFileSync(map, `(hd0) ${disk}\n`);
     writeFileSync(join(this.#folder, 'grub.cfg'), wrapper);
-    const once = 'timeout 60 grub-emu -m "$1" -d "$2" </dev/null 2>&1; echo; echo "*** exit $?"';
+    const once = `timeout ${DEADLINE_SECONDS} grub-emu -m "$1" -d "$2" </dev/null 2>&1; code=$?; echo; echo "*** exit $code"`;
     const script = ['-c', `while read -r _; do ${once}; done`, 'sh', map, this.#folder];
     this.#shell = spawn('sh', script, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#lines = createInterface({ input: this.#shell.stdout.setEncoding('latin1') })[Symbol.asyncIterator]();
@@ -76,7 +81,9 @@ export class GrubProgram implements Disposable {
     this.count += 1;
     this.#shell.stdin.write('\n');
     let said = '';
-    for (let line = await this.#line(); !line.startsWith('*** exit'); line = await this.#line()) said += `${line}\n`;
+    let line = await this.#line();
+    for (; !line.startsWith('*** exit'); line = await this.#line()) said += `${line}\n`;
+    if (line === TIMED_OUT) throw new Error(`GRUB did not end within ${DEADLINE_SECONDS} s`);
     const [, start, told = ''] = /\+\+\+ default=(\S*) told=(\S*) \+\+\+/.exec(said) ?? [];
     const complaint = /error: (?!terminal `|can't find command `serial)([^\r\n]*)/.exec(said)?.[1];
     const environment = (/default=[^+]*\+\+\+([^]*)\+\+\+/.exec(said)?.[1] ?? '').replaceAll('\r', '');

@@ -4,8 +4,8 @@ import type { Difference } from '../../stand-ins/machine/slot-images.ts';
 import type { RecordingStage } from './record.ts';
 
 const MINUTE_MS = 60_000;
-/** For one update. An emulated machine on a busy one: a whole update takes two minutes on an idle one. */
-export const PATIENCE_MS = { qemu: 30 * MINUTE_MS, loop: 3 * MINUTE_MS } as const;
+/** For one update. An emulated machine on a busy one: a whole update takes minutes on an idle one, ten and more on a busy one. */
+export const PATIENCE_MS = { qemu: 30 * MINUTE_MS, loop: 10 * MINUTE_MS } as const;
 
 export interface Scene {
   readonly says: string;
