@@ -17,7 +17,9 @@ export default defineConfig({
           include: ['test/**/*.integration.test.ts'],
           testTimeout: 120_000,
           hookTimeout: 300_000,
-          fileParallelism: false,
+          // Most of their time is waiting, for processes, boots and deadlines.
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

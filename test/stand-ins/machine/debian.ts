@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -43,13 +43,16 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   const draft = join(folder, `draft-${randomUUID()}.tar`);
   try {
     const sources = await packageSources(codename);
-    await tool(['mmdebstrap', ...options, codename, draft, '-'], { timeoutMs: 600_000, input: sources });
-    await rename(draft, kept);
+    const once = ['flock', `${kept}.lock`, 'sh', '-c', makeUnlessThere, 'sh', kept, draft] as const;
+    await tool([...once, ...options, codename, draft, '-'], { timeoutMs: 900_000, input: sources });
   } finally {
     await rm(draft, { force: true });
   }
   return kept;
 }
+
+/** Several tests may want it at once: one makes it, the others wait. */
+const makeUnlessThere = 'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { mmdebstrap "$@" && mv "$draft" "$kept"; }';
 
 async function codenameOfThisMachine(): Promise<string> {
   const found = /^VERSION_CODENAME=["']?([a-z]+)/m.exec(await readFile('/etc/os-release', 'utf8'))?.[1];
