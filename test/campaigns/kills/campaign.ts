@@ -33,9 +33,13 @@ export interface Tally {
 
 const MOST_FAILURES = 5;
 
+/** About so many has an update: the run that stages, and the run that judges. */
+const STEPS_OF_AN_UPDATE = 80;
+
 /**
- * First each step of an update on its own: of the run that stages, and of the run that judges. Then episodes at random
- * until there were enough kills. An episode's number and the seed say what happens in it; when exactly, the machine does.
+ * First each step of an update on its own, or every n-th where few kills are wanted, so that they are half of them at most.
+ * Then episodes at random until there were enough kills. An episode's number and the seed say what happens in it; when
+ * exactly, the machine does.
  */
 export async function runCampaign(options: CampaignOptions): Promise<Tally> {
   const tally: Tally = { kills: 0, episodes: 0, runs: 0, by: {}, failures: [] };
@@ -52,10 +56,12 @@ interface Drawn {
 
 function* drawEpisodes({ kills, seed }: CampaignOptions, tally: Tally): Generator<Drawn, void, undefined> {
   const isOver = (): boolean => tally.failures.length >= MOST_FAILURES;
+  const every = Math.ceil((STEPS_OF_AN_UPDATE * 2) / kills);
   for (const run of [0, 1]) {
     const ends = { lastWasStruck: true };
-    for (let number = 1; ends.lastWasStruck && !isOver(); number += 1) {
-      const strikes = [...Array.from({ length: run }, () => undefined), stepStrike(number, seed)];
+    for (let turn = seed; ends.lastWasStruck && !isOver(); turn += 1) {
+      const strike = stepStrike((turn - seed) * every + 1 + (seed % every), turn);
+      const strikes = [...Array.from({ length: run }, () => undefined), strike];
       yield {
         episode: { wish: { kind: 'update', firmware: 'good', by: 'command' }, strikes },
         onStruck: (struck) => (ends.lastWasStruck &&= struck),
@@ -69,8 +75,8 @@ function* drawEpisodes({ kills, seed }: CampaignOptions, tally: Tally): Generato
 
 const aftermaths: readonly Aftermath[] = ['restart', 'reboot', 'power-cut'];
 
-function stepStrike(number: number, seed: number): Strike {
-  return { trigger: { kind: 'step', number }, aftermath: aftermaths[(number + seed) % 3] ?? 'restart' };
+function stepStrike(number: number, turn: number): Strike {
+  return { trigger: { kind: 'step', number }, aftermath: aftermaths[turn % 3] ?? 'restart' };
 }
 
 /** One gateway after the other, each until something is wrong with it. */
