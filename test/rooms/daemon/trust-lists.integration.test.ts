@@ -16,6 +16,9 @@ import { makeKeyPair } from '../firmware/artifact/keys.ts';
 const keys = { old: makeKeyPair('ecdsa-p256'), next: makeKeyPair('rsa'), thief: makeKeyPair('ecdsa-p256') };
 type KeyName = keyof typeof keys;
 
+/** The real program installs, boots and looks up to a dozen times. */
+const LONG = { timeout: 600_000 };
+
 let stack: AsyncDisposableStack;
 let folder: string;
 
@@ -113,33 +116,41 @@ async function running(gateway: FileGateway): Promise<string> {
 const file = (name: string): string => join(folder, name);
 
 describe('a key', () => {
-  test('is replaced by a list that the old one signs; from then on nothing of the old one is installed', async () => {
-    const gateway = await alone();
-    await refused(gateway, await release('1.0.0', 'next'), 'signature-invalid');
-    await taken(gateway, await list(gateway, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem')));
-    await refused(gateway, await release('1.0.1', 'old'), 'key-revoked');
-    await taken(gateway, await release('1.0.0', 'next'));
-    expect(await running(gateway)).toBe('healthy root 1.0.0');
-    const status = JSON.parse((await gateway.run('status', '--json')).stdout) as { installed: { signedBy: string } };
-    expect(status.installed.signedBy).toBe(keys.next.trusted.fingerprint);
-    await refused(gateway, await list(gateway, 2, 'old', '--keys', file('old.pem')), 'key-revoked');
-    const doctor = await gateway.run('doctor');
-    expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain(`release.pem ${keys.old.trusted.fingerprint}, revoked`);
-  });
+  test(
+    'is replaced by a list that the old one signs; from then on nothing of the old one is installed',
+    LONG,
+    async () => {
+      const gateway = await alone();
+      await refused(gateway, await release('1.0.0', 'next'), 'signature-invalid');
+      await taken(gateway, await list(gateway, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem')));
+      await refused(gateway, await release('1.0.1', 'old'), 'key-revoked');
+      await taken(gateway, await release('1.0.0', 'next'));
+      expect(await running(gateway)).toBe('healthy root 1.0.0');
+      const status = JSON.parse((await gateway.run('status', '--json')).stdout) as { installed: { signedBy: string } };
+      expect(status.installed.signedBy).toBe(keys.next.trusted.fingerprint);
+      await refused(gateway, await list(gateway, 2, 'old', '--keys', file('old.pem')), 'key-revoked');
+      const doctor = await gateway.run('doctor', '--json');
+      expect(doctor.stdout).toContain(`release.pem ${keys.old.trusted.fingerprint}, revoked`);
+    },
+  );
 
-  test('that was revoked comes back by no older list, no list that forgets it, and no list of a stranger', async () => {
-    const gateway = await alone();
-    const older = await list(gateway, 4, 'old', '--keys', file('thief.pem'));
-    await taken(
-      gateway,
-      await list(gateway, 5, 'old', '--keys', file('next.pem'), '--revoke-keys', keys.thief.trusted.fingerprint),
-    );
-    await refused(gateway, older, 'trust-list-old');
-    await refused(gateway, await list(gateway, 6, 'thief', '--keys', file('thief.pem')), 'signature-invalid');
-    await taken(gateway, await list(gateway, 7, 'old', '--keys', file('thief.pem')));
-    await refused(gateway, await release('6.6.6', 'thief'), 'key-revoked');
-    expect(await running(gateway)).toBe('healthy root 0');
-  });
+  test(
+    'that was revoked comes back by no older list, no list that forgets it, and no list of a stranger',
+    LONG,
+    async () => {
+      const gateway = await alone();
+      const older = await list(gateway, 4, 'old', '--keys', file('thief.pem'));
+      await taken(
+        gateway,
+        await list(gateway, 5, 'old', '--keys', file('next.pem'), '--revoke-keys', keys.thief.trusted.fingerprint),
+      );
+      await refused(gateway, older, 'trust-list-old');
+      await refused(gateway, await list(gateway, 6, 'thief', '--keys', file('thief.pem')), 'signature-invalid');
+      await taken(gateway, await list(gateway, 7, 'old', '--keys', file('thief.pem')));
+      await refused(gateway, await release('6.6.6', 'thief'), 'key-revoked');
+      expect(await running(gateway)).toBe('healthy root 0');
+    },
+  );
 
   test('as its owner computes it by openssl, is named in status', async () => {
     const gateway = await alone();
@@ -179,7 +190,7 @@ describe('a key', () => {
   });
 });
 
-test('a release that was revoked is neither installed nor gone back to, but by force', async () => {
+test('a release that was revoked is neither installed nor gone back to, but by force', LONG, async () => {
   const gateway = await alone();
   const bad = await release('1.0.0', 'old');
   await taken(gateway, bad);
@@ -194,19 +205,23 @@ test('a release that was revoked is neither installed nor gone back to, but by f
   expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('was revoked by list 1');
 });
 
-test('a gateway whose only key is revoked says so, installs nothing, and is opened again by root with a new key', async () => {
-  const gateway = await alone();
-  await taken(gateway, await release('1.0.0', 'old'));
-  await taken(gateway, await list(gateway, 1, 'old', '--revoke-keys', file('old.pem')));
-  await refused(gateway, await release('2.0.0', 'old'), 'key-revoked');
-  await refused(gateway, await list(gateway, 2, 'old', '--keys', file('next.pem')), 'key-revoked');
-  expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('no trusted key is left');
-  expect(await gateway.run('doctor')).not.toMatchObject({ exitCode: 0 });
-  expect(await running(gateway)).toBe('healthy root 1.0.0');
-  await writeFile(join(gateway.directory, 'release.pem'), keys.next.publicPem);
-  await taken(gateway, await release('3.0.0', 'next'));
-  expect(await running(gateway)).toBe('healthy root 3.0.0');
-});
+test(
+  'a gateway whose only key is revoked says so, installs nothing, and is opened again by root with a new key',
+  LONG,
+  async () => {
+    const gateway = await alone();
+    await taken(gateway, await release('1.0.0', 'old'));
+    await taken(gateway, await list(gateway, 1, 'old', '--revoke-keys', file('old.pem')));
+    await refused(gateway, await release('2.0.0', 'old'), 'key-revoked');
+    await refused(gateway, await list(gateway, 2, 'old', '--keys', file('next.pem')), 'key-revoked');
+    expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('no trusted key is left');
+    expect(await gateway.run('doctor')).not.toMatchObject({ exitCode: 0 });
+    expect(await running(gateway)).toBe('healthy root 1.0.0');
+    await writeFile(join(gateway.directory, 'release.pem'), keys.next.publicPem);
+    await taken(gateway, await release('3.0.0', 'next'));
+    expect(await running(gateway)).toBe('healthy root 3.0.0');
+  },
+);
 
 describe('a list from the service', () => {
   async function serve(versions: Readonly<Record<string, string>>): Promise<StandIn> {
@@ -220,7 +235,7 @@ describe('a list from the service', () => {
     );
   }
 
-  test('takes effect without a reboot, once; the service is told, and the next release follows', async () => {
+  test('takes effect without a reboot, once; the service is told, and the next release follows', LONG, async () => {
     const made = await alone();
     const first = await release('1.0.0', 'old');
     const lists = await list(made, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem'));
