@@ -8,9 +8,9 @@ import { runCommand } from './cli/run.ts';
 import { Terminal } from './cli/screen/terminal.ts';
 import { systemOffset } from './cli/screen/time.ts';
 import type { LoadedConfig } from './config/load-config.ts';
-import type { World } from './daemon/wiring.ts';
-import { systemClock } from './system/clock.ts';
+import type { World } from './daemon/wiring/wiring.ts';
 import { describeError, exitCodes, systemErrorCode } from './system/errors.ts';
+import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
 
 const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
@@ -88,7 +88,7 @@ async function connect(load: () => Promise<LoadedConfig>): ReturnType<CliContext
 }
 
 async function world({ config }: LoadedConfig, level: 'warn' | undefined): Promise<World> {
-  const { createLog } = await import('./system/pino-log.ts');
+  const { createLog } = await import('./system/log/pino-log.ts');
   const log = createLog({ ...config.log, level: level ?? config.log.level }, process.env);
   return { environment: process.env, clock: systemClock, random: Math.random, log, agentVersion };
 }
@@ -96,8 +96,8 @@ async function world({ config }: LoadedConfig, level: 'warn' | undefined): Promi
 async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
   const loaded = await load();
   const around = await world(loaded, undefined);
-  const { connectServiceManager } = await import('./system/systemd-notify.ts');
-  const daemon = await import('./daemon/run-daemon.ts');
+  const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
+  const daemon = await import('./daemon/rounds/run-daemon.ts');
   const options = {
     loaded,
     reload: load,
@@ -125,8 +125,8 @@ async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliCon
   const { problems, warnings } = await check(path, process.env);
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
   const { loadConfig } = await import('./config/load-config.ts');
-  const { refuseMisplacedState } = await import('./daemon/state-directory.ts');
-  const { checkBootEnvironment } = await import('./daemon/boot-check.ts');
+  const { refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
+  const { checkBootEnvironment } = await import('./daemon/doctor/boot-check.ts');
   const { config } = await loadConfig(path, process.env);
   await refuseMisplacedState(config);
   const { readConfigText, withLines } = await import('./config/read-config.ts');

@@ -5,13 +5,13 @@ import process from 'node:process';
 import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
 
+import { usableSerialNumber } from '../src/system/device/serial-number.ts';
 import { describeError } from '../src/system/errors.ts';
-import { formatLine } from '../src/system/log-text.ts';
-import { cutText, maskAddresses } from '../src/system/secrets.ts';
-import { usableSerialNumber } from '../src/system/serial-number.ts';
+import { formatLine } from '../src/system/log/log-text.ts';
+import { cutText, maskAddresses } from '../src/system/log/secrets.ts';
 import { LineSplitter } from '../src/telemetry/sources/line-splitter.ts';
 import { atPointer, parsePairs, parseReading } from '../src/telemetry/sources/parse-reading.ts';
-import { compareVersions } from '../src/update/choose.ts';
+import { compareVersions } from '../src/update/choice/choose.ts';
 
 /**
  * How the time grows with the length of a text, measured in one run: what is linear takes four times as long for four times

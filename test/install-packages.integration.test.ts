@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { runProgram } from '../src/system/child-process.ts';
+import { runProgram } from '../src/system/processes/child-process.ts';
 
 const script = join(import.meta.dirname, 'install-packages');
 let programs: string;

@@ -1,6 +1,6 @@
 import type { AgentOperations } from '../control/operations.ts';
-import type { Clock } from '../system/clock.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { OffsetMinutes } from './screen/time.ts';
 
 /** Where text goes. */

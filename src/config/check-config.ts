@@ -2,10 +2,10 @@ import { constants, type Stats } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import type { Environment } from '../system/environment.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
-import { describeExposures, findExposures } from '../system/guarded-file.ts';
-import { MCUBOOT_RSA_MINIMUM_BITS, PublicKeyError, readPublicKey } from '../system/public-key.ts';
+import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
+import { MCUBOOT_RSA_MINIMUM_BITS, PublicKeyError, readPublicKey } from '../system/files/public-key.ts';
+import type { Environment } from '../system/processes/environment.ts';
 import { type Finding, findWarnings } from './cross-check.ts';
 import type { ConfigProblem } from './errors.ts';
 import { describeValue, keyPath } from './file/problems.ts';
@@ -33,7 +33,7 @@ export async function checkConfig(path: string, environment: Environment): Promi
 }
 
 async function scheduleFindings({ update }: SoundTables): Promise<readonly Finding[]> {
-  const { isCronExpression } = await import('../system/cron.ts');
+  const { isCronExpression } = await import('../system/time/cron.ts');
   if (update === undefined || isCronExpression(update.schedule)) return [];
   const path = ['update', 'schedule'];
   const message = `update.schedule: expected a cron expression such as "*/15 * * * *", found ${describeValue(update.schedule)}`;

@@ -2,7 +2,7 @@
  * The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
  * described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
  */
-import type { LogLevel } from '../system/log.ts';
+import type { LogLevel } from '../system/log/log.ts';
 import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
 
 export interface Config {

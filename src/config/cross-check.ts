@@ -1,4 +1,4 @@
-import { parseUtcTime } from '../system/utc-time.ts';
+import { parseUtcTime } from '../system/time/utc-time.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 import { durationMs } from './schema/values.ts';
 

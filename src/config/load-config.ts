@@ -1,4 +1,4 @@
-import type { Environment } from '../system/environment.ts';
+import type { Environment } from '../system/processes/environment.ts';
 import type { Config } from './config.ts';
 import { findWarnings } from './cross-check.ts';
 import type { ConfigProblem } from './errors.ts';

@@ -1,9 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import type { Environment } from '../system/environment.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
-import { describeExposures, findExposures } from '../system/guarded-file.ts';
+import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
+import type { Environment } from '../system/processes/environment.ts';
 import { type Finding, findContradictions } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
 import { lineOf, locateKeys } from './file/key-lines.ts';

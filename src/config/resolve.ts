@@ -1,4 +1,4 @@
-import { parseUtcTime } from '../system/utc-time.ts';
+import { parseUtcTime } from '../system/time/utc-time.ts';
 import type {
   BootloaderSettings,
   Choice,

@@ -1,5 +1,5 @@
-import type { Environment } from '../system/environment.ts';
-import { maskSecrets } from '../system/secrets.ts';
+import { maskSecrets } from '../system/log/secrets.ts';
+import type { Environment } from '../system/processes/environment.ts';
 import { writeToml } from './file/toml.ts';
 import { readConfig } from './read-config.ts';
 

@@ -15,12 +15,12 @@ import {
   translate,
 } from './control-connection.ts';
 import { ReportedFailure } from './control-errors.ts';
-import { somebodyAnswers } from './control-socket.ts';
 import { errorReply, streamLine } from './events.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { methodOf } from './find-operation.ts';
 import { operationTable } from './operations.ts';
 import type { AgentOperations, Answered, Followed } from './operations.ts';
+import { somebodyAnswers } from './server/control-socket.ts';
 
 /**
  * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody answers there. Throws

@@ -1,4 +1,4 @@
-import type { Clock } from '../system/clock.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { OnEvent, OperationEvent } from './events.ts';
 
 /** How often a person or a program is told of received bytes. */

@@ -6,17 +6,17 @@ import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from 
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Identity } from '../service/identity.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import { maskAddresses } from '../system/secrets.ts';
+import { maskAddresses } from '../system/log/secrets.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
-import { diagnose } from './doctor.ts';
-import { noTargets } from './obstacles.ts';
-import { describeStateTrouble } from './state-directory.ts';
+import { diagnose } from './doctor/doctor.ts';
+import { noTargets } from './doctor/obstacles.ts';
+import { describeStateTrouble } from './doctor/state-directory.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints } from './values.ts';
-import type { Wiring } from './wiring.ts';
+import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
   /** Asked for each call: a reload replaces it. */

@@ -11,10 +11,10 @@ import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-t
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import { readOutsideFile } from '../system/outside-file.ts';
+import { readOutsideFile } from '../system/files/outside-file.ts';
 import { Turns } from '../system/turns.ts';
 import { DaemonError } from './errors.ts';
-import type { Wiring } from './wiring.ts';
+import type { Wiring } from './wiring/wiring.ts';
 
 /** The configured microcontrollers, as far as can be said without talking to them. */
 export async function listBoards({ boards, config }: Wiring): Promise<readonly BoardReport[]> {

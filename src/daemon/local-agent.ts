@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
-import { acquireLock, whoHolds } from '../system/lock.ts';
-import { lookAtJournal } from '../update/journal.ts';
+import { acquireLock, whoHolds } from '../system/files/lock.ts';
+import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
-import { wire } from './wiring.ts';
-import type { World } from './wiring.ts';
+import { wire } from './wiring/wiring.ts';
+import type { World } from './wiring/wiring.ts';
 
 /** The agent in this process, for one command, while no daemon runs: under the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(

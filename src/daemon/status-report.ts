@@ -2,14 +2,14 @@ import type { OperationOutcome } from '../control/events.ts';
 import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
-import { isPlausible } from '../system/wall-clock.ts';
-import { checkpointOf } from '../update/checkpoint.ts';
-import type { Look } from '../update/lookout.ts';
+import { isPlausible } from '../system/time/wall-clock.ts';
+import type { Look } from '../update/choice/lookout.ts';
+import { inForce } from '../update/choice/quarantine.ts';
+import { checkpointOf } from '../update/journal/checkpoint.ts';
+import { countDropped } from '../update/journal/reports.ts';
+import { hasSlotPayload } from '../update/journal/state.ts';
+import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
-import { inForce } from '../update/quarantine.ts';
-import { countDropped } from '../update/reports.ts';
-import { hasSlotPayload } from '../update/state.ts';
-import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/state.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {

@@ -1,6 +1,6 @@
 import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
 import { DaemonError } from './errors.ts';
-import type { Wiring } from './wiring.ts';
+import type { Wiring } from './wiring/wiring.ts';
 
 /**
  * Values for the service: through the spool where there is one, which acknowledges what is durable or delivered; else

@@ -1,6 +1,6 @@
-import { systemClock } from '../system/clock.ts';
-import type { Clock } from '../system/clock.ts';
 import { AgentError } from '../system/errors.ts';
+import { systemClock } from '../system/time/clock.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, PayloadWriter, StagingRequest } from '../update/ports.ts';
 import type { StreamPlace } from './firmware-stream.ts';
 

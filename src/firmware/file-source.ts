@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 
 import type { AgentError } from '../system/errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
-import { openRegularFile } from '../system/outside-file.ts';
+import { openRegularFile } from '../system/files/outside-file.ts';
 import type { FirmwareSource, FirmwareTransfer } from '../update/ports.ts';
 import { FirmwareError } from './errors.ts';
 

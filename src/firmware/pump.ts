@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 
 import type { AgentError } from '../system/errors.ts';
-import { giveBack } from '../system/give-back.ts';
+import { giveBack } from '../system/files/give-back.ts';
 import type { BlockSource } from './block-source.ts';
 import { FirmwareError } from './errors.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 
-import type { Clock } from '../system/clock.ts';
 import { AgentError } from '../system/errors.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, FirmwareHeader, StagedFirmware, StageFirmware, StagingRequest } from '../update/ports.ts';
 import { readArtifact, resumeArtifact } from './artifact/read-artifact.ts';
 import type { TrustSettings } from './artifact/trust.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../system/clock.ts';
-import type { Log } from '../system/log.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { Converser } from './converse.ts';
 import { McuError } from './errors.ts';
 import type { Line, OpenLine } from './line.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../system/clock.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { Line } from './line.ts';
 import { Pace } from './pace.ts';
 import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';

@@ -1,6 +1,6 @@
 import type { McuTargetSettings as BoardSettings } from '../config/config.ts';
-import type { Clock } from '../system/clock.ts';
-import type { Log } from '../system/log.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { Board } from './connection.ts';
 import type { OpenPort } from './line.ts';
 import type { Protocol } from './protocol.ts';

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 
 import { AgentError, describeError } from '../system/errors.ts';
-import { MCUBOOT_RSA_MINIMUM_BITS, readPublicKey } from '../system/public-key.ts';
+import { MCUBOOT_RSA_MINIMUM_BITS, readPublicKey } from '../system/files/public-key.ts';
 import { McuError } from './errors.ts';
 
 /** The public key, in PEM form, with which a target's images for MCUboot must be signed. */

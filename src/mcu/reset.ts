@@ -1,5 +1,5 @@
-import { runProgram } from '../system/child-process.ts';
-import type { Clock } from '../system/clock.ts';
+import { runProgram } from '../system/processes/child-process.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { McuError } from './errors.ts';
 import type { Line } from './line.ts';
 import type { ModemStep, Protocol } from './protocol.ts';

@@ -1,7 +1,7 @@
-import type { Clock } from '../system/clock.ts';
-import { StorageError } from '../system/durable-file.ts';
 import { describeError } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
+import { StorageError } from '../system/files/durable-file.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { ServiceTransport } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { StorageError, readTextFile, replaceFileDurably } from '../system/durable-file.ts';
-import type { DurableFs } from '../system/durable-file.ts';
-import type { Log } from '../system/log.ts';
+import { StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
+import type { DurableFs } from '../system/files/durable-file.ts';
+import type { Log } from '../system/log/log.ts';
 import { activationShape } from './replies.ts';
 
 /** What makes this gateway a thing: its serial number, and what activation gave. */

@@ -1,8 +1,8 @@
-import type { Clock } from '../system/clock.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
-import { retry } from '../system/retry.ts';
-import type { RetryPolicy } from '../system/retry.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { retry } from '../system/time/retry.ts';
+import type { RetryPolicy } from '../system/time/retry.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
 import type { Datapoint, ServiceTransport, ValueTransport, Version } from './contract.ts';

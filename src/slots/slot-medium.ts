@@ -1,6 +1,6 @@
-import type { Clock } from '../system/clock.ts';
 import { systemErrorCode } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { alignDown, alignmentBytes, alignUp } from './block-pool.ts';
 import type { DeviceFile, OpenDevice } from './device-file.ts';
 import { SlotError, slotError } from './errors.ts';

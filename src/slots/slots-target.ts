@@ -1,7 +1,7 @@
 import { abortable } from '../system/abortable.ts';
-import type { Clock } from '../system/clock.ts';
-import { systemClock } from '../system/clock.ts';
-import type { Log } from '../system/log.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { systemClock } from '../system/time/clock.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget } from '../update/ports.ts';
 import type { BlockGeometry } from './block-pool.ts';
 import { BlockPool, defaultGeometry } from './block-pool.ts';

@@ -1,4 +1,4 @@
-import { cutText, maskAddresses } from './secrets.ts';
+import { cutText, maskAddresses } from './log/secrets.ts';
 
 /** What waiting can do about a failure: `retry` later may cure it, `give-up` needs another input or a person. */
 export type Remedy = 'retry' | 'give-up';

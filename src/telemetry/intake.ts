@@ -1,6 +1,6 @@
 import type { RateSettings } from '../config/telemetry-config.ts';
-import type { Clock } from '../system/clock.ts';
 import { describeError } from '../system/errors.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { TelemetryError } from './errors.ts';
 import { RateBound } from './rate-bound.ts';
 import type { Intake, Reading } from './sources/source.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../system/clock.ts';
+import type { Clock } from '../system/time/clock.ts';
 
 /** So many a second on average, and at once no more than what comes together in some seconds of rest. */
 export class RateBound {

@@ -1,5 +1,5 @@
 import type { SelfReportSettings } from '../config/telemetry-config.ts';
-import type { Clock } from '../system/clock.ts';
+import type { Clock } from '../system/time/clock.ts';
 
 /** What the agent knows about the gateway. */
 export interface SelfFacts {

@@ -1,10 +1,10 @@
 import type { RateSettings } from '../config/telemetry-config.ts';
 import { abortable } from '../system/abortable.ts';
-import type { Clock } from '../system/clock.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
-import { backoffMs } from '../system/retry.ts';
-import type { RetryPolicy } from '../system/retry.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { backoffMs } from '../system/time/retry.ts';
+import type { RetryPolicy } from '../system/time/retry.ts';
 import { TelemetryError } from './errors.ts';
 import { BoundedIntake } from './intake.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';

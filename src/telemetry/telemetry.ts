@@ -6,9 +6,9 @@ import type {
   TelemetrySettings,
   WatchSettings,
 } from '../config/telemetry-config.ts';
-import type { Clock } from '../system/clock.ts';
 import { describeError } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { WallClock } from './clock/clock.ts';
 import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
 import { parseTime } from './clock/parse-time.ts';

@@ -1,9 +1,9 @@
 import type { WatchSettings } from '../config/telemetry-config.ts';
-import { runProgram } from '../system/child-process.ts';
-import type { Clock } from '../system/clock.ts';
-import { replaceFileAmongOthers } from '../system/durable-file.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import type { Log } from '../system/log.ts';
+import { replaceFileAmongOthers } from '../system/files/durable-file.ts';
+import type { Log } from '../system/log/log.ts';
+import { runProgram } from '../system/processes/child-process.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { ValueService } from './ports.ts';
 import { withPassword } from './sources/create-source.ts';
 import { sourceFailed } from './sources/source.ts';

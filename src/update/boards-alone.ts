@@ -1,8 +1,8 @@
 import assert from 'node:assert';
 
+import { hasSlotPayload } from './journal/state.ts';
+import type { Attempt, FirmwareRecord, Installed, PhaseOf, UpdateState } from './journal/state.ts';
 import type { SlotName } from './ports.ts';
-import { hasSlotPayload } from './state.ts';
-import type { Attempt, FirmwareRecord, Installed, PhaseOf, UpdateState } from './state.ts';
 
 type Payload = FirmwareRecord['payloads'][number];
 

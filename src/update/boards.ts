@@ -1,11 +1,11 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../system/errors.ts';
+import type { UpdatePorts } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceFromReading } from './evidence.ts';
-import type { UpdatePorts } from './order.ts';
+import type { FirmwareRecord } from './journal/state.ts';
 import type { BoardPayload, McuTarget, Verified } from './ports.ts';
-import type { FirmwareRecord } from './state.ts';
 
 /** A payload for a microcontroller, with its target. */
 interface BoardTask {

@@ -1,7 +1,7 @@
+import type { UpdateSettings } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
-import type { UpdateSettings } from './order.ts';
+import type { FirmwareRecord } from './journal/state.ts';
 import type { FirmwareHeader, PayloadHeader, StagedFirmware, Target } from './ports.ts';
-import type { FirmwareRecord } from './state.ts';
 
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 

@@ -1,13 +1,19 @@
 import { AgentError } from '../system/errors.ts';
-import { retry } from '../system/retry.ts';
-import type { RetryPolicy } from '../system/retry.ts';
-import { checkpointOf } from './checkpoint.ts';
+import { retry } from '../system/time/retry.ts';
+import type { RetryPolicy } from '../system/time/retry.ts';
+import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
+import { isoTime } from './choice/order.ts';
+import type { InstallOrder, InstallOutcome, UpdatePorts } from './choice/order.ts';
+import { holdsFirmware, inForce } from './choice/quarantine.ts';
+import { refuseRelease } from './choice/release-rules.ts';
+import { endListTaken } from './choice/take-list.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
-import { endInstalled, findHeld, HeaderSuffices } from './held.ts';
-import { isoTime } from './order.ts';
-import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+import { checkpointOf } from './journal/checkpoint.ts';
+import { savedWrites } from './journal/saved-writes.ts';
+import { hasSlotPayload, recordsOf } from './journal/state.ts';
+import type { Attempt, PartitionRecord } from './journal/state.ts';
 import type {
   FirmwareHeader,
   PayloadHeader,
@@ -18,16 +24,10 @@ import type {
   StagedFirmware,
   Target,
 } from './ports.ts';
-import { holdsFirmware, inForce } from './quarantine.ts';
-import { refuseRelease } from './release-rules.ts';
-import { savedWrites } from './saved-writes.ts';
 import { otherSlot } from './slot.ts';
-import { hasSlotPayload, recordsOf } from './state.ts';
-import type { Attempt, PartitionRecord } from './state.ts';
-import { endListTaken } from './take-list.ts';
 import { recordOf, resolveTargets } from './targets.ts';
-import { judgeTrial, startTrial } from './trial.ts';
-import type { TrialEnd } from './trial.ts';
+import { judgeTrial, startTrial } from './trial/trial.ts';
+import type { TrialEnd } from './trial/trial.ts';
 import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
 import type { Completion, OpenPartition } from './whole-slot.ts';
 

@@ -1,8 +1,8 @@
 import { AgentError } from '../system/errors.ts';
-import { isoTime } from './order.ts';
-import type { UpdatePorts } from './order.ts';
+import { isoTime } from './choice/order.ts';
+import type { UpdatePorts } from './choice/order.ts';
+import type { FirmwareRecord } from './journal/state.ts';
 import type { SlotName } from './ports.ts';
-import type { FirmwareRecord } from './state.ts';
 import { slotsTargets } from './whole-slot.ts';
 
 /** Stands for a digest where nobody could verify anything: no firmware has it. */

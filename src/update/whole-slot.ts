@@ -1,9 +1,9 @@
+import type { UpdatePorts } from './choice/order.ts';
 import type { ReadPartition } from './evidence.ts';
 import { notWhole } from './evidence.ts';
-import type { UpdatePorts } from './order.ts';
+import type { PartitionRecord } from './journal/state.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target } from './ports.ts';
 import { otherSlot } from './slot.ts';
-import type { PartitionRecord } from './state.ts';
 
 /** A partition that a firmware does not bring, and how it comes to hold what the same partition of the running slot does. */
 export interface Completion {

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 
-import { isSecretKey, maskAddresses } from '../../system/secrets.ts';
+import { isSecretKey, maskAddresses } from '../../system/log/secrets.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { knownKeys, tablesWithKey, valueAt } from '../schema/known-keys.ts';
 import { type KeyNode, lineOf } from './key-lines.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { parseUtcTime } from '../../system/utc-time.ts';
+import { parseUtcTime } from '../../system/time/utc-time.ts';
 import type { Command, DailyWindow } from '../config.ts';
 import { durationPattern, parseDuration } from './duration.ts';
 

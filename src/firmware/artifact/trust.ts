@@ -1,8 +1,8 @@
 import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
-import { parsePublicKey, PublicKeyError, readPublicKey } from '../../system/public-key.ts';
-import type { PublicKey } from '../../system/public-key.ts';
+import { parsePublicKey, PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
+import type { PublicKey } from '../../system/files/public-key.ts';
 import { FirmwareError } from '../errors.ts';
 import { validityOf } from '../trust/key-validity.ts';
 import type { KeyLife, KeyValidity, KnownTime } from '../trust/key-validity.ts';

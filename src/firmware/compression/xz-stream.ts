@@ -3,7 +3,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 
 import type { AgentError } from '../../system/errors.ts';
 import { describeError } from '../../system/errors.ts';
-import { programEnvironment } from '../../system/program-rights.ts';
+import { programEnvironment } from '../../system/processes/program-rights.ts';
 import { BlockSource } from '../block-source.ts';
 import type { FormatErrorCode } from '../errors.ts';
 import { FirmwareFormatError, FirmwareError } from '../errors.ts';

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { describeError } from '../../system/errors.ts';
-import { parsePublicKey } from '../../system/public-key.ts';
-import { parseUtcTime } from '../../system/utc-time.ts';
+import { parsePublicKey } from '../../system/files/public-key.ts';
+import { parseUtcTime } from '../../system/time/utc-time.ts';
 import type { TrustedKey } from '../artifact/trust.ts';
 import { VerificationError } from '../errors.ts';
 

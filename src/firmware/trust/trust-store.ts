@@ -2,8 +2,8 @@ import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { readDurableTextFile, replaceFileDurably } from '../../system/durable-file.ts';
-import type { DurableFs } from '../../system/durable-file.ts';
+import { readDurableTextFile, replaceFileDurably } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, parseKeptListFile } from './trust-list.ts';
 import type { KeptListFile, TrustList, TrustListFile } from './trust-list.ts';

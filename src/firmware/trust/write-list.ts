@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
-import { replaceFileDurably } from '../../system/durable-file.ts';
 import { describeError } from '../../system/errors.ts';
-import { PublicKeyError, readPublicKey } from '../../system/public-key.ts';
+import { replaceFileDurably } from '../../system/files/durable-file.ts';
+import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import { readEnvelope } from '../artifact/envelope.ts';
 import { TarReader } from '../artifact/tar-reader.ts';
 import { ByteReader } from '../byte-reader.ts';

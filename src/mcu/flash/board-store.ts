@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 
 import * as z from 'zod';
 
-import { readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../../system/durable-file.ts';
-import type { DurableFs } from '../../system/durable-file.ts';
 import { systemErrorCode } from '../../system/errors.ts';
+import { readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import { McuError } from '../errors.ts';
 import { makeImage } from '../images/image.ts';
 import type { Image } from '../images/image.ts';

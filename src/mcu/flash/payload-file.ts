@@ -3,8 +3,8 @@ import * as realFs from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-import { StorageError, syncDirectory } from '../../system/durable-file.ts';
 import { systemErrorCode } from '../../system/errors.ts';
+import { StorageError, syncDirectory } from '../../system/files/durable-file.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';

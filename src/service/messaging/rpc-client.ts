@@ -1,7 +1,7 @@
 import { brokerName } from '../../mqtt/open-socket.ts';
 import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
 import { abortable } from '../../system/abortable.ts';
-import { Deadline } from '../../system/deadline.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { malformed } from '../replies.ts';
 import type { BrokerConnection } from './broker/broker-connection.ts';

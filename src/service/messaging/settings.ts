@@ -1,4 +1,4 @@
-import type { RetryPolicy } from '../../system/retry.ts';
+import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { TlsFiles } from '../rest/settings.ts';
 
 /** How the service is reached in messaging form. Filled from `[service.messaging]`. */

@@ -2,10 +2,10 @@ import { connect as connectTcp } from 'node:net';
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 
-import type { Clock } from '../../system/clock.ts';
-import { Deadline } from '../../system/deadline.ts';
 import { describeError } from '../../system/errors.ts';
 import { hostOf, occurrence, secured } from '../../system/socket.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { chooseProxy } from './proxy.ts';
 import type { RestSettings } from './settings.ts';

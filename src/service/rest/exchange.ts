@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 
-import { giveBack } from '../../system/give-back.ts';
+import { giveBack } from '../../system/files/give-back.ts';
 import type { ServiceError } from '../errors.ts';
 import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';

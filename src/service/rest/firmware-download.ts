@@ -1,8 +1,8 @@
-import type { Clock } from '../../system/clock.ts';
-import { Deadline } from '../../system/deadline.ts';
-import type { Log } from '../../system/log.ts';
-import { backoffMs } from '../../system/retry.ts';
-import type { RetryPolicy } from '../../system/retry.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { Deadline } from '../../system/time/deadline.ts';
+import { backoffMs } from '../../system/time/retry.ts';
+import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { FirmwarePosition, FirmwareText } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';

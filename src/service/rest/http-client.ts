@@ -3,7 +3,7 @@ import { callbackify } from 'node:util';
 import type { Dispatcher } from 'undici';
 import type Pool from 'undici/lib/dispatcher/pool.js';
 
-import type { Clock } from '../../system/clock.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import { malformed } from '../replies.ts';
 import { Connector } from './connection.ts';
 import { Exchange } from './exchange.ts';

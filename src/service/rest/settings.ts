@@ -1,4 +1,4 @@
-import type { RetryPolicy } from '../../system/retry.ts';
+import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { ProxySettings } from './proxy.ts';
 
 /** How the service is reached in REST form. Filled from `[service]` and the environment. */

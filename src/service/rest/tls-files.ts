@@ -1,5 +1,5 @@
 import { describeError } from '../../system/errors.ts';
-import { readGuardedFile } from '../../system/guarded-file.ts';
+import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import { ServiceError } from '../errors.ts';
 import type { TlsFiles } from './settings.ts';
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../../system/clock.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 

@@ -1,6 +1,6 @@
-import type { Clock } from '../../system/clock.ts';
-import { Deadline } from '../../system/deadline.ts';
-import type { Log } from '../../system/log.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import type {
   Activation,
   Datapoint,

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 
 import type { BootloaderSettings } from '../../config/config.ts';
 import { systemErrorCode } from '../../system/errors.ts';
-import { lookAsGrub, mountOf, refuseReadOnly } from './grub-reader.ts';
-import type { GrubReaderParts } from './grub-reader.ts';
+import { lookAsGrub, mountOf, refuseReadOnly } from './grub/grub-reader.ts';
+import type { GrubReaderParts } from './grub/grub-reader.ts';
 import { countCopies, DEFAULT_FW_ENV_CONFIG } from './uboot.ts';
 
 /** Whether a bootloader can count a trial in the place where it keeps its choice, and reads there what was written. */

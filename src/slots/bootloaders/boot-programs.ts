@@ -1,6 +1,6 @@
-import { runProgram } from '../../system/child-process.ts';
-import type { ProgramResult } from '../../system/child-process.ts';
 import { AgentError } from '../../system/errors.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { ProgramResult } from '../../system/processes/child-process.ts';
 import { uninterrupted } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 import type { BootloaderErrorCode } from './errors.ts';

@@ -1,9 +1,9 @@
 import * as realFs from 'node:fs/promises';
 
 import type { BootloaderSettings, BootNames, BootingSlotsSettings } from '../../config/config.ts';
-import { runProgram } from '../../system/child-process.ts';
-import type { DurableFs } from '../../system/durable-file.ts';
-import type { Log } from '../../system/log.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
+import type { Log } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader, SlotName } from '../../update/ports.ts';
 import { BootPrograms } from './boot-programs.ts';
 import type { RunProgram } from './boot-programs.ts';
@@ -18,8 +18,8 @@ import {
 import type { AskForClue, ReadFs } from './booted-slot.ts';
 import { Handler } from './custom.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
-import { GRUB_TITLE, GrubEnvironmentFile, grubSpelling } from './grub.ts';
-import { AutobootFile } from './tryboot.ts';
+import { GRUB_TITLE, GrubEnvironmentFile, grubSpelling } from './grub/grub.ts';
+import { AutobootFile } from './tryboot/tryboot.ts';
 import { FwTools, UBOOT_TITLE, ubootSpelling } from './uboot.ts';
 import { VariableEnvironment } from './variable-environment.ts';
 

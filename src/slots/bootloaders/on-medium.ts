@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 
-import type { DurableFs } from '../../system/durable-file.ts';
 import { systemErrorCode } from '../../system/errors.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import { alignUp } from '../block-pool.ts';
 import { BootloaderError } from './errors.ts';
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import type { BootNames } from '../../config/config.ts';
-import { readTextFile } from '../../system/durable-file.ts';
-import type { DurableFs } from '../../system/durable-file.ts';
-import type { Log } from '../../system/log.ts';
+import { readTextFile } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
+import type { Log } from '../../system/log/log.ts';
 import { formatOrder } from './boot-order.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';

@@ -1,10 +1,10 @@
 import { access } from 'node:fs/promises';
 
-import { runProgram } from '../../system/child-process.ts';
-import type { Clock } from '../../system/clock.ts';
 import { AgentError } from '../../system/errors.ts';
-import type { Log } from '../../system/log.ts';
-import { isPlausible } from '../../system/wall-clock.ts';
+import type { Log } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { PointTime } from '../point.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { abortable } from '../../system/abortable.ts';
-import type { Clock } from '../../system/clock.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import { TelemetryError } from '../errors.ts';
 
 /** Who waits for a value to be safe waits no longer than this when the disk fails and the service is silent. */

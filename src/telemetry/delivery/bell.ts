@@ -1,4 +1,4 @@
-import type { Clock } from '../../system/clock.ts';
+import type { Clock } from '../../system/time/clock.ts';
 
 /** Wakes whoever waits: a loop that works when there is something to do, and otherwise sleeps. */
 export class Bell {

@@ -1,6 +1,6 @@
-import type { Clock } from '../../system/clock.ts';
 import { describeError } from '../../system/errors.ts';
-import type { Log } from '../../system/log.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import type { SpooledPoint } from '../point.ts';
 import type { ValueService } from '../ports.ts';
 import type { Batch } from '../spool/batch.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../../system/clock.ts';
-import { backoffMs } from '../../system/retry.ts';
-import type { RetryPolicy } from '../../system/retry.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { backoffMs } from '../../system/time/retry.ts';
+import type { RetryPolicy } from '../../system/time/retry.ts';
 
 export interface GateContext {
   readonly clock: Clock;

@@ -1,5 +1,5 @@
-import type { Clock } from '../../system/clock.ts';
-import type { Log } from '../../system/log.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
 import type { Spool } from '../spool/spool.ts';
 import type { Gate } from './gate.ts';

@@ -1,6 +1,6 @@
 import type { BrokerSettings, MeasurementSettings, SourceSettings } from '../../config/telemetry-config.ts';
 import { describeError } from '../../system/errors.ts';
-import { readGuardedFile } from '../../system/guarded-file.ts';
+import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import { execSource, execStreamSource } from './exec.ts';
 import { fileSource } from './file.ts';

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import process from 'node:process';
 import type { Readable } from 'node:stream';
 
-import { runProgram } from '../../system/child-process.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import { asUser, programEnvironment, refuseExposedProgram } from '../../system/program-rights.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import { asUser, programEnvironment, refuseExposedProgram } from '../../system/processes/program-rights.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 
 import { describeError } from '../../system/errors.ts';
-import { readOutsideFile } from '../../system/outside-file.ts';
+import { readOutsideFile } from '../../system/files/outside-file.ts';
 import { sourceFailed } from './source.ts';
 
 const MAX_BYTES = 64 * 1024;

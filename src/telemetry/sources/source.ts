@@ -1,4 +1,4 @@
-import { maskAddresses } from '../../system/secrets.ts';
+import { maskAddresses } from '../../system/log/secrets.ts';
 import { TelemetryError } from '../errors.ts';
 
 /** What a source yields: a number, a text, or an object of which outputs take parts. */

@@ -1,4 +1,4 @@
-import type { Log } from '../../system/log.ts';
+import type { Log } from '../../system/log/log.ts';
 import type { Boots } from '../clock/boots.ts';
 import type { PropertyQueue } from '../delivery/property-queue.ts';
 import { pointClasses } from '../point.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../system/clock.ts';
-import type { Log } from '../../system/log.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import { Boots } from '../clock/boots.ts';
 import { acknowledged } from '../delivery/acknowledged.ts';
 import { Bell } from '../delivery/bell.ts';

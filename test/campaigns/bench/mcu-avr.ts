@@ -6,9 +6,9 @@ import { flash } from '../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../src/mcu/images/image.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../src/mcu/protocols/stk500v2.ts';
-import { runProgram } from '../../../src/system/child-process.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 
 /** One flash of the whole image, of another one, and what goes wrong meanwhile. */

@@ -5,7 +5,7 @@ import { esp } from '../../../src/mcu/protocols/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../src/mcu/protocols/stk500v2.ts';
 import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { OptibootModel, WiringModel } from '../../stand-ins/boards/models/avr-model.ts';
 import type { BoardModel } from '../../stand-ins/boards/models/board-model.ts';
 import type { ChipOptions } from '../../stand-ins/boards/models/chip-model.ts';

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { updateState } from '../../../src/update/journal/state.ts';
+import type { UpdateState } from '../../../src/update/journal/state.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
-import { updateState } from '../../../src/update/state.ts';
-import type { UpdateState } from '../../../src/update/state.ts';
 import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 
 /** An image that a trusted key signed, or that the factory wrote. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
 
-import type { World } from '../../../src/daemon/wiring.ts';
-import { silentLog } from '../../../src/system/log.ts';
-import { FileJournal } from '../../../src/update/journal.ts';
+import type { World } from '../../../src/daemon/wiring/wiring.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
 import { chosenPartition, factoryAutoboot } from '../../rooms/slots/bootloaders/tryboot-rig.ts';

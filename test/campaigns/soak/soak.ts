@@ -1,7 +1,7 @@
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { runDaemon } from '../../../src/daemon/run-daemon.ts';
-import type { Log, LogFields } from '../../../src/system/log.ts';
-import type { ServiceManager } from '../../../src/system/systemd-notify.ts';
+import { runDaemon } from '../../../src/daemon/rounds/run-daemon.ts';
+import type { Log, LogFields } from '../../../src/system/log/log.ts';
+import type { ServiceManager } from '../../../src/system/processes/systemd-notify.ts';
 import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { growthOf, longestLife, measure } from './measure.ts';
 import type { Growth, Sample } from './measure.ts';

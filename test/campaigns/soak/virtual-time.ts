@@ -2,7 +2,7 @@ import process from 'node:process';
 import { mock } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 
-import type { Clock } from '../../../src/system/clock.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 
 interface Sleeper {
   readonly dueMs: number;

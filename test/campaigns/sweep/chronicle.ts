@@ -1,10 +1,10 @@
 import type { Identity, IdentityStore } from '../../../src/service/identity.ts';
-import type { UpdateEvent } from '../../../src/update/events.ts';
-import type { Journal } from '../../../src/update/journal.ts';
+import type { UpdateEvent } from '../../../src/update/journal/events.ts';
+import type { Journal } from '../../../src/update/journal/journal.ts';
+import { hasSlotPayload, initialState } from '../../../src/update/journal/state.ts';
+import type { UpdateState } from '../../../src/update/journal/state.ts';
+import { advance } from '../../../src/update/journal/transitions.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../src/update/ports.ts';
-import { hasSlotPayload, initialState } from '../../../src/update/state.ts';
-import type { UpdateState } from '../../../src/update/state.ts';
-import { advance } from '../../../src/update/transitions.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import type { Hardware } from './hardware.ts';

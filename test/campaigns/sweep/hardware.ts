@@ -1,4 +1,4 @@
-import type { DurableFs } from '../../../src/system/durable-file.ts';
+import type { DurableFs } from '../../../src/system/files/durable-file.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { BootMachine, deliveries } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, BootMemory, Delivery } from '../../stand-ins/machine/boot-machines.ts';

@@ -1,7 +1,7 @@
 import type { FirmwarePosition } from '../../../src/service/contract.ts';
 import type { Identity } from '../../../src/service/identity.ts';
-import { updateState } from '../../../src/update/state.ts';
-import type { Outcome, UpdateState } from '../../../src/update/state.ts';
+import { updateState } from '../../../src/update/journal/state.ts';
+import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { CatalogEntry } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import type { UpdateState } from '../../../src/update/state.ts';
+import type { UpdateState } from '../../../src/update/journal/state.ts';
 import type { Catalog } from './catalog.ts';
 import { Chronicle, newChronicle, reduceTo } from './chronicle.ts';
 import type { ChronicleState } from './chronicle.ts';

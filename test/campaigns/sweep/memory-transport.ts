@@ -7,7 +7,7 @@ import type {
   Version,
 } from '../../../src/service/contract.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
-import type { Outcome } from '../../../src/update/state.ts';
+import type { Outcome } from '../../../src/update/journal/state.ts';
 import type { Power } from '../../stand-ins/machine/power.ts';
 import type { Catalog } from './catalog.ts';
 import type { Faults } from './faults.ts';

@@ -3,16 +3,16 @@ import type { TrustSettings } from '../../../src/firmware/artifact/trust.ts';
 import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
 import { FileIdentityStore } from '../../../src/service/identity.ts';
 import { ServiceSession } from '../../../src/service/session.ts';
-import { ProgramError } from '../../../src/system/child-process.ts';
-import type { runProgram } from '../../../src/system/child-process.ts';
-import type { Clock } from '../../../src/system/clock.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import { silentLog } from '../../../src/system/log.ts';
-import { createHealthGate } from '../../../src/update/health.ts';
-import { FileJournal } from '../../../src/update/journal.ts';
-import type { Journal } from '../../../src/update/journal.ts';
-import type { Follow } from '../../../src/update/look.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { ProgramError } from '../../../src/system/processes/child-process.ts';
+import type { runProgram } from '../../../src/system/processes/child-process.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
+import type { Follow } from '../../../src/update/choice/look.ts';
+import { FileJournal } from '../../../src/update/journal/journal.ts';
+import type { Journal } from '../../../src/update/journal/journal.ts';
 import type { Bootloader, Machine, Target } from '../../../src/update/ports.ts';
+import { createHealthGate } from '../../../src/update/trial/health.ts';
 import { Updater } from '../../../src/update/updater.ts';
 import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
@@ -36,7 +36,7 @@ export interface ProgramParts {
   readonly imagesNameThemselves: boolean;
 }
 
-/** One life of the agent: the real rooms, wired as in src/daemon/wiring.ts, on hardware in memory. */
+/** One life of the agent: the real rooms, wired as in src/daemon/wiring/wiring.ts, on hardware in memory. */
 export class Program {
   readonly updater: Updater;
   readonly session: ServiceSession;

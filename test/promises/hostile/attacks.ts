@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 
-import { systemClock } from '../../../src/system/clock.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { packet, publishPacket } from '../../rooms/mqtt/packets.ts';
 import { connack, first, PretendBroker, suback } from '../../rooms/mqtt/pretend-broker.ts';
 import { everySource, sensor, shell } from './attack.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { connectToDaemon } from '../../../src/control/control-client.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
-import { systemClock } from '../../../src/system/clock.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';

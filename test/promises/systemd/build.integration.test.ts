@@ -179,8 +179,8 @@ describe('a program that is built', () => {
       main,
       `import { SerialPort } from ${file('node_modules/serialport/dist/index.js')};
        const { WorkerHasher } = await import(${file('src/slots/hasher.ts')});
-       const { dmiSerialNumbers } = await import(${file('src/system/device-facts.ts')});
-       const { createLog } = await import(${file('src/system/pino-log.ts')});
+       const { dmiSerialNumbers } = await import(${file('src/system/device/device-facts.ts')});
+       const { createLog } = await import(${file('src/system/log/pino-log.ts')});
        await using hasher = new WorkerHasher('here');
        const bytes = new Uint8Array(new SharedArrayBuffer(3));
        bytes.set(Buffer.from('abc'));

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { silentLog } from '../../../src/system/log.ts';
-import type { UpdateEvent } from '../../../src/update/events.ts';
-import { FileJournal } from '../../../src/update/journal.ts';
-import type { Attempt, FirmwareRecord } from '../../../src/update/state.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import type { UpdateEvent } from '../../../src/update/journal/events.ts';
+import { FileJournal } from '../../../src/update/journal/journal.ts';
+import type { Attempt, FirmwareRecord } from '../../../src/update/journal/state.ts';
 import { type Ended, newDirectory, run, systemdDirectory } from './installed-root.ts';
 
 const THIS_BOOT = '11111111-1111-4111-8111-111111111111';

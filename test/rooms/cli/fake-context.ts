@@ -3,7 +3,7 @@ import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { explainCode } from '../../../src/error-catalogue.ts';
-import type { Clock } from '../../../src/system/clock.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 import { fakeAgent } from './fake-operations.ts';
 
 export const noon = Date.parse('2026-03-01T12:00:00.000Z');

@@ -12,7 +12,7 @@ import {
 } from '../../../src/cli/screen/progress-state.ts';
 import { openProgressView } from '../../../src/cli/screen/progress-view.ts';
 import type { OperationEvent } from '../../../src/control/events.ts';
-import type { Clock } from '../../../src/system/clock.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 import { anyText, steering } from './any-text.ts';
 import { fakeContext, stoppedClock, type FakeWorld } from './fake-context.ts';
 

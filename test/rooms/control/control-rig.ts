@@ -5,12 +5,12 @@ import { join } from 'node:path';
 
 import { socketNames } from '../../../src/control/access.ts';
 import { controlClient } from '../../../src/control/control-client.ts';
-import type { ControlLimits } from '../../../src/control/control-limits.ts';
-import { startControlServer } from '../../../src/control/control-server.ts';
-import { OperationRunner } from '../../../src/control/operation-runner.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import type { Log, LogFields } from '../../../src/system/log.ts';
+import type { ControlLimits } from '../../../src/control/server/control-limits.ts';
+import { startControlServer } from '../../../src/control/server/control-server.ts';
+import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
+import type { Log, LogFields } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';
 
 export const forever = new AbortController().signal;

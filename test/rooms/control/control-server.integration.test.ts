@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
-import { endResponse, EventStream } from '../../../src/control/event-stream.ts';
 import type { OperationEvent } from '../../../src/control/events.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
+import { endResponse, EventStream } from '../../../src/control/server/event-stream.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection, requestText, runDirectory, type ControlRig } from './control-rig.ts';
 

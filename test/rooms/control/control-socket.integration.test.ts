@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 
 import { socketNames } from '../../../src/control/access.ts';
 import { connectToDaemon } from '../../../src/control/control-client.ts';
-import { listenOnSocket } from '../../../src/control/control-socket.ts';
+import { listenOnSocket } from '../../../src/control/server/control-socket.ts';
 import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
 
 const run = promisify(execFile);

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 
 import { ControlRequestError, httpStatus, reportError } from '../../../src/control/control-errors.ts';
 import { findOperation, readInput } from '../../../src/control/find-operation.ts';
-import { OperationRunner } from '../../../src/control/operation-runner.ts';
-import { answer, follow } from '../../../src/control/perform.ts';
-import type { Performer } from '../../../src/control/perform.ts';
+import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
+import { answer, follow } from '../../../src/control/server/perform.ts';
+import type { Performer } from '../../../src/control/server/perform.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import { maxValueDepth, nestedWithin } from '../../../src/system/json-value.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';

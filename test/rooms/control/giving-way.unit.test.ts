@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
-import { OperationRunner } from '../../../src/control/operation-runner.ts';
-import type { OperationRequest } from '../../../src/control/operation-runner.ts';
-import { precedence } from '../../../src/control/precedence.ts';
-import type { Standing, Wanted } from '../../../src/control/precedence.ts';
 import type { FollowedName } from '../../../src/control/reports.ts';
+import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
+import type { OperationRequest } from '../../../src/control/server/operation-runner.ts';
+import { precedence } from '../../../src/control/server/precedence.ts';
+import type { Standing, Wanted } from '../../../src/control/server/precedence.ts';
 import type { ProgressPhase } from '../../../src/update/progress.ts';
 import { ConductedOperation } from '../cli/fake-operations.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
-import { OperationRunner, type OperationRequest } from '../../../src/control/operation-runner.ts';
+import { OperationRunner, type OperationRequest } from '../../../src/control/server/operation-runner.ts';
 import { ConductedOperation } from '../cli/fake-operations.ts';
 
 const clock = { monotonicMs: () => 0 };

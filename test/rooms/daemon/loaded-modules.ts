@@ -13,9 +13,9 @@ registerHooks({
 });
 
 const { loadConfig } = await import('../../../src/config/load-config.ts');
-const { wire } = await import('../../../src/daemon/wiring.ts');
-const { systemClock } = await import('../../../src/system/clock.ts');
-const { silentLog } = await import('../../../src/system/log.ts');
+const { wire } = await import('../../../src/daemon/wiring/wiring.ts');
+const { systemClock } = await import('../../../src/system/time/clock.ts');
+const { silentLog } = await import('../../../src/system/log/log.ts');
 
 const { signal } = new AbortController();
 const world = { environment: {}, clock: systemClock, random: () => 0, log: silentLog, agentVersion: 'test' };

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
-import { runProgram } from '../../../src/system/child-process.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 import { MessagingGateway } from './messaging-rig.ts';
 
 interface Loaded {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { windowHold } from '../../../src/update/plan.ts';
+import { windowHold } from '../../../src/update/choice/plan.ts';
 import { PowerCut } from '../../stand-ins/machine/power.ts';
 import { Technician } from './technician.ts';
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { tellSafetyNet } from '../../../src/daemon/safety-net.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { tellSafetyNet } from '../../../src/daemon/doctor/safety-net.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 
 const machine = { bootId: async () => 'this-boot' };
 let directory: string;

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { getTasks } from 'node-cron';
 import { describe, expect, test, vi } from 'vitest';
 
-import { cronSchedule, sleepUntil, splayOffsetMs } from '../../../src/daemon/schedule.ts';
-import type { Clock } from '../../../src/system/clock.ts';
+import { cronSchedule, sleepUntil, splayOffsetMs } from '../../../src/daemon/rounds/schedule.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 import { ManualClock } from '../service/manual-clock.ts';
 
 const { signal } = new AbortController();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { SettlePause } from '../../../src/daemon/settle-pause.ts';
+import { SettlePause } from '../../../src/daemon/rounds/settle-pause.ts';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 import { readImage } from '../../../src/mcu/images/read-image.ts';
-import { systemClock } from '../../../src/system/clock.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { SharedPorts } from '../../../src/daemon/shared-ports.ts';
+import { SharedPorts } from '../../../src/daemon/wiring/shared-ports.ts';
 import { McuError } from '../../../src/mcu/errors.ts';
 import type { Line } from '../../../src/mcu/line.ts';
 import { ManualClock } from '../service/manual-clock.ts';

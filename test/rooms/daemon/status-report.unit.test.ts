@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { statusReport } from '../../../src/daemon/status-report.ts';
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
-import { initialState } from '../../../src/update/state.ts';
-import type { PhaseOf } from '../../../src/update/state.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { PhaseOf } from '../../../src/update/journal/state.ts';
 
 const around: Surroundings = {
   agentVersion: '0.1.0',

@@ -1,7 +1,7 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import type { InstallOptions } from '../../../src/control/operations.ts';
-import type { DailyWindow } from '../../../src/update/plan.ts';
-import type { Settled } from '../../../src/update/settled.ts';
+import type { DailyWindow } from '../../../src/update/choice/plan.ts';
+import type { Settled } from '../../../src/update/trial/settled.ts';
 import { Updater } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 
 import { expect, test } from 'vitest';
 
-import { systemClock } from '../../../src/system/clock.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';

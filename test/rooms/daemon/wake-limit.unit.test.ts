@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { WakeLimit } from '../../../src/daemon/wake-limit.ts';
+import { WakeLimit } from '../../../src/daemon/rounds/wake-limit.ts';
 
 describe('WakeLimit', () => {
   test('is due at once the first time, then after the limit, once for however many ask', () => {

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { Liveness } from '../../../src/daemon/liveness.ts';
-import { runDaemon } from '../../../src/daemon/run-daemon.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { Liveness } from '../../../src/daemon/rounds/liveness.ts';
+import { runDaemon } from '../../../src/daemon/rounds/run-daemon.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import { ManualClock } from '../service/manual-clock.ts';

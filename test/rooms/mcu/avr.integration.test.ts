@@ -11,9 +11,9 @@ import type { Protocol } from '../../../src/mcu/protocol.ts';
 import type { AvrOptions } from '../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../src/mcu/protocols/stk500v2.ts';
-import { runProgram } from '../../../src/system/child-process.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import type { Bootloader } from '../../stand-ins/boards/avr/simulated-avr.ts';
 

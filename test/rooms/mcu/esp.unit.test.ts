@@ -9,7 +9,7 @@ import { makeImage } from '../../../src/mcu/images/image.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
 import { esp } from '../../../src/mcu/protocols/esp.ts';
 import type { EspOptions } from '../../../src/mcu/protocols/esp.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
 import { espTraits, securityInfo } from '../../stand-ins/boards/models/esp-traits.ts';
 import type { EspTraits } from '../../stand-ins/boards/models/esp-traits.ts';

@@ -6,7 +6,7 @@ import { flash } from '../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import type { Protocol } from '../../../src/mcu/protocol.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import type { BoardModel } from '../../stand-ins/boards/models/board-model.ts';
 import { VirtualPort } from '../../stand-ins/boards/models/virtual-line.ts';
 import type { Direction, Fault } from '../../stand-ins/boards/models/virtual-line.ts';

@@ -8,7 +8,7 @@ import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
 import { enterBootloader, leaveBootloader } from '../../../src/mcu/reset.ts';
 import type { Reset } from '../../../src/mcu/reset.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { VirtualPort } from '../../stand-ins/boards/models/virtual-line.ts';
 import { program } from './fault-matrix.ts';

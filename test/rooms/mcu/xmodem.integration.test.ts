@@ -11,8 +11,8 @@ import { flash } from '../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../src/mcu/images/image.ts';
 import { xmodem } from '../../../src/mcu/protocols/xmodem.ts';
 import { openSerialLine } from '../../../src/mcu/serial-line.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { program } from './fault-matrix.ts';
 
 const signal = new AbortController().signal;

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../src/system/clock.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 
 /** Time that passes only by being slept, at once. */
 export class ManualClock implements Clock {

@@ -1,4 +1,4 @@
-import type { Log, LogFields } from '../../../src/system/log.ts';
+import type { Log, LogFields } from '../../../src/system/log/log.ts';
 
 export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import type { Clock } from '../../../src/system/clock.ts';
+import type { Clock } from '../../../src/system/time/clock.ts';
 import { CruelDevice } from './cruel-device.ts';
 import { blockBytes, install, never, noise, openWriter, where } from './writer-bench.ts';
 

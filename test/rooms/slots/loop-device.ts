@@ -2,7 +2,7 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { runProgram } from '../../../src/system/child-process.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 import { never } from './writer-bench.ts';
 
 const attempts = 20;

@@ -8,7 +8,7 @@ import { openDevice } from '../../../src/slots/device-file.ts';
 import { findMountedSlot } from '../../../src/slots/mounts.ts';
 import type { SlotsWorld } from '../../../src/slots/slots-target.ts';
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import type { PayloadWriter, SlotName, WrittenPrefix } from '../../../src/update/ports.ts';
 import type { LoopOptions } from './loop-device.ts';
 import { LoopDevice, run, TemporaryMount } from './loop-device.ts';

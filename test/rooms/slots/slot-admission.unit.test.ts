@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { FakeSystem } from './fake-system.ts';
 import { never } from './writer-bench.ts';

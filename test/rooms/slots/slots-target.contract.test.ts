@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { CruelDevice } from './cruel-device.ts';
 import { FakeSystem } from './fake-system.ts';
 import { LazyHasher } from './lazy-hasher.ts';

@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { runProgram } from '../../../src/system/child-process.ts';
-import { findExposures, readGuardedFile } from '../../../src/system/guarded-file.ts';
+import { findExposures, readGuardedFile } from '../../../src/system/files/guarded-file.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 import { execStreamSource } from '../../../src/telemetry/sources/exec.ts';
 
 const STRANGER = 65_534;

@@ -3,8 +3,8 @@ import type { Stats } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { findExposures } from '../../../src/system/guarded-file.ts';
-import type { LookFs } from '../../../src/system/guarded-file.ts';
+import { findExposures } from '../../../src/system/files/guarded-file.ts';
+import type { LookFs } from '../../../src/system/files/guarded-file.ts';
 
 interface Place {
   readonly mode: number;

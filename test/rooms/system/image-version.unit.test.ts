@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { findImageVersion, versionInFile } from '../../../src/system/image-version.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { findImageVersion, versionInFile } from '../../../src/system/device/image-version.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 
 const run = promisify(execFile);
 const unset = { factoryVersion: undefined, factoryVersionFile: undefined };

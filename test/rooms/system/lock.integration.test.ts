@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { runProgram } from '../../../src/system/child-process.ts';
-import { acquireLock } from '../../../src/system/lock.ts';
+import { acquireLock } from '../../../src/system/files/lock.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 
 const signal = AbortSignal.timeout(120_000);
 let directory: string;
@@ -29,7 +29,7 @@ afterEach(async () => {
 /** Another process that asks for the lock, says `held` or the error's code, and keeps what it got. */
 async function otherAgent(purpose: string): Promise<{ readonly said: string; readonly process: ChildProcess }> {
   const script = `
-    import { acquireLock } from ${JSON.stringify(join(import.meta.dirname, '../../../src/system/lock.ts'))};
+    import { acquireLock } from ${JSON.stringify(join(import.meta.dirname, '../../../src/system/files/lock.ts'))};
     try {
       globalThis.lock = await acquireLock(${JSON.stringify(path)}, ${JSON.stringify(purpose)}, AbortSignal.timeout(60_000));
       console.log('held');

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { LinuxMachine } from '../../../src/system/machine.ts';
+import { LinuxMachine } from '../../../src/system/processes/machine.ts';
 
 let directory: string;
 const signal = AbortSignal.timeout(60_000);

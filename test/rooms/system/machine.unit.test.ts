@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { rebootCommand } from '../../../src/system/machine.ts';
+import { rebootCommand } from '../../../src/system/processes/machine.ts';
 
 describe('rebootCommand', () => {
   test.each([

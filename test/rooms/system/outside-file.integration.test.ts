@@ -7,7 +7,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { OutsideFileError, openRegularFile, readOutsideFile } from '../../../src/system/outside-file.ts';
+import { OutsideFileError, openRegularFile, readOutsideFile } from '../../../src/system/files/outside-file.ts';
 
 let folder = '';
 

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { createLog, type LogOptions } from '../../../src/system/pino-log.ts';
+import { createLog, type LogOptions } from '../../../src/system/log/pino-log.ts';
 
 let directory: string;
 let descriptor: number;
@@ -84,7 +84,7 @@ test('a full disk under the log does not end the program that logs', async () =>
 
 test('a reader that goes away does not end the program that logs', async () => {
   const script = `
-    import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../../src/system/pino-log.ts'))};
+    import { createLog } from ${JSON.stringify(join(import.meta.dirname, '../../../src/system/log/pino-log.ts'))};
     const log = createLog({ level: 'info', format: 'auto' }, process.env);
     process.stdin.once('data', () => {
       for (let line = 0; line < 100; line += 1) log.info({ line }, 'is anybody there?');

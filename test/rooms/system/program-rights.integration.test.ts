@@ -2,8 +2,8 @@ import process from 'node:process';
 
 import { expect, test } from 'vitest';
 
-import { runProgram } from '../../../src/system/child-process.ts';
-import { programEnvironment } from '../../../src/system/program-rights.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
+import { programEnvironment } from '../../../src/system/processes/program-rights.ts';
 import { execSource, execStreamSource } from '../../../src/telemetry/sources/exec.ts';
 
 const signal = new AbortController().signal;

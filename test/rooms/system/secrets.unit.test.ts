@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { cutText, isSecretKey, maskAddresses, maskSecrets } from '../../../src/system/secrets.ts';
+import { cutText, isSecretKey, maskAddresses, maskSecrets } from '../../../src/system/log/secrets.ts';
 
 describe('isSecretKey', () => {
   test.each([

@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { findSerialNumber, type SerialNumberSources, usableSerialNumber } from '../../../src/system/serial-number.ts';
+import {
+  findSerialNumber,
+  type SerialNumberSources,
+  usableSerialNumber,
+} from '../../../src/system/device/serial-number.ts';
 
 const deviceTree = '/sys/firmware/devicetree/base/serial-number';
 const nothingSet = { serialNumber: undefined, serialNumberFile: undefined };

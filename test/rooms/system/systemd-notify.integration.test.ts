@@ -7,8 +7,8 @@ import type { Readable } from 'node:stream';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { type Log, silentLog } from '../../../src/system/log.ts';
-import { connectServiceManager } from '../../../src/system/systemd-notify.ts';
+import { type Log, silentLog } from '../../../src/system/log/log.ts';
+import { connectServiceManager } from '../../../src/system/processes/systemd-notify.ts';
 
 let directory: string;
 let socketPath: string;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { type Log, silentLog } from '../../../src/system/log.ts';
-import { connectServiceManager, type SendToManager, watchdogMs } from '../../../src/system/systemd-notify.ts';
+import { type Log, silentLog } from '../../../src/system/log/log.ts';
+import { connectServiceManager, type SendToManager, watchdogMs } from '../../../src/system/processes/systemd-notify.ts';
 
 const environment = { NOTIFY_SOCKET: '/run/systemd/notify' };
 

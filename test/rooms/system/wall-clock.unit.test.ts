@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { isPlausible } from '../../../src/system/wall-clock.ts';
+import { isPlausible } from '../../../src/system/time/wall-clock.ts';
 
 test.each([
   ['1970-01-01T00:00:00Z', false],

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { WallClock, probeSynchronization } from '../../../src/telemetry/clock/clock.ts';
 import type { Synchronization } from '../../../src/telemetry/clock/clock.ts';
 import { ManualClock } from '../service/manual-clock.ts';

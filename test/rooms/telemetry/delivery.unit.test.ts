@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import type { DeliveryOptions } from '../../../src/telemetry/delivery/delivery.ts';
 import { FakeValues, serviceError } from './fake-values.ts';

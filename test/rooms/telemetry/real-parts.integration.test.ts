@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { openSerialLine } from '../../../src/mcu/serial-line.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
 import type { ModbusRegister } from '../../../src/telemetry/sources/modbus-codec.ts';
 import { RtuBuses, modbusTcpSource } from '../../../src/telemetry/sources/modbus.ts';

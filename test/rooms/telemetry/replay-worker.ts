@@ -1,8 +1,8 @@
 import process from 'node:process';
 
-import { systemClock } from '../../../src/system/clock.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import type { ValueService } from '../../../src/telemetry/ports.ts';
 import { Spool } from '../../../src/telemetry/spool/spool.ts';

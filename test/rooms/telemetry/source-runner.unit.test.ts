@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 
 import { expect, test } from 'vitest';
 
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import type { NewPoint, PointClass, SpooledPoint } from '../../../src/telemetry/point.ts';
 import type { Batch } from '../../../src/telemetry/spool/batch.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 import type { MeasurementSettings, SourceSettings } from '../../../src/config/telemetry-config.ts';
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { Telemetry } from '../../../src/telemetry/telemetry.ts';
 import type { TelemetryOptions } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues, serviceError } from './fake-values.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { systemClock } from '../../../src/system/clock.ts';
-import { silentLog } from '../../../src/system/log.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { mqttSource } from '../../../src/telemetry/sources/mqtt.ts';
 import { Watch } from '../../../src/telemetry/watch.ts';
 import { Mosquitto } from '../service/messaging/mosquitto.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { keepTrial } from '../../../src/update/trial.ts';
+import { keepTrial } from '../../../src/update/trial/trial.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
 import { stageContents } from './board-firmware.ts';

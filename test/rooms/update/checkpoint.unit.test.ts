@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { checkpointOf } from '../../../src/update/checkpoint.ts';
-import { MemoryJournal } from '../../../src/update/journal.ts';
-import { planUpdate } from '../../../src/update/plan.ts';
+import { planUpdate } from '../../../src/update/choice/plan.ts';
+import { checkpointOf } from '../../../src/update/journal/checkpoint.ts';
+import { MemoryJournal } from '../../../src/update/journal/journal.ts';
+import { updateState } from '../../../src/update/journal/state.ts';
+import type { Attempt, UpdateState } from '../../../src/update/journal/state.ts';
 import type { Checkpoint } from '../../../src/update/ports.ts';
-import { updateState } from '../../../src/update/state.ts';
-import type { Attempt, UpdateState } from '../../../src/update/state.ts';
 
 const version = { id: '2', name: 'two' };
 const attempt: Attempt = { id: 'a1', version, by: 'service', startedAt: '' };

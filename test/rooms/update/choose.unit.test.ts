@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { chooseVersion, compareVersions } from '../../../src/update/choose.ts';
-import type { VersionRef } from '../../../src/update/state.ts';
+import { chooseVersion, compareVersions } from '../../../src/update/choice/choose.ts';
+import type { VersionRef } from '../../../src/update/journal/state.ts';
 
 function named(...names: readonly string[]): readonly { readonly id: string; readonly name: string }[] {
   return names.map((name) => ({ id: `id of ${name}`, name }));

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { evidenceFromReading, evidenceOf, evidenceOfSlot } from '../../../src/update/evidence.ts';
+import type { FirmwareRecord } from '../../../src/update/journal/state.ts';
 import type { PayloadHeader, StagedFirmware, StagedPayload } from '../../../src/update/ports.ts';
-import type { FirmwareRecord } from '../../../src/update/state.ts';
 
 const header: PayloadHeader = { fileName: 'rootfs.img', target: 'rootfs-image' };
 const written = { sizeBytes: 4, digest: 'sha256:written', unchangedBytes: 0 };

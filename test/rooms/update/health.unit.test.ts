@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
-import type { ProgramResult } from '../../../src/system/child-process.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import { createHealthGate } from '../../../src/update/health.ts';
-import type { HealthPorts, HealthSettings } from '../../../src/update/health.ts';
+import type { ProgramResult } from '../../../src/system/processes/child-process.ts';
+import { createHealthGate } from '../../../src/update/trial/health.ts';
+import type { HealthPorts, HealthSettings } from '../../../src/update/trial/health.ts';
 
 const signal = new AbortController().signal;
 const nothing: HealthSettings = { deadlineMs: 10_000, commands: [], units: [], service: false };

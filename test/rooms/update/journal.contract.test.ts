@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { createFsFromVolume, Volume } from 'memfs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import type { DurableFs } from '../../../src/system/durable-file.ts';
-import { silentLog } from '../../../src/system/log.ts';
-import { FileJournal, MemoryJournal } from '../../../src/update/journal.ts';
-import type { Journal } from '../../../src/update/journal.ts';
-import type { Attempt } from '../../../src/update/state.ts';
+import type { DurableFs } from '../../../src/system/files/durable-file.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { FileJournal, MemoryJournal } from '../../../src/update/journal/journal.ts';
+import type { Journal } from '../../../src/update/journal/journal.ts';
+import type { Attempt } from '../../../src/update/journal/state.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 
-import { silentLog } from '../../../src/system/log.ts';
-import { FileJournal } from '../../../src/update/journal.ts';
-import type { Attempt } from '../../../src/update/state.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { FileJournal } from '../../../src/update/journal/journal.ts';
+import type { Attempt } from '../../../src/update/journal/state.ts';
 import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 

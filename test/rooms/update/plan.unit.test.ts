@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { isWithin, planUpdate } from '../../../src/update/plan.ts';
-import type { Circumstances } from '../../../src/update/plan.ts';
-import { initialState } from '../../../src/update/state.ts';
-import type { Installed, UpdateState } from '../../../src/update/state.ts';
+import { isWithin, planUpdate } from '../../../src/update/choice/plan.ts';
+import type { Circumstances } from '../../../src/update/choice/plan.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Installed, UpdateState } from '../../../src/update/journal/state.ts';
 
 const DAY_MS = 86_400_000;
 const offered = { id: '2', name: 'two' };

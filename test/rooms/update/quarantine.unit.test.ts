@@ -8,9 +8,9 @@ import {
   lift,
   needsDate,
   withQuarantined,
-} from '../../../src/update/quarantine.ts';
-import { initialState } from '../../../src/update/state.ts';
-import type { Quarantined, UpdateState } from '../../../src/update/state.ts';
+} from '../../../src/update/choice/quarantine.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Quarantined, UpdateState } from '../../../src/update/journal/state.ts';
 
 const DAY_MS = 86_400_000;
 const START_MS = Date.UTC(2027, 0, 1);

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { readState } from '../../../src/update/read-state.ts';
-import { initialState } from '../../../src/update/state.ts';
-import type { Outcome, Quarantined, UpdateState } from '../../../src/update/state.ts';
-import { advance } from '../../../src/update/transitions.ts';
+import { readState } from '../../../src/update/journal/read-state.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Outcome, Quarantined, UpdateState } from '../../../src/update/journal/state.ts';
+import { advance } from '../../../src/update/journal/transitions.ts';
 
 /** As an agent writes it that does not exist yet: another phase, and more in every part. */
 const ofNextVersion = readFileSync(new URL('journal-of-the-next-version.json', import.meta.url), 'utf8');

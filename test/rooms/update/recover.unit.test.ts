@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
-import { MAX_JUDGEMENTS, recover } from '../../../src/update/recover.ts';
-import type { Found, Recovery } from '../../../src/update/recover.ts';
-import { initialState } from '../../../src/update/state.ts';
-import type { Attempt, FirmwareRecord, Phase, PhaseOf, UpdateState } from '../../../src/update/state.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Attempt, FirmwareRecord, Phase, PhaseOf, UpdateState } from '../../../src/update/journal/state.ts';
+import { MAX_JUDGEMENTS, recover } from '../../../src/update/trial/recover.ts';
+import type { Found, Recovery } from '../../../src/update/trial/recover.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { belowFloor, raiseFloor, refuseRelease } from '../../../src/update/choice/release-rules.ts';
+import type { ReleaseClaims } from '../../../src/update/choice/release-rules.ts';
+import type { Floor } from '../../../src/update/journal/state.ts';
 import type { FirmwareHeader } from '../../../src/update/ports.ts';
-import { belowFloor, raiseFloor, refuseRelease } from '../../../src/update/release-rules.ts';
-import type { ReleaseClaims } from '../../../src/update/release-rules.ts';
-import type { Floor } from '../../../src/update/state.ts';
 
 const settings = { names: 'match', downgrade: 'allow' } as const;
 

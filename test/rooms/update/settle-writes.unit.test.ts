@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import { AgentError } from '../../../src/system/errors.ts';
-import type { Phase } from '../../../src/update/state.ts';
+import type { Phase } from '../../../src/update/journal/state.ts';
 import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 

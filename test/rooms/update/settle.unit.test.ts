@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../src/slots/bootloaders/errors.ts';
-import { MAX_JUDGEMENTS } from '../../../src/update/recover.ts';
-import type { FirmwareRecord, Phase } from '../../../src/update/state.ts';
+import type { FirmwareRecord, Phase } from '../../../src/update/journal/state.ts';
+import { MAX_JUDGEMENTS } from '../../../src/update/trial/recover.ts';
 import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, rootfs, trial } from './settle-bench.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../src/slots/bootloaders/errors.ts';
-import type { Phase } from '../../../src/update/state.ts';
+import type { Phase } from '../../../src/update/journal/state.ts';
 import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 

@@ -9,7 +9,7 @@ import {
   LONGEST_PAUSE_LOOKS,
   LOOK_MS,
   pauseLeft,
-} from '../../../src/update/tries.ts';
+} from '../../../src/update/choice/tries.ts';
 
 const version = { id: '2', name: 'two' };
 const START_MS = Date.UTC(2027, 0, 1);

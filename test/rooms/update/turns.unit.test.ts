@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { countLook, LONGEST_PAUSE_LOOKS } from '../../../src/update/tries.ts';
-import { remember, turnPause } from '../../../src/update/turns.ts';
+import { countLook, LONGEST_PAUSE_LOOKS } from '../../../src/update/choice/tries.ts';
+import { remember, turnPause } from '../../../src/update/choice/turns.ts';
 
 const UNSET_CLOCK_MS = 0;
 const at = new Date(UNSET_CLOCK_MS).toISOString();

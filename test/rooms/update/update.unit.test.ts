@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../src/system/errors.ts';
-import { settle } from '../../../src/update/settle.ts';
-import type { Outcome } from '../../../src/update/state.ts';
+import type { Outcome } from '../../../src/update/journal/state.ts';
+import { settle } from '../../../src/update/trial/settle.ts';
 import { update } from '../../../src/update/update.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { MemoryJournal } from '../../../src/update/journal.ts';
-import { lookForVersion } from '../../../src/update/look.ts';
-import { settle } from '../../../src/update/settle.ts';
+import { lookForVersion } from '../../../src/update/choice/look.ts';
+import { MemoryJournal } from '../../../src/update/journal/journal.ts';
+import { settle } from '../../../src/update/trial/settle.ts';
 import { Updater } from '../../../src/update/updater.ts';
 import type { UpdaterSettings } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
-import { MemoryJournal } from '../../../src/update/journal.ts';
-import type { HoldCode, Plan } from '../../../src/update/plan.ts';
-import type { Attempt } from '../../../src/update/state.ts';
-import { endUnwantedStaging } from '../../../src/update/withdraw.ts';
+import type { HoldCode, Plan } from '../../../src/update/choice/plan.ts';
+import { endUnwantedStaging } from '../../../src/update/choice/withdraw.ts';
+import { MemoryJournal } from '../../../src/update/journal/journal.ts';
+import type { Attempt } from '../../../src/update/journal/state.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} };

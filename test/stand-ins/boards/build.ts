@@ -1,7 +1,7 @@
 import { mkdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { runProgram } from '../../../src/system/child-process.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 
 const cache = join(import.meta.dirname, '../../../.cache/boards');
 const timeoutMs = 60_000;

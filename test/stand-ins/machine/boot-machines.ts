@@ -1,14 +1,14 @@
-import { MAX_AUTOBOOT_BYTES } from '../../../src/slots/bootloaders/autoboot-text.ts';
 import { BootPrograms } from '../../../src/slots/bootloaders/boot-programs.ts';
 import { Handler } from '../../../src/slots/bootloaders/custom.ts';
 import { EnvironmentBootloader } from '../../../src/slots/bootloaders/environment-bootloader.ts';
 import { BootloaderError } from '../../../src/slots/bootloaders/errors.ts';
-import { grubSpelling } from '../../../src/slots/bootloaders/grub.ts';
-import { AutobootFile } from '../../../src/slots/bootloaders/tryboot.ts';
+import { grubSpelling } from '../../../src/slots/bootloaders/grub/grub.ts';
+import { MAX_AUTOBOOT_BYTES } from '../../../src/slots/bootloaders/tryboot/autoboot-text.ts';
+import { AutobootFile } from '../../../src/slots/bootloaders/tryboot/tryboot.ts';
 import { ubootSpelling } from '../../../src/slots/bootloaders/uboot.ts';
 import { VariableEnvironment } from '../../../src/slots/bootloaders/variable-environment.ts';
 import type { OrderSpelling } from '../../../src/slots/bootloaders/variable-environment.ts';
-import type { DurableFs } from '../../../src/system/durable-file.ts';
+import type { DurableFs } from '../../../src/system/files/durable-file.ts';
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
 import type { Power } from './power.ts';

@@ -1,4 +1,4 @@
-import type { DurableFs } from '../../../src/system/durable-file.ts';
+import type { DurableFs } from '../../../src/system/files/durable-file.ts';
 import type { Power } from './power.ts';
 
 /** A file's bytes: what the medium surely has, and what a running system sees. */

@@ -1,6 +1,6 @@
 import { AgentError } from '../../../src/system/errors.ts';
+import type { Outcome } from '../../../src/update/journal/state.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, Version } from '../../../src/update/ports.ts';
-import type { Outcome } from '../../../src/update/state.ts';
 
 /** The service as one gateway sees it, in memory. Survives power cuts of the gateway. */
 export class MemoryService implements ProvisioningService {

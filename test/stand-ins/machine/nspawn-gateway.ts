@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 
-import { runProgram } from '../../../src/system/child-process.ts';
-import { silentLog } from '../../../src/system/log.ts';
-import { FileJournal } from '../../../src/update/journal.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
+import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { UbootRig } from '../../rooms/slots/bootloaders/uboot-rig.ts';
 import { LoopDevice } from '../../rooms/slots/loop-device.ts';

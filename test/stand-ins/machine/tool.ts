@@ -1,4 +1,4 @@
-import { runProgram } from '../../../src/system/child-process.ts';
+import { runProgram } from '../../../src/system/processes/child-process.ts';
 
 interface ToolOptions {
   readonly timeoutMs?: number;

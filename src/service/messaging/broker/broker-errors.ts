@@ -1,4 +1,4 @@
-import type { Clock } from '../../../system/clock.ts';
+import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ServiceErrorCode } from '../../errors.ts';
 import { translateTransportError } from '../../rest/transport-errors.ts';

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 
 import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
-import type { Clock } from '../../../system/clock.ts';
 import { describeError } from '../../../system/errors.ts';
-import { readGuardedFile } from '../../../system/guarded-file.ts';
+import { readGuardedFile } from '../../../system/files/guarded-file.ts';
+import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import { startTls } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';

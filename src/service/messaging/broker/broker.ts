@@ -1,7 +1,7 @@
 import { abortable } from '../../../system/abortable.ts';
-import type { Clock } from '../../../system/clock.ts';
-import type { Log } from '../../../system/log.ts';
-import { backoffMs } from '../../../system/retry.ts';
+import type { Log } from '../../../system/log/log.ts';
+import type { Clock } from '../../../system/time/clock.ts';
+import { backoffMs } from '../../../system/time/retry.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ConnectionEvents } from '../messages.ts';
 import { STABLE_MS } from '../settings.ts';

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import type { ProgramResult } from '../../../../src/system/child-process.ts';
+import type { ProgramResult } from '../../../../src/system/processes/child-process.ts';
 import { evidenceOfHistory } from '../../../../src/update/evidence.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { GatewayFolder, plainNames } from '../../../rooms/slots/bootloaders/gateway-folder.ts';

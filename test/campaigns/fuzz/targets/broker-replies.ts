@@ -4,8 +4,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import fc from 'fast-check';
 
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
-import { systemClock } from '../../../../src/system/clock.ts';
-import { silentLog } from '../../../../src/system/log.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
 import { correlationProperty, packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
 import { messagingSettings } from '../../../rooms/service/messaging/messaging-rig.ts';
 import { edited, editedText, edits } from '../mutation.ts';

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 
-import { formatLine } from '../../../../src/system/log-text.ts';
-import { maskAddresses } from '../../../../src/system/secrets.ts';
+import { formatLine } from '../../../../src/system/log/log-text.ts';
+import { maskAddresses } from '../../../../src/system/log/secrets.ts';
 import { Measurement } from '../../../../src/telemetry/measurement.ts';
 import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts';
 import { parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
-import { compareVersions } from '../../../../src/update/choose.ts';
+import { compareVersions } from '../../../../src/update/choice/choose.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

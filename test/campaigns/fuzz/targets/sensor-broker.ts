@@ -3,8 +3,8 @@ import type { AddressInfo, Socket } from 'node:net';
 
 import fc from 'fast-check';
 
-import { systemClock } from '../../../../src/system/clock.ts';
-import { silentLog } from '../../../../src/system/log.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../../src/telemetry/source-runner.ts';
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';

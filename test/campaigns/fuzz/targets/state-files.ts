@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
-import { silentLog } from '../../../../src/system/log.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
 import { plainFirmware, stagePlainFirmware } from '../../../rooms/update/plain-firmware.ts';
 import { ForgetfulFs } from '../../../stand-ins/machine/forgetful-fs.ts';
 import { Gateway } from '../../../stand-ins/machine/gateway.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { validityOf } from '../../../../src/firmware/trust/key-validity.ts';
-import { parseUtcTime } from '../../../../src/system/utc-time.ts';
+import { parseUtcTime } from '../../../../src/system/time/utc-time.ts';
 
 const at = (text: string): number => parseUtcTime(text) ?? Number.NaN;
 const life = { notBeforeMs: at('2026-01-01'), notAfterMs: at('2030-01-01') };

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import { parseTrustList, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
-import type { DurableFs } from '../../../../src/system/durable-file.ts';
+import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
 import { fingerprint, listBytes, listFile } from './lists.ts';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import type { MessagingSettings } from '../../../../src/service/messaging/settings.ts';
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
-import { systemClock } from '../../../../src/system/clock.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 
 /** Settings as the daemon would fill them, with pauses that a test can wait for. */

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-import { runProgram } from '../../../../src/system/child-process.ts';
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
 
 export interface MosquittoTls {
   readonly caFile: string;

@@ -1,8 +1,8 @@
 import { defaultDeadlines } from '../../../../src/service/rest/settings.ts';
 import type { RestSettings } from '../../../../src/service/rest/settings.ts';
 import { RestTransport } from '../../../../src/service/rest/transport.ts';
-import { systemClock } from '../../../../src/system/clock.ts';
-import type { Clock } from '../../../../src/system/clock.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
+import type { Clock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 
 /** Settings as the daemon would fill them, with pauses that a test can wait for. */

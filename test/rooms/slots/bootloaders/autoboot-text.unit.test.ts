@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { parseAutoboot, withPartitions } from '../../../../src/slots/bootloaders/autoboot-text.ts';
+import { parseAutoboot, withPartitions } from '../../../../src/slots/bootloaders/tryboot/autoboot-text.ts';
 import { chosenPartition } from './tryboot-rig.ts';
 
 const ours = fc.constantFrom(

@@ -5,7 +5,7 @@ import type { BootChange } from '../../../../src/slots/bootloaders/boot-environm
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial } from '../../../../src/slots/bootloaders/boot-order.ts';
 import type { BootOrder } from '../../../../src/slots/bootloaders/boot-order.ts';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
-import { grubSpelling } from '../../../../src/slots/bootloaders/grub.ts';
+import { grubSpelling } from '../../../../src/slots/bootloaders/grub/grub.ts';
 import { parseTrialMark } from '../../../../src/slots/bootloaders/trial-mark.ts';
 import type { TrialMark } from '../../../../src/slots/bootloaders/trial-mark.ts';
 import { ubootSpelling } from '../../../../src/slots/bootloaders/uboot.ts';

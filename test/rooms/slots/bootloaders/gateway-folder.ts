@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/config/config.ts';
 import { createBootloader } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSurroundings } from '../../../../src/slots/bootloaders/create-bootloader.ts';
-import { silentLog } from '../../../../src/system/log.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 
 /** A file system in memory, where there is one: the power cuts are ours, and a disk's fsync takes most of the time. */

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 
-import { changedSectors, parseBlock, withVariables } from '../../../../src/slots/bootloaders/grub-block.ts';
+import { changedSectors, parseBlock, withVariables } from '../../../../src/slots/bootloaders/grub/grub-block.ts';
 
 const directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'grub-block-'));
 const file = join(directory, 'grubenv');

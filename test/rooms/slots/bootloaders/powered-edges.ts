@@ -3,7 +3,7 @@ import * as realFs from 'node:fs/promises';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
 import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
-import { runProgram } from '../../../../src/system/child-process.ts';
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
 
 /** Runs programs for real; one that writes can be cut before it starts and after it ended. */

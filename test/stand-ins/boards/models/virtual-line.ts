@@ -1,6 +1,6 @@
 import { McuError } from '../../../../src/mcu/errors.ts';
 import type { Line, LineSettings, ModemLines } from '../../../../src/mcu/line.ts';
-import type { Clock } from '../../../../src/system/clock.ts';
+import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { BoardModel, Said } from './board-model.ts';
 
 /** Time that passes only when somebody waits. */

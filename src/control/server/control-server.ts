@@ -1,0 +1,241 @@
+import { rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+
+import * as z from 'zod';
+
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import { requireAccess, socketNames } from '../access.ts';
+import type { Caller } from '../access.ts';
+import { agentStopping, ControlRequestError, httpStatus, reportError, ControlError } from '../control-errors.ts';
+import type { OnEvent } from '../events.ts';
+import { findOperation, methodOf, readInput } from '../find-operation.ts';
+import type { FoundOperation } from '../find-operation.ts';
+import type { Answered } from '../operations.ts';
+import { controlLimits, type ControlLimits } from './control-limits.ts';
+import { listenOnSocket } from './control-socket.ts';
+import { endResponse, EventStream } from './event-stream.ts';
+import { answer, follow } from './perform.ts';
+import type { Asked, Performer } from './perform.ts';
+
+export interface ControlServerOptions extends Performer {
+  readonly runDirectory: string;
+  /** Properties that members may read and write; asked each time. */
+  readonly memberProperties: () => readonly string[];
+  readonly log: Log;
+  readonly limits?: Partial<ControlLimits>;
+}
+
+/**
+ * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: when it is aborted, what is
+ * asked for ends with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
+ */
+export async function startControlServer(
+  options: ControlServerOptions,
+  signal: AbortSignal,
+): Promise<AsyncDisposableStack> {
+  await using opened = new AsyncDisposableStack();
+  for (const caller of ['members', 'operators', 'root'] as const) {
+    const server = new ControlServer(caller, options, signal);
+    opened.use(server);
+    await server.start();
+  }
+  return opened.move();
+}
+
+/** One socket, and who may speak there. */
+class ControlServer implements AsyncDisposable {
+  readonly #caller: Caller;
+  readonly #socketPath: string;
+  readonly #options: ControlServerOptions;
+  readonly #limits: ControlLimits;
+  readonly #signal: AbortSignal;
+  readonly #server: Server;
+  /** Connections that have not asked yet, oldest first. */
+  readonly #waiting = new Set<Socket>();
+  readonly #served = { answered: 0, followed: 0 };
+
+  constructor(caller: Caller, options: ControlServerOptions, signal: AbortSignal) {
+    this.#caller = caller;
+    this.#socketPath = join(options.runDirectory, socketNames[caller]);
+    this.#options = options;
+    this.#limits = { ...controlLimits, ...options.limits };
+    this.#signal = signal;
+    this.#server = createServer({
+      maxHeaderSize: this.#limits.maxHeaderBytes,
+      headersTimeout: this.#limits.headersMs,
+      requestTimeout: this.#limits.requestMs,
+      connectionsCheckingInterval: Math.min(1_000, this.#limits.headersMs),
+    });
+    this.#server.maxRequestsPerSocket = 1;
+    this.#server.on('connection', (socket: Socket) => this.#admit(socket));
+    this.#server.on('request', (request, response) => void this.#serve(request, response));
+    this.#server.on('clientError', refuseUnreadable);
+  }
+
+  async start(): Promise<void> {
+    await listenOnSocket(this.#server, this.#socketPath, this.#caller);
+    this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'control socket'));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#server.listening) return;
+    await rm(this.#socketPath, { force: true });
+    const closed = Promise.withResolvers<void>();
+    this.#server.close(() => closed.resolve());
+    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
+    await closed.promise;
+    clearTimeout(timer);
+  }
+
+  /** Who opens connections and asks nothing keeps nobody out. */
+  #admit(socket: Socket): void {
+    this.#waiting.add(socket);
+    socket.once('close', () => this.#waiting.delete(socket));
+    const [oldest] = this.#waiting;
+    if (this.#waiting.size > this.#limits.maxWaiting) oldest?.destroy();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.setHeader('connection', 'close');
+    response.on('error', () => response.destroy()); // the client went away
+    try {
+      const found = findOperation(request.method ?? '', request.url ?? '');
+      const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
+      this.#waiting.delete(request.socket);
+      requireAccess(this.#caller, found, input, this.#options.memberProperties());
+      this.#note(found, input);
+      using _place = this.#takePlace(found.entry.kind);
+      if (found.entry.kind === 'answered') await this.#answer({ ...found, entry: found.entry, input }, response);
+      else await this.#follow({ ...found, input }, response);
+    } catch (error) {
+      if (response.destroyed) return;
+      const reason = this.#reasonOf(error);
+      await this.#send(response, httpStatus(reason), { error: reportError(reason) });
+    }
+  }
+
+  #takePlace(kind: 'answered' | 'followed'): Disposable {
+    const served = this.#served;
+    if (served[kind] >= this.#limits.maxAtOnce) {
+      throw new ControlError('control-crowded', `the daemon serves ${served[kind]} at once already`);
+    }
+    served[kind] += 1;
+    return { [Symbol.dispose]: () => void (served[kind] -= 1) };
+  }
+
+  async #answer(asked: Asked & { readonly entry: Answered }, response: ServerResponse): Promise<void> {
+    this.#signal.throwIfAborted();
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(this.#signal.reason);
+    const deadline = setTimeout(() => ending.abort(answerTimeout()), this.#limits.answerMs);
+    response.once('close', () => ending.abort(clientGone));
+    this.#signal.addEventListener('abort', stop, { once: true });
+    try {
+      await this.#send(response, 200, await answer(this.#options, asked, ending.signal));
+    } finally {
+      clearTimeout(deadline);
+      this.#signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async #follow(asked: Asked, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort(clientGone));
+    using stream = new EventStream(response, this.#limits);
+    try {
+      const onEvent: OnEvent = (event) => stream.send({ kind: 'event', event });
+      const outcome = await follow(this.#options, asked, onEvent, gone.signal);
+      await stream.end({ kind: 'result', outcome });
+    } catch (error) {
+      await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) });
+    }
+  }
+
+  async #send(response: ServerResponse, status: number, reply: object): Promise<void> {
+    const text = JSON.stringify(reply);
+    response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+    response.write(`${text}\n`);
+    await endResponse(response, this.#limits.stalledMs);
+  }
+
+  #note({ name, entry }: FoundOperation, input: object): void {
+    if (methodOf(entry) === 'GET') return;
+    const { path, board, force, version } = noted.parse(input);
+    this.#options.log.info(
+      { caller: this.#caller, operation: name, path, board, version, force },
+      'asked through the control socket',
+    );
+  }
+
+  /** A defect goes to the log, with its text; the reason of the daemon's end becomes `agent-stopping`. */
+  #reasonOf(error: unknown): unknown {
+    if (error instanceof AgentError) return error;
+    if (this.#signal.aborted && error === this.#signal.reason) return agentStopping();
+    if (error !== clientGone) this.#options.log.error({ error: describeError(error) }, 'a request failed unexpectedly');
+    return error;
+  }
+}
+
+/** What the log says of a request: never a value. */
+const noted = z.object({
+  path: z.string().optional(),
+  board: z.string().optional(),
+  version: z.string().optional(),
+  force: z.boolean().optional(),
+});
+
+const clientGone = new Error('the client went away');
+
+function answerTimeout(): ControlError {
+  return new ControlError('answer-timeout', 'the daemon did not finish in time');
+}
+
+async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = Number(request.headers['content-length'] ?? 0);
+  if (size <= maxBytes) {
+    size = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxBytes) break;
+      chunks.push(chunk);
+    }
+  }
+  if (size > maxBytes) {
+    throw new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
+  }
+  if (size === 0) return undefined;
+  try {
+    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return value;
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');
+    throw error;
+  }
+}
+
+/** What is not HTTP, too large or too slow never becomes a request: it is answered on the bare connection. */
+function refuseUnreadable(error: Error, socket: Duplex): void {
+  if (!socket.writable || systemErrorCode(error) === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const [status, code, message] = unreadable(systemErrorCode(error));
+  const body = `${JSON.stringify({ error: { code, message, exit: 'usage' } })}\n`;
+  const head = `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: application/json\r\n`;
+  socket.end(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+function unreadable(code: string | undefined): readonly [string, string, string] {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return ['431 Request Header Fields Too Large', 'control-request-too-large', 'the headers are too large'];
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return ['408 Request Timeout', 'control-request-slow', 'the request did not come in time'];
+  }
+  return ['400 Bad Request', 'control-request-invalid', 'not HTTP/1.1'];
+}

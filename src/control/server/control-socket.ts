@@ -1,0 +1,105 @@
+import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
+import { connect, type Server } from 'node:net';
+import { basename, dirname, join } from 'node:path';
+
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Caller } from '../access.ts';
+import { ControlError } from '../control-errors.ts';
+
+/** In the run directory: what is made in it has its group, that of the operators (tmpfiles.d, setgid). */
+const OPERATORS = 'operators';
+
+/** `sun_path` of unix(7), without the final zero. */
+const maxPathBytes = 107;
+
+/**
+ * Makes the server listen on a Unix socket that never existed with a wider mode: it is made in a directory of mode 0700 and
+ * renamed when it is ready. `root`: for the owner alone. `members`: for the group of the process. `operators`: for the group
+ * of the directory `operators` beside it, if there is one. A socket that is there already is replaced only when nobody
+ * answers on it. Two daemons at once must be kept apart by their lock.
+ */
+export async function listenOnSocket(server: Server, path: string, caller: Caller): Promise<void> {
+  await refuseTaken(path);
+  const group = await groupFor(dirname(path), caller);
+  const nursery = join(group.directory, `.${basename(path)}.new`);
+  const draft = join(nursery, 's');
+  const longest = Math.max(Buffer.byteLength(draft), Buffer.byteLength(path));
+  if (longest > maxPathBytes) throw unavailable(path, `the path is ${longest - maxPathBytes} bytes too long`);
+  try {
+    await rm(nursery, { recursive: true, force: true });
+    await mkdir(nursery, { mode: 0o700 });
+    await listen(server, draft);
+    await chmod(draft, group.mode);
+    await rename(draft, path);
+    await rm(nursery, { recursive: true, force: true });
+  } catch (error) {
+    server.close();
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+/** Where a socket gets its group, and its mode. */
+async function groupFor(
+  directory: string,
+  caller: Caller,
+): Promise<{ readonly directory: string; readonly mode: number }> {
+  if (caller === 'members') return { directory, mode: 0o660 };
+  const operators = join(directory, OPERATORS);
+  const isShared = caller === 'operators' && (await isDirectory(operators));
+  return isShared ? { directory: operators, mode: 0o660 } : { directory, mode: 0o600 };
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isDirectory();
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return false;
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+/** Whether somebody answers on the socket. Throws the system's error (EACCES, …) where that cannot be told. */
+export async function somebodyAnswers(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.once('connect', resolve);
+      socket.once('error', reject);
+    });
+    return true;
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === 'ENOENT' || code === 'ECONNREFUSED') return false;
+    throw error;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function refuseTaken(path: string): Promise<void> {
+  try {
+    const found = await lstat(path);
+    if (!found.isSocket()) throw unavailable(path, 'something that is not a socket stands there');
+    if (await somebodyAnswers(path)) {
+      throw new ControlError('control-socket-in-use', `another daemon answers on ${path}`);
+    }
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return;
+    if (error instanceof ControlError) throw error;
+    throw unavailable(path, describeError(error), error);
+  }
+}
+
+async function listen(server: Server, path: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ path }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function unavailable(path: string, why: string, cause?: unknown): ControlError {
+  return new ControlError('control-socket-unavailable', `cannot make the control socket ${path}: ${why}`, { cause });
+}

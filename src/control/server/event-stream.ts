@@ -1,0 +1,72 @@
+import type { ServerResponse } from 'node:http';
+
+import type { StreamLine } from '../events.ts';
+import type { ControlLimits } from './control-limits.ts';
+
+export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
+
+/**
+ * The lines of an operation to one client. Received bytes are not told to a client that reads slower than they come;
+ * one that leaves too much unread, or reads nothing for too long, is dropped.
+ */
+export class EventStream implements Disposable {
+  readonly #response: ServerResponse;
+  readonly #limits: StreamLimits;
+  readonly #alive: NodeJS.Timeout;
+  #stalled: NodeJS.Timeout | undefined;
+
+  constructor(response: ServerResponse, limits: StreamLimits) {
+    this.#response = response;
+    this.#limits = limits;
+    this.#alive = setInterval(() => this.#write({ kind: 'alive' }), limits.aliveMs);
+    response.on('drain', () => this.#reading());
+    response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' });
+    response.flushHeaders();
+  }
+
+  send(line: StreamLine): void {
+    const droppable = line.kind === 'event' && line.event.kind === 'transfer';
+    if (droppable && this.#response.writableNeedDrain) return;
+    this.#write(line);
+    this.#alive.refresh();
+  }
+
+  /** Sends the last line; resolves when the client has everything, or was dropped. */
+  async end(line: StreamLine): Promise<void> {
+    clearInterval(this.#alive);
+    this.#write(line);
+    await endResponse(this.#response, this.#limits.stalledMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#alive);
+    clearTimeout(this.#stalled);
+  }
+
+  #write(line: StreamLine): void {
+    if (this.#response.destroyed) return;
+    const text = `${JSON.stringify(line)}\n`;
+    if (this.#response.writableLength + text.length > this.#limits.maxBacklogBytes) {
+      this.#response.destroy();
+      return;
+    }
+    if (this.#response.write(text)) return;
+    this.#stalled ??= setTimeout(() => this.#response.destroy(), this.#limits.stalledMs);
+  }
+
+  #reading(): void {
+    clearTimeout(this.#stalled);
+    this.#stalled = undefined;
+  }
+}
+
+/** Ends a response; a client that does not take it in time is dropped. */
+export async function endResponse(response: ServerResponse, stalledMs: number): Promise<void> {
+  if (response.destroyed) return;
+  const closed = Promise.withResolvers<void>();
+  const timer = setTimeout(() => response.destroy(), stalledMs);
+  response.once('close', closed.resolve);
+  response.end();
+  await closed.promise;
+  clearTimeout(timer);
+}

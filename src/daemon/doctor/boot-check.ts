@@ -1,0 +1,42 @@
+import type { Config } from '../../config/config.ts';
+import type { Finding } from '../../config/cross-check.ts';
+import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
+import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import { AgentError } from '../../system/errors.ts';
+import { silentLog } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import { hasBootloader } from './booting-target.ts';
+
+export interface BootCheck {
+  readonly problems: readonly Finding[];
+  readonly warnings: readonly Finding[];
+}
+
+/**
+ * What can be known of the boot environment without changing it: can it be read, does it name the slots, can the bootloader
+ * count a trial in it?
+ */
+export async function checkBootEnvironment({ targets }: Config, signal: AbortSignal): Promise<BootCheck> {
+  const target = targets.find(hasBootloader);
+  if (target === undefined) return { problems: [], warnings: [] };
+  const bootloader = createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
+  const said = await outcomeOf(bootloader.inspect(signal));
+  const place = await outcomeOf(lookAtPlace(target.bootloader, { run: runProgram }, signal));
+  const path = ['targets', target.name, 'bootloader'];
+  const finding = (message: string): Finding => ({ path, message: `${path.join('.')}: ${message}` });
+  const { weakness } = place instanceof AgentError ? {} : place;
+  const errors = [said, place].filter((found) => found instanceof AgentError);
+  return {
+    problems: [...new Set(errors.map(({ message, advice }) => `${message} (${advice})`))].map(finding),
+    warnings: weakness === undefined ? [] : [finding(weakness)],
+  };
+}
+
+async function outcomeOf<T>(looked: Promise<T>): Promise<T | AgentError> {
+  try {
+    return await looked;
+  } catch (error) {
+    if (error instanceof AgentError) return error;
+    throw error;
+  }
+}

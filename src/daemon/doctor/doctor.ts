@@ -1,0 +1,183 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { adviceForHalfWritten } from '../../control/half-written.ts';
+import type { Activity, DoctorFinding } from '../../control/reports.ts';
+import { McuError } from '../../mcu/errors.ts';
+import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
+import { realSystem } from '../../slots/device-identity.ts';
+import { admitSlot } from '../../slots/slot-admission.ts';
+import { AgentError } from '../../system/errors.ts';
+import { replaceFileDurably } from '../../system/files/durable-file.ts';
+import { maskAddresses } from '../../system/log/secrets.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import { UpdateError } from '../../update/errors.ts';
+import { otherSlot } from '../../update/slot.ts';
+import { listBoards } from '../boards.ts';
+import { DaemonError } from '../errors.ts';
+import { describeKey, isUsable, NO_KEY_LEFT } from '../wiring/trust.ts';
+import type { Wiring } from '../wiring/wiring.ts';
+import { hasBootloader } from './booting-target.ts';
+import { noSlots } from './obstacles.ts';
+import { trySafetyNet } from './safety-net.ts';
+import { refuseMisplacedState } from './state-directory.ts';
+
+/** The gateway, and what is being done with it meanwhile. */
+interface Examined extends Wiring {
+  readonly activity: Activity | undefined;
+}
+
+/**
+ * One thing that an update needs: says what was found, or throws an AgentError that says what is wrong. Undefined: this
+ * gateway does not need it.
+ */
+interface Check {
+  readonly name: string;
+  readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | undefined>;
+}
+
+const checks: readonly Check[] = [
+  { name: 'serial number', look: async ({ serialNumber }) => serialNumber },
+  { name: 'clock', look: lookAtClock },
+  { name: 'state directory', look: lookAtStateDirectory },
+  { name: 'trusted keys', look: lookAtKeys },
+  { name: 'service', look: lookAtService },
+  { name: 'broker', look: lookAtBroker },
+  { name: 'boot environment', look: lookAtBootEnvironment },
+  { name: 'staging slot', look: lookAtStagingSlot },
+  { name: 'microcontrollers', look: lookAtBoards },
+  { name: 'safety net', look: lookAtSafetyNet },
+];
+
+/** All of them, whatever fails; nothing is changed but a harmless boot variable and a file that is removed again. */
+export async function diagnose(
+  wiring: Wiring,
+  activity: Activity | undefined,
+  signal: AbortSignal,
+): Promise<readonly DoctorFinding[]> {
+  const examined = { ...wiring, activity };
+  const findings: DoctorFinding[] = [];
+  for (const { name, look } of checks) {
+    const found = await finding(name, async () => look(examined, signal));
+    if (found !== undefined) findings.push(found);
+  }
+  return findings;
+}
+
+async function finding(name: string, look: () => Promise<string | undefined>): Promise<DoctorFinding | undefined> {
+  try {
+    const detail = await look();
+    return detail === undefined ? undefined : { name, ok: true, detail };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { name, ok: false, detail: error.message, advice: error.advice };
+  }
+}
+
+async function lookAtClock({ world }: Wiring): Promise<string> {
+  const nowMs = world.clock.nowMs();
+  const shown = new Date(nowMs).toISOString();
+  if (isPlausible(nowMs)) return shown;
+  throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
+}
+
+async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
+  await refuseMisplacedState(config);
+  const path = join(config.paths.state, '.doctor');
+  await replaceFileDurably(path, 'written by agent doctor\n');
+  await rm(path, { force: true });
+  return `${config.paths.state} is writable`;
+}
+
+async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {
+  const { allowUnsigned } = config.trust;
+  const keyring = await trust.keyring(signal);
+  if (keyring.damage !== undefined) throw keyring.damage;
+  const unsigned = allowUnsigned ? 'unsigned firmware is permitted' : 'unsigned firmware is refused';
+  const list = keyring.list === undefined ? '' : `; list ${keyring.list.number} of keys and revocations`;
+  if (keyring.keys.some((key) => isUsable(key, keyring))) {
+    return `${keyring.keys.map((key) => describeKey(key, keyring)).join(', ')}${list}; ${unsigned}`;
+  }
+  if (allowUnsigned) return `none${list}; ${unsigned}`;
+  if (keyring.keys.length > 0) throw new DaemonError('no-trusted-key', NO_KEY_LEFT);
+  throw new DaemonError('no-trusted-key', 'there is no trusted key, so no firmware can be installed');
+}
+
+async function lookAtService({ session, identities, config }: Wiring, signal: AbortSignal): Promise<string> {
+  const identity = await identities.load();
+  if (identity === undefined) {
+    throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet`);
+  }
+  const version = await session.currentVersion(signal);
+  return `${addressOf(config)} knows this gateway as thing ${identity.thingId}, version ${version.name}`;
+}
+
+function addressOf({ service }: Wiring['config']): string {
+  return maskAddresses(service.transport === 'messaging' ? (service.messaging?.url ?? service.url) : service.url);
+}
+
+/** What the daemon sees; without one, there is no connection to look at. */
+async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> {
+  if (messaging === undefined) return undefined;
+  const { url, state, problem } = messaging.report;
+  if (problem !== undefined) throw problem;
+  return `${url}, ${state}`;
+}
+
+async function lookAtBoards(examined: Examined): Promise<string | undefined> {
+  const boards = await listBoards(examined);
+  const half = boards.find(({ writing }) => writing !== undefined);
+  if (half !== undefined && examined.activity?.phase !== 'flashing') {
+    throw new McuError(
+      'board-half-written',
+      `${half.name}: the writing of ${half.writing?.name} was cut: it may run nothing`,
+      {
+        advice: adviceForHalfWritten(half),
+      },
+    );
+  }
+  const missing = boards.find(({ connected }) => !connected);
+  if (missing !== undefined) {
+    throw new McuError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
+      advice: `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`,
+    });
+  }
+  return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
+}
+
+async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) throw noSlots();
+  const where = await lookAsBootloader(config, signal);
+  const booted = await bootloader.bootedSlot(signal);
+  await bootloader.canary(signal);
+  const { primary } = await bootloader.inspect(signal);
+  return `slot ${booted} runs, slot ${primary} boots next; the environment can be written${where}`;
+}
+
+/** What is written there must be what the bootloader reads. */
+async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
+  const target = targets.find(hasBootloader);
+  if (target === undefined) return '';
+  const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
+  const found = [detail, weakness].filter((text) => text !== undefined).join('; ');
+  return found === '' ? '' : ` (${found})`;
+}
+
+async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) throw noSlots();
+  const booted = await bootloader.bootedSlot(signal);
+  const slot = otherSlot(booted);
+  const found: string[] = [];
+  for (const target of config.targets) {
+    if (target.kind !== 'slots') continue;
+    const { slots } = target;
+    const { where, capacityBytes } = await admitSlot({ slot, slots, booted, sizeBytes: undefined }, realSystem);
+    found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
+  }
+  return found.join('; ');
+}
+
+async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
+  return bootloader === undefined ? 'not needed: no slots are configured' : trySafetyNet(signal);
+}

@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Machine } from '../../update/ports.ts';
+import { DaemonError } from '../errors.ts';
+
+const TIMER = 'thing-agent-trial.timer';
+const SERVICE = 'thing-agent-trial.service';
+const PROGRAM = '/usr/lib/thing-agent/trial-guard';
+/** sd_booted(3) */
+const SYSTEMD_RUNS = '/run/systemd/system';
+const LOOK_MS = 10_000;
+const START_MS = 60_000;
+/** Of `trial-guard --look`. */
+const TRIAL_IS_OPEN = 3;
+
+/**
+ * Says where systemd/trial-guard looks that the slot that runs was kept in this boot: the kernel command line goes on calling
+ * it a trial. Where it cannot be said the safety net reboots once, which harms nothing.
+ */
+export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine, 'bootId'>, log: Log): Promise<void> {
+  const path = join(runDirectory, 'committed');
+  try {
+    await mkdir(runDirectory, { recursive: true, mode: 0o750 });
+    await writeFile(path, `${await machine.bootId()}\n`);
+  } catch (error) {
+    if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+    log.warn({ path, reason: describeError(error) }, 'the safety net could not be told that this slot is kept');
+  }
+}
+
+/** Starts it once, as its timer would: it does nothing where no trial is open. */
+export async function trySafetyNet(signal: AbortSignal): Promise<string> {
+  if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
+  const timer = await runProgram(['systemctl', 'is-active', TIMER], { timeoutMs: LOOK_MS }, signal);
+  if (timer.stdout.trim() !== 'active') {
+    throw missing(`${TIMER} is not active`, `systemctl enable --now ${TIMER}, in the image too`);
+  }
+  if (!existsSync(PROGRAM)) throw missing(`${PROGRAM} is missing`, 'install the agent anew');
+  const look = await runProgram([PROGRAM, '--look'], { timeoutMs: LOOK_MS }, signal);
+  if (look.exitCode === TRIAL_IS_OPEN) return `${TIMER} is active; not tried: ${look.stdout.trim()}`;
+  const start = await runProgram(['systemctl', 'start', SERVICE], { timeoutMs: START_MS }, signal);
+  if (start.exitCode === 0) return `${TIMER} is active, and what it starts runs`;
+  const show = ['systemctl', 'show', '--property=Result,ExecMainStatus', SERVICE] as const;
+  const { stdout } = await runProgram(show, { timeoutMs: LOOK_MS }, signal);
+  throw missing(
+    `${SERVICE} cannot run (${stdout.trim().replaceAll('\n', ', ')})`,
+    `systemctl status ${SERVICE} says why`,
+  );
+}
+
+function missing(why: string, advice: string): DaemonError {
+  return new DaemonError('safety-net-missing', `${why}: a new slot in which the agent cannot start would stay`, {
+    advice,
+  });
+}

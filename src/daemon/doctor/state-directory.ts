@@ -1,0 +1,70 @@
+import { mkdir } from 'node:fs/promises';
+
+import type { Config } from '../../config/config.ts';
+import { refuseStateOnSlot } from '../../slots/mounts.ts';
+import { AgentError } from '../../system/errors.ts';
+import { StorageError } from '../../system/files/durable-file.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+
+/** The state directory, made where it is missing. Throws where it is no place to keep anything in. */
+export async function admitStateDirectory(config: Config): Promise<void> {
+  await refuseMisplacedState(config);
+  await makeStateDirectory(config.paths.state);
+}
+
+/** Throws `state-on-slot`: an update would overwrite the state directory, or not find it. */
+export async function refuseMisplacedState({ paths, targets }: Config): Promise<void> {
+  const slots = targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
+  await refuseStateOnSlot(paths.state, slots);
+}
+
+/** The agent lives without its state directory, but says so: once for each trouble, and when it is over. */
+export class StateWatch {
+  readonly #log: Log;
+  #toldCode: string | undefined;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  async look({ paths }: Config, journal: Journal): Promise<void> {
+    const trouble = await troubleOf(journal);
+    if (trouble?.code === this.#toldCode) return;
+    this.#toldCode = trouble?.code;
+    if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
+    else this.#log.error({ code: trouble.code, advice: trouble.advice }, describeStateTrouble(trouble));
+  }
+}
+
+async function troubleOf(journal: Journal): Promise<AgentError | undefined> {
+  try {
+    await journal.probe();
+    return undefined;
+  } catch (error) {
+    if (error instanceof AgentError) return error;
+    throw error;
+  }
+}
+
+async function makeStateDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StorageError('make', path, error);
+  }
+}
+
+/** Before anything is read there. */
+export async function prepareStateDirectory(path: string, log: Log): Promise<void> {
+  try {
+    await makeStateDirectory(path);
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    log.error({ code: error.code }, describeStateTrouble(error));
+  }
+}
+
+export function describeStateTrouble({ message }: AgentError): string {
+  return `the state directory cannot be used, so nothing is installed: ${message}`;
+}

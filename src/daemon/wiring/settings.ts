@@ -1,0 +1,25 @@
+import type { Config } from '../../config/config.ts';
+import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
+import { defaultResume } from '../../service/rest/settings.ts';
+import type { RestSettings } from '../../service/rest/settings.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+import type { Follow } from '../../update/choice/look.ts';
+
+/** From the configuration's words to the rooms' settings. */
+export function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
+  const { url, keyOnProvisioning, tls, deadlines, propertyText } = config.service;
+  return {
+    baseUrl: url,
+    keyOnProvisioning,
+    tls,
+    proxy: proxyFromEnvironment(environment),
+    deadlines,
+    propertyText,
+    resume: defaultResume,
+    userAgent: `thing-agent/${agentVersion}`,
+  };
+}
+
+export function followOf({ follow, choose }: Config['update']): Follow {
+  return follow === 'updates' ? { kind: 'updates', choice: choose } : { kind: follow };
+}

@@ -1,0 +1,207 @@
+import { realpath } from 'node:fs/promises';
+
+import { McuError } from '../../mcu/errors.ts';
+import type { Line, LineSettings, ModemLines, OpenPort } from '../../mcu/line.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import type { OpenSerialLine, SerialLine } from '../../telemetry/ports.ts';
+
+export interface SharedPortsOptions {
+  readonly clock: Clock;
+  /** What was taken for an operation stays taken until the operation has ended, however often its line is opened anew. */
+  readonly isBusy: () => boolean;
+  readonly open?: OpenPort;
+}
+
+interface Lent {
+  readonly ports: readonly string[];
+  /** Takes the line away from the source. */
+  readonly recall: AbortController;
+  readonly returned: PromiseWithResolvers<void>;
+}
+
+/** How often a source looks whether its port is free again. */
+const LOOK_MS = 1_000;
+/** A source lets go at once; after this the port is opened anyway, and whoever holds it is named. */
+const RECALL_MS = 10_000;
+const AGAIN_MS = 100;
+
+/** Serial ports that telemetry reads and boards are flashed through: the board goes first, the source waits and goes on. */
+export class SharedPorts {
+  readonly #clock: Clock;
+  readonly #isBusy: () => boolean;
+  readonly #open: OpenPort;
+  readonly #lent = new Set<Lent>();
+  /** Lines of boards that are open; zero: the operation may open it again. */
+  readonly #taken = new Map<string, number>();
+
+  constructor({ clock, isBusy, open = openSerialLine }: SharedPortsOptions) {
+    this.#clock = clock;
+    this.#isBusy = isBusy;
+    this.#open = open;
+  }
+
+  /** Waits while a board is at work there. The line throws McuError `port-busy` as soon as a board wants the port. */
+  readonly openForSource: OpenSerialLine = async (path, settings, signal) => {
+    const ports = await namesOf(path);
+    while (ports.some((port) => this.#isTaken(port))) await this.#clock.sleep(LOOK_MS, signal);
+    const lent: Lent = { ports, recall: new AbortController(), returned: Promise.withResolvers() };
+    const giveBack = (): void => {
+      this.#lent.delete(lent);
+      lent.returned.resolve();
+    };
+    this.#lent.add(lent);
+    try {
+      const line = await this.#open(path, settings, signal);
+      return new SourceLine(line, lent.recall.signal, giveBack);
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  };
+
+  readonly openForBoard: OpenPort = async (path, settings, signal) => {
+    const ports = await namesOf(path);
+    this.#count(ports, 1);
+    try {
+      const lent = this.#recall(ports);
+      const open = async (): Promise<Line> => this.#open(path, settings, signal);
+      return new BoardLine(await (lent.length === 0 ? open() : this.#patiently(open, lent, signal)), () =>
+        this.#count(ports, -1),
+      );
+    } catch (error) {
+      this.#count(ports, -1);
+      throw error;
+    }
+  };
+
+  /** Those that were lent and are wanted back. */
+  #recall(ports: readonly string[]): readonly Lent[] {
+    const lent = [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
+    for (const { recall } of lent) recall.abort(new McuError('port-busy', `${ports[0]} is needed for its board`));
+    return lent;
+  }
+
+  /** A driver may take its time to close a port that was given back. */
+  async #patiently(open: () => Promise<Line>, lent: readonly Lent[], signal: AbortSignal): Promise<Line> {
+    await this.#returned(lent, signal);
+    const endMs = this.#clock.monotonicMs() + RECALL_MS;
+    for (;;) {
+      try {
+        return await open();
+      } catch (error) {
+        const isLate = this.#clock.monotonicMs() >= endMs;
+        if (isLate || !(error instanceof McuError) || error.code !== 'port-busy') throw error;
+      }
+      await this.#clock.sleep(AGAIN_MS, signal);
+    }
+  }
+
+  async #returned(lent: readonly Lent[], signal: AbortSignal): Promise<void> {
+    const done = new AbortController();
+    const late = this.#clock.sleep(RECALL_MS, AbortSignal.any([signal, done.signal]));
+    late.catch(() => {}); // the race has its answer
+    await Promise.race([Promise.all(lent.map(async ({ returned }) => returned.promise)), late]);
+    done.abort();
+  }
+
+  #isTaken(port: string): boolean {
+    const lines = this.#taken.get(port);
+    if (lines === 0 && !this.#isBusy()) this.#taken.delete(port);
+    return this.#taken.has(port);
+  }
+
+  #count(ports: readonly string[], more: number): void {
+    for (const port of ports) this.#taken.set(port, (this.#taken.get(port) ?? 0) + more);
+  }
+}
+
+class SourceLine implements SerialLine {
+  readonly #line: Line;
+  readonly #recall: AbortSignal;
+  readonly #giveBack: () => void;
+
+  constructor(line: Line, recall: AbortSignal, giveBack: () => void) {
+    this.#line = line;
+    this.#recall = recall;
+    this.#giveBack = giveBack;
+  }
+
+  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    await this.#line.write(bytes, AbortSignal.any([signal, this.#recall]));
+  }
+
+  async read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
+    return this.#line.read(timeoutMs, AbortSignal.any([signal, this.#recall]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#line[Symbol.asyncDispose]();
+    } finally {
+      this.#giveBack();
+    }
+  }
+}
+
+class BoardLine implements Line {
+  readonly #line: Line;
+  #giveBack: (() => void) | undefined;
+
+  constructor(line: Line, giveBack: () => void) {
+    this.#line = line;
+    this.#giveBack = giveBack;
+  }
+
+  get name(): string {
+    return this.#line.name;
+  }
+
+  get baud(): number {
+    return this.#line.baud;
+  }
+
+  get bitsPerCharacter(): number {
+    return this.#line.bitsPerCharacter;
+  }
+
+  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    await this.#line.write(bytes, signal);
+  }
+
+  async read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
+    return this.#line.read(timeoutMs, signal);
+  }
+
+  async setModem(lines: ModemLines, signal: AbortSignal): Promise<boolean> {
+    return this.#line.setModem(lines, signal);
+  }
+
+  async setBaud(baud: number, signal: AbortSignal): Promise<void> {
+    await this.#line.setBaud(baud, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#line[Symbol.asyncDispose]();
+    } finally {
+      this.#giveBack?.();
+      this.#giveBack = undefined;
+    }
+  }
+}
+
+/** As it is configured, and the device behind that: a board that restarts may come back as another device. */
+async function namesOf(path: string): Promise<readonly string[]> {
+  try {
+    const device = await realpath(path);
+    return device === path ? [path] : [path, device];
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return [path];
+    throw error;
+  }
+}
+
+/** The driver is loaded when it is first needed. */
+async function openSerialLine(path: string, settings: LineSettings, signal: AbortSignal): Promise<Line> {
+  return (await import('../../mcu/serial-line.ts')).openSerialLine(path, settings, signal);
+}

@@ -1,0 +1,21 @@
+import type { Bootloader } from '../../update/ports.ts';
+import { noSlots } from '../doctor/obstacles.ts';
+
+/** The bootloader of a gateway without slots: what runs is all there is. Its microcontrollers are updated all the same. */
+export const singleSystem: Bootloader = {
+  trialRebootArgument: undefined,
+  bootedSlot: async () => 'A',
+  onTrial: async () => false,
+  canary: async () => {},
+  commit: async () => {},
+  markUnbootable: async () => {
+    throw noSlots();
+  },
+  tryOnce: async () => {
+    throw noSlots();
+  },
+  inspect: async () => {
+    const only = { bootable: true, detail: 'the only system' };
+    return { primary: 'A', slots: { A: only, B: { bootable: false, detail: 'there is none' } } };
+  },
+};

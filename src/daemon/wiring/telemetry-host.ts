@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto';
+import { uptime } from 'node:os';
+
+import { AgentError } from '../../system/errors.ts';
+import type { LinuxMachine } from '../../system/processes/machine.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { probeSynchronization } from '../../telemetry/clock/clock.ts';
+import type { ServiceTime } from '../../telemetry/clock/clock.ts';
+import type { SelfFacts } from '../../telemetry/self-report.ts';
+import { Telemetry } from '../../telemetry/telemetry.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import { SharedPorts } from './shared-ports.ts';
+import type { Wiring, World } from './wiring.ts';
+
+/** Telemetry of the configuration in use: there is one spool, so the old one ends before the new one begins. */
+export class TelemetryHost implements AsyncDisposable {
+  readonly #clock: Clock;
+  readonly #isBusy: () => boolean;
+  readonly #ports: SharedPorts;
+  #serviceTime: ServiceTime | undefined;
+  #current: Telemetry | undefined;
+
+  /** `isBusy`: an operation runs. The line to the service is its own meanwhile, and so are the ports of boards it uses. */
+  constructor(clock: Clock, isBusy: () => boolean) {
+    this.#clock = clock;
+    this.#isBusy = isBusy;
+    this.#ports = new SharedPorts({ clock, isBusy });
+  }
+
+  /** What the rest of the daemon shares with telemetry: serial ports, and what the service says about the time. */
+  around(world: World): World {
+    return {
+      ...world,
+      openPort: this.#ports.openForBoard,
+      onServiceTime: (atMs) => this.#hear(atMs),
+      onActivated: () => this.#current?.tryAgain(),
+    };
+  }
+
+  get current(): Telemetry | undefined {
+    return this.#current;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#current?.[Symbol.asyncDispose]();
+    this.#current = undefined;
+  }
+
+  async serve({ config, world, session, machine, journal }: Wiring): Promise<void> {
+    await this[Symbol.asyncDispose]();
+    const { telemetry: settings, measurements, watches } = config;
+    this.#current = new Telemetry({
+      ...world,
+      settings,
+      measurements,
+      watches,
+      stateDirectory: config.paths.state,
+      service: session,
+      boot: { name: await bootName(machine), sinceBootMs },
+      probe: probeSynchronization(world.boot?.timesync),
+      openLine: this.#ports.openForSource,
+      isLineTaken: this.#isBusy,
+      facts: () => facts(journal),
+    });
+    if (this.#serviceTime !== undefined) this.#current.hear(this.#serviceTime);
+  }
+
+  #hear(atMs: number): void {
+    this.#serviceTime = { atMs, monotonicMs: this.#clock.monotonicMs() };
+    this.#current?.hear(this.#serviceTime);
+  }
+}
+
+/** CLOCK_MONOTONIC, which goes on while the agent is started anew (clock_gettime(2)). */
+function sinceBootMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
+/** Where nobody knows which boot this is, every start counts as one. */
+async function bootName(machine: LinuxMachine): Promise<string> {
+  try {
+    return await machine.bootId();
+  } catch (error) {
+    if (error instanceof AgentError) return randomUUID();
+    throw error;
+  }
+}
+
+function facts({ state }: Journal): SelfFacts {
+  const { installed, lastOutcome } = state;
+  return {
+    installed: installed?.version.name,
+    slot: installed?.slot,
+    outcome: lastOutcome?.outcome,
+    reason: lastOutcome?.reason,
+    uptimeSeconds: Math.floor(uptime()),
+  };
+}

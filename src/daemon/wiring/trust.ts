@@ -1,0 +1,107 @@
+import type { Config } from '../../config/config.ts';
+import { keyStateOf } from '../../firmware/artifact/trust.ts';
+import type { TrustedKey } from '../../firmware/artifact/trust.ts';
+import type { KnownTime } from '../../firmware/trust/key-validity.ts';
+import { loadKeyring } from '../../firmware/trust/keyring.ts';
+import type { Keyring } from '../../firmware/trust/keyring.ts';
+import { parseTrustListFile } from '../../firmware/trust/trust-list.ts';
+import { TrustStore } from '../../firmware/trust/trust-store.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
+
+export interface TrustParts {
+  readonly config: Pick<Config, 'trust' | 'paths'>;
+  readonly clock: Clock;
+  /** Whether a time server has set the machine's clock. */
+  readonly probe: ProbeSynchronization;
+}
+
+/** What this gateway trusts, and what is known of the time. */
+export class Trust {
+  readonly #parts: TrustParts;
+  readonly #store: TrustStore;
+  #heard: { readonly atMs: number; readonly monotonicMs: number } | undefined;
+
+  constructor(parts: TrustParts) {
+    this.#parts = parts;
+    this.#store = new TrustStore(parts.config.paths.state);
+  }
+
+  /** What the service's clock shows. It counts for as long as this process runs, so that one wrong word ends no key for ever. */
+  hear(atMs: number): void {
+    if (isPlausible(atMs)) this.#heard = { atMs, monotonicMs: this.#parts.clock.monotonicMs() };
+  }
+
+  async keyring(signal: AbortSignal): Promise<Keyring> {
+    const { config } = this.#parts;
+    return loadKeyring({
+      keys: config.trust.keys,
+      store: this.#store,
+      knownTime: async () => this.#knownTime(signal),
+    });
+  }
+
+  readonly takeList = async (list: Uint8Array, artifact: string): Promise<void> => {
+    await this.#store.take(parseTrustListFile(list), artifact);
+  };
+
+  /** Undefined: it is not known. A person's way back depends on no file but the list. */
+  async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
+    try {
+      return new Set((await this.#store.read())?.revoked.releases);
+    } catch (error) {
+      if (error instanceof AgentError) return undefined;
+      throw error;
+    }
+  }
+
+  /** What a person should know, each in a sentence. */
+  async concerns(installedDigest: string | undefined, signal: AbortSignal): Promise<readonly string[]> {
+    try {
+      const keyring = await this.keyring(signal);
+      const { list, revoked, damage } = keyring;
+      const found: string[] = damage === undefined ? [] : [damage.message];
+      const usable = keyring.keys.filter((key) => isUsable(key, keyring));
+      if (keyring.keys.length > 0 && usable.length === 0) found.push(NO_KEY_LEFT);
+      if (installedDigest !== undefined && revoked?.releases.has(installedDigest) === true) {
+        found.push(`the release that is installed was revoked by list ${list?.number ?? 0}`);
+      }
+      return found;
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      return [describeError(error)];
+    }
+  }
+
+  async #knownTime(signal: AbortSignal): Promise<KnownTime> {
+    const { clock, probe } = this.#parts;
+    const heard = this.#heard;
+    const atLeastMs = heard && heard.atMs + clock.monotonicMs() - heard.monotonicMs;
+    const nowMs = clock.nowMs();
+    const isSet = isPlausible(nowMs) && (await probe(signal)) === 'synchronized';
+    return { atLeastMs, nowMs: isSet ? nowMs : undefined };
+  }
+}
+
+export const NO_KEY_LEFT =
+  'no trusted key is left (revoked, or not of this time): no firmware can be installed until a new public key stands in [trust] keys';
+
+export function isUsable(key: TrustedKey, keyring: Keyring): boolean {
+  const state = keyStateOf(key, keyring);
+  return state === 'valid' || state === 'unknown';
+}
+
+const states = {
+  valid: '',
+  unknown: ', of which nobody knows whether it is of this time: no clock was set',
+  'not-yet': ', not valid yet',
+  expired: ', expired',
+  revoked: ', revoked',
+} as const;
+
+/** `release.pem sha256:…`, for a person who compares. */
+export function describeKey(key: TrustedKey, keyring: Keyring): string {
+  return `${key.name} ${key.fingerprint}${states[keyStateOf(key, keyring)]}`;
+}

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+
+import type { Config, MessagingSettings as ConfiguredMessaging } from '../../config/config.ts';
+import type { ServiceTransport, ValueTransport } from '../../service/contract.ts';
+import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
+import type { MessagingSettings } from '../../service/messaging/settings.ts';
+import type { MessagingTransport } from '../../service/messaging/transport.ts';
+import { RestTransport } from '../../service/rest/transport.ts';
+import { restSettings } from './settings.ts';
+import type { World } from './wiring.ts';
+
+/** The service in the form, or the forms, that are configured. */
+export interface ServiceWiring extends AsyncDisposable {
+  readonly provisioning: ServiceTransport;
+  readonly values: ValueTransport;
+  /** Undefined: nothing is said through a broker, and no MQTT code is loaded. */
+  readonly messaging: MessagingTransport | undefined;
+}
+
+/** Values are only spoken of in REST form, so that is always there. */
+export async function wireService(config: Config, world: World, serialNumber: string): Promise<ServiceWiring> {
+  await using opened = new AsyncDisposableStack();
+  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), world));
+  const { transport, messaging: configured } = config.service;
+  const messaging =
+    configured === undefined || !needsBroker(config, configured)
+      ? undefined
+      : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), world));
+  const provisioning = messaging !== undefined && transport === 'messaging' ? messaging : rest;
+  const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
+  const resources = opened.move();
+  return {
+    provisioning: withFirmwareOf(provisioning, firmware),
+    values: rest,
+    messaging,
+    [Symbol.asyncDispose]: async () => resources.disposeAsync(),
+  };
+}
+
+function needsBroker({ service }: Config, configured: ConfiguredMessaging): boolean {
+  return asksBroker(service.transport, configured) || (configured.wakeTopic ?? configured.statusTopic) !== undefined;
+}
+
+function asksBroker(transport: 'rest' | 'messaging', { firmwareTransport }: ConfiguredMessaging): boolean {
+  return transport === 'messaging' || firmwareTransport === 'messaging';
+}
+
+async function openMessaging(settings: MessagingSettings, world: World): Promise<MessagingTransport> {
+  const { MessagingTransport: Transport } = await import('../../service/messaging/transport.ts');
+  return new Transport(settings, world);
+}
+
+function messagingSettings(
+  { service }: Config,
+  configured: ConfiguredMessaging,
+  { serialNumber, agentVersion }: Pick<MessagingSettings, 'serialNumber' | 'agentVersion'>,
+): MessagingSettings {
+  const { activateTopic, requestTopic, replyTopic, statusTopic, wakeTopic, requestTimeoutMs } = configured;
+  return {
+    ...configured,
+    clientId: configured.clientId ?? clientIdOf(serialNumber),
+    topics: {
+      activate: activateTopic,
+      request: requestTopic,
+      reply: asksBroker(service.transport, configured) ? replyTopic : undefined,
+      status: statusTopic,
+      wake: wakeTopic,
+    },
+    deadlines: {
+      connectMs: service.deadlines.connectMs,
+      requestMs: requestTimeoutMs,
+      unheardMs: defaultUnheardMs,
+      wholeMs: Math.max(service.deadlines.wholeMs, requestTimeoutMs),
+      transferMs: service.deadlines.transferMs,
+    },
+    reconnect: defaultReconnect,
+    serialNumber,
+    agentVersion,
+  };
+}
+
+/** The same for each start, and of a kind that every broker takes: MQTT 3.1.1, section 3.1.3.1. */
+function clientIdOf(serialNumber: string): string {
+  return `thingagent${createHash('sha256').update(serialNumber).digest('hex').slice(0, 13)}`;
+}
+
+/** Whoever made the two ends them. */
+function withFirmwareOf(provisioning: ServiceTransport, firmware: ServiceTransport): ServiceTransport {
+  if (provisioning === firmware) return provisioning;
+  return {
+    activate: async (serialNumber, signal) => provisioning.activate(serialNumber, signal),
+    currentVersion: async (thing, signal) => provisioning.currentVersion(thing, signal),
+    targetVersion: async (thing, signal) => provisioning.targetVersion(thing, signal),
+    updates: async (thing, fromVersionId, signal) => provisioning.updates(thing, fromVersionId, signal),
+    switchTo: async (thing, versionId, signal) => provisioning.switchTo(thing, versionId, signal),
+    firmware: async (thing, versionId, from, signal) => firmware.firmware(thing, versionId, from, signal),
+    [Symbol.asyncDispose]: async () => {},
+  };
+}

@@ -1,0 +1,228 @@
+import { randomUUID } from 'node:crypto';
+import * as realFs from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { Config } from '../../config/config.ts';
+import { createStageFirmware } from '../../firmware/stage-firmware.ts';
+import type { OpenPort } from '../../mcu/line.ts';
+import { createMcuTarget, mcuTargetParts } from '../../mcu/mcu-target.ts';
+import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import { FileIdentityStore } from '../../service/identity.ts';
+import type { IdentityStore } from '../../service/identity.ts';
+import type { MessagingTransport } from '../../service/messaging/transport.ts';
+import { ServiceSession } from '../../service/session.ts';
+import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import type { BootloaderSurroundings } from '../../slots/bootloaders/create-bootloader.ts';
+import { findMountedSlot } from '../../slots/mounts.ts';
+import { createSlotsTarget } from '../../slots/slots-target.ts';
+import { findImageVersion } from '../../system/device/image-version.ts';
+import { findSerialNumber } from '../../system/device/serial-number.ts';
+import type { Log } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import { probeSynchronization } from '../../telemetry/clock/clock.ts';
+import { FileJournal } from '../../update/journal/journal.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../update/ports.ts';
+import { createHealthGate } from '../../update/trial/health.ts';
+import { Updater } from '../../update/updater.ts';
+import { hasBootloader } from '../doctor/booting-target.ts';
+import { tellSafetyNet } from '../doctor/safety-net.ts';
+import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
+import { followOf } from './settings.ts';
+import { singleSystem } from './single-system.ts';
+import { Trust } from './trust.ts';
+import { wireService } from './wire-service.ts';
+
+export interface World {
+  readonly environment: Environment;
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly agentVersion: string;
+  /** Where the system's word on this boot is read; its own places, if not given. */
+  readonly boot?: Pick<BootloaderSurroundings, 'commandLine' | 'deviceTreePartition'> & {
+    /** Of systemd-timesyncd. */
+    readonly timesync?: string;
+  };
+  /** Opens the port of a microcontroller; undefined: as it is. */
+  readonly openPort?: OpenPort;
+  /** Told what the service's clock shows. */
+  readonly onServiceTime?: (atMs: number) => void;
+  /** The gateway was activated, again or for the first time. */
+  readonly onActivated?: () => void;
+}
+
+/** Everything that one configuration brings to life; disposed as a whole. */
+export interface Wiring extends AsyncDisposable {
+  readonly config: Config;
+  readonly world: World;
+  readonly serialNumber: string;
+  readonly journal: Journal;
+  readonly identities: IdentityStore;
+  readonly session: ServiceSession;
+  /** Undefined: nothing is said through a broker. */
+  readonly messaging: MessagingTransport | undefined;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly machine: LinuxMachine;
+  readonly trust: Trust;
+  /** Microcontrollers, by target. */
+  readonly boards: ReadonlyMap<string, McuTargetParts>;
+  /** Undefined: no target of kind slots is configured. */
+  readonly bootloader: Bootloader | undefined;
+  /** Undefined: no target at all is configured. */
+  readonly updater: Updater | undefined;
+}
+
+/**
+ * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
+ * the journal stays the same object, so that an operation that still runs there and one that begins here see one state.
+ */
+export async function wire(
+  config: Config,
+  world: World,
+  before: Pick<Wiring, 'journal'> | undefined,
+  signal: AbortSignal,
+): Promise<Wiring> {
+  const { clock, random, log } = world;
+  await prepareStateDirectory(config.paths.state, log);
+  const serialNumber = await findSerialNumber(config.device, signal);
+  await using opened = new AsyncDisposableStack();
+  const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
+  const heard = { ...world, onServiceTime: tellBoth(trust, world) };
+  const { provisioning, values, messaging } = opened.use(await wireService(config, heard, serialNumber));
+  const identities = new FileIdentityStore(config.paths.state, serialNumber, log);
+  const session = new ServiceSession({
+    provisioning,
+    values,
+    identities,
+    serialNumber,
+    clock,
+    random,
+    log,
+    onActivated: world.onActivated,
+  });
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = wireSlots(config, world, machine);
+  const boards = wireBoards(config, world);
+  const targets = targetsOf(slots, boards);
+  const journal = before?.journal ?? (await openJournal(config, log));
+  const parts = { journal, config, world, session, targets, machine, trust };
+  const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
+  const resources = opened.move();
+  const dispose = async (): Promise<void> => resources.disposeAsync();
+  const rooms = { journal, identities, session, messaging, targets, boards, machine, trust, bootloader, updater };
+  return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
+}
+
+function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => void {
+  return (atMs) => {
+    trust.hear(atMs);
+    onServiceTime?.(atMs);
+  };
+}
+
+async function openJournal(config: Config, log: Log): Promise<Journal> {
+  return FileJournal.open(config.paths.state, log, realFs, async () => admitStateDirectory(config));
+}
+
+function wireSlots(
+  config: Config,
+  { log, boot }: World,
+  machine: LinuxMachine,
+): { readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined } {
+  const settings = config.targets.filter((target) => target.kind === 'slots');
+  const booting = settings.find(hasBootloader);
+  if (booting === undefined) return { slots: [], bootloader: undefined };
+  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
+  const onKept = async (): Promise<void> => tellSafetyNet(config.paths.run, machine, log);
+  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log, onKept });
+  const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
+  return { slots: settings.map((target) => createSlotsTarget(target, { bootedSlot, log })), bootloader };
+}
+
+function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTargetParts> {
+  const settings = config.targets.filter((target) => target.kind === 'mcu');
+  const folder = join(config.paths.state, 'boards');
+  return new Map(settings.map((target) => [target.name, mcuTargetParts(target, join(folder, target.name), world)]));
+}
+
+function targetsOf(
+  slots: readonly SlotsTarget[],
+  boards: ReadonlyMap<string, McuTargetParts>,
+): ReadonlyMap<string, Target> {
+  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget)];
+  return new Map(targets.map((target) => [target.name, target]));
+}
+
+function bootingTarget({ targets }: Config): string | undefined {
+  return targets.find(hasBootloader)?.name;
+}
+
+interface UpdaterWiring {
+  readonly journal: Journal;
+  readonly config: Config;
+  readonly world: World;
+  readonly session: ServiceSession;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly bootloader: Bootloader;
+  readonly machine: LinuxMachine;
+  readonly trust: Trust;
+}
+
+function wireUpdater(parts: UpdaterWiring): Updater {
+  const { journal, config, world, session, targets, bootloader, machine, trust } = parts;
+  const { update, report } = config;
+  const { clock, random, log } = world;
+  const reachService = async (signal: AbortSignal): Promise<void> => {
+    await session.currentVersion(signal);
+  };
+  const ports = {
+    journal,
+    bootloader,
+    targets,
+    stageFirmware: stagingWithKeys(config, trust),
+    revokedReleases: async () => trust.revokedReleases(),
+    health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
+    machine,
+    clock,
+    random,
+    log,
+    imageVersion: async () => findImageVersion(config.device, log),
+    newAttemptId: randomUUID,
+    settings: {
+      defaultTarget: update.defaultTarget,
+      bootingTarget: bootingTarget(config),
+      trials: update.trialAttempts,
+      attempts: update.attempts,
+      quarantineMs: update.quarantineMs,
+      release: config.trust,
+    },
+  };
+  const settings = {
+    follow: followOf(update),
+    policy: { attempts: update.attempts, window: update.window, quarantineMs: update.quarantineMs },
+    outcomeProperty: report.outcome,
+  };
+  return new Updater({ ports, service: session, settings, minuteOfDay: () => minuteOfDay(clock) });
+}
+
+/** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */
+function stagingWithKeys({ trust: { allowUnsigned }, update, device }: Config, trust: Trust): StageFirmware {
+  return async (request, signal) => {
+    const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList: trust.takeList };
+    const stage = createStageFirmware({ encoding: update.encoding, trust: trusted, deviceType: device.deviceType });
+    return stage(request, signal);
+  };
+}
+
+function minuteOfDay(clock: Clock): number | undefined {
+  const nowMs = clock.nowMs();
+  if (!isPlausible(nowMs)) return undefined;
+  const now = new Date(nowMs);
+  return now.getHours() * 60 + now.getMinutes();
+}

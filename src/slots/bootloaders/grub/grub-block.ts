@@ -1,0 +1,82 @@
+import type { Variables } from '../variable-environment.ts';
+
+/**
+ * The environment block of GRUB (GRUB manual, "The GRUB environment block"; grub-core/lib/envblk.c): 1024 bytes, a heading,
+ * lines `name=value`, and `#` up to the end. A backslash stands before a backslash or a line end of a value.
+ */
+export const BLOCK_BYTES = 1024;
+/** What a medium writes whole or not at all. */
+export const SECTOR_BYTES = 512;
+
+const HEADING = '# GRUB Environment Block\n';
+/** Up to the first line end that no backslash precedes. */
+const LINE = /(?:[^\\\n]|\\[^])*\n/y;
+
+interface Line {
+  readonly text: string;
+  /** Undefined: a remark, or something that GRUB does not read as a variable. */
+  readonly name: string | undefined;
+}
+
+/** Undefined: GRUB would call it an invalid environment block. */
+export function parseBlock(block: Buffer): Variables | undefined {
+  const lines = linesOf(block);
+  if (lines === undefined) return undefined;
+  const variables = new Map<string, string>();
+  for (const { text, name } of lines) {
+    if (name !== undefined) variables.set(name, unescaped(text.slice(name.length + 1, -1)));
+  }
+  return variables;
+}
+
+/** The same block with these variables, all else where it was; undefined: it is invalid, or has no room. */
+export function withVariables(block: Buffer, variables: Variables): Buffer | undefined {
+  const lines = linesOf(block);
+  if (lines === undefined) return undefined;
+  const missing = new Map(variables);
+  const texts = lines.map(({ text, name }) => {
+    if (name === undefined || !variables.has(name)) return text;
+    const value = missing.get(name);
+    missing.delete(name);
+    return value === undefined ? '' : lineOf(name, value);
+  });
+  for (const [name, value] of missing) texts.push(lineOf(name, value));
+  const content = HEADING + texts.join('');
+  if (content.length > BLOCK_BYTES) return undefined;
+  return Buffer.from(content.padEnd(BLOCK_BYTES, '#'), 'latin1');
+}
+
+/** The numbers of the sectors in which two blocks differ; all of them where there was none before. */
+export function changedSectors(before: Buffer | undefined, after: Buffer): readonly number[] {
+  const sectors = Array.from({ length: BLOCK_BYTES / SECTOR_BYTES }, (_, sector) => sector);
+  if (before === undefined) return sectors;
+  return sectors.filter((sector) => !sectorOf(before, sector).equals(sectorOf(after, sector)));
+}
+
+export function sectorOf(block: Buffer, sector: number): Buffer {
+  return block.subarray(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
+}
+
+/** Without the heading; of bytes, not of characters. */
+function linesOf(block: Buffer): readonly Line[] | undefined {
+  const text = block.toString('latin1');
+  if (block.byteLength !== BLOCK_BYTES || !text.startsWith(HEADING)) return undefined;
+  const lines: Line[] = [];
+  let end = HEADING.length;
+  for (;;) {
+    LINE.lastIndex = end;
+    const line = LINE.exec(text)?.[0];
+    if (line === undefined) break;
+    lines.push({ text: line, name: /^([^#=\s][^=\s]*)=/.exec(line)?.[1] });
+    end += line.length;
+  }
+  return /^#*$/.test(text.slice(end)) ? lines : undefined;
+}
+
+function lineOf(name: string, value: string): string {
+  return `${name}=${value.replaceAll(/[\\\n]/g, String.raw`\$&`)}\n`;
+}
+
+function unescaped(value: string): string {
+  return value.replaceAll(/\\([^])/g, '$1');
+}

@@ -1,0 +1,133 @@
+import * as realFs from 'node:fs/promises';
+import { relative, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
+import { realSystem } from '../../device-identity.ts';
+import type { SystemView } from '../../device-identity.ts';
+import { coveringMount } from '../../mountinfo.ts';
+import type { Mount } from '../../mountinfo.ts';
+import { readMounts } from '../../mounts.ts';
+import type { ProgramCommand, RunProgram } from '../boot-programs.ts';
+import { BootloaderError } from '../errors.ts';
+import { readFromMedium } from '../on-medium.ts';
+import { BLOCK_BYTES, parseBlock } from './grub-block.ts';
+
+/** Those that GRUB can write, and that overwrite a file where it stands. */
+const FIT = new Set(['ext2', 'ext3', 'ext4', 'vfat', 'msdos']);
+const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 64 * 1024 };
+
+export interface GrubReaderParts {
+  readonly run: RunProgram;
+  readonly system?: SystemView;
+}
+
+/**
+ * Whether GRUB reads what Linux writes to this file: by its file system, and by GRUB's own reader, `grub-fstest`, where that is
+ * installed. Says what was found, or throws.
+ */
+export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: AbortSignal): Promise<string> {
+  const { file, mount } = await mountOf(path, parts);
+  if (mount === undefined) return 'the file system is not known';
+  refuseUnfit(path, mount);
+  if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
+  const block = (await readFromMedium(file, BLOCK_BYTES, realFs)) ?? (await realFs.readFile(file));
+  const asked = await compareWithGrub(path, block, parts, signal);
+  if (asked) return `${mount.fileSystem}, as GRUB reads it`;
+  return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;
+}
+
+/**
+ * Throws `boot-environment-misplaced` where GRUB reads other variables than those of this block. False: it cannot be asked,
+ * because its tool is missing, or the file is on no device.
+ */
+export async function compareWithGrub(
+  path: string,
+  block: Buffer,
+  parts: GrubReaderParts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { file, mount } = await mountOf(path, parts);
+  if (mount?.source.startsWith('/dev/') !== true) return false;
+  const said = await askGrub(mount, file, parts.run, signal);
+  if (said === undefined) return false;
+  if (isDeepStrictEqual(said.variables, parseBlock(block))) return true;
+  const why = said.variables === undefined ? `GRUB cannot read ${path}: ${said.error}` : `GRUB reads an older ${path}`;
+  throw new BootloaderError('boot-environment-misplaced', `${why} (on ${mount.source}, ${mount.fileSystem})`, {
+    advice: 'a file that was just made is there for GRUB after half a minute; else make the boot partition anew',
+  });
+}
+
+/** Where a file really is, and on what. */
+export async function mountOf(
+  path: string,
+  { system = realSystem }: Pick<GrubReaderParts, 'system'>,
+): Promise<{ readonly file: string; readonly mount: Mount | undefined }> {
+  const file = await realPathOf(path);
+  return { file, mount: coveringMount(file, await readMounts(system)) };
+}
+
+async function realPathOf(path: string): Promise<string> {
+  try {
+    return await realFs.realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    const why = `cannot find ${path}: ${describeError(error)}`;
+    throw new BootloaderError('boot-environment-unreadable', why, { cause: error });
+  }
+}
+
+export function refuseReadOnly(path: string, { mountPoint, options }: Mount): void {
+  if (!options.includes('ro')) return;
+  throw new BootloaderError('boot-environment-unwritable', `${path}: ${mountPoint} is mounted read-only`, {
+    advice: `mount ${mountPoint} read-write`,
+  });
+}
+
+function refuseUnfit(path: string, mount: Mount): void {
+  const { fileSystem, mountPoint, options } = mount;
+  if (!FIT.has(fileSystem)) {
+    const why = `${path} lies on ${fileSystem}, which GRUB cannot write, or reads otherwise than Linux`;
+    throw new BootloaderError('boot-environment-misplaced', why);
+  }
+  refuseReadOnly(path, mount);
+  if (options.includes('data=journal')) {
+    const why = `${path}: ${mountPoint} is mounted with data=journal, and GRUB reads no journal`;
+    throw new BootloaderError('boot-environment-misplaced', why, {
+      advice: `mount ${mountPoint} without data=journal`,
+    });
+  }
+}
+
+interface Said {
+  /** Undefined: GRUB finds no environment block. */
+  readonly variables: ReturnType<typeof parseBlock>;
+  readonly error: string;
+}
+
+/** Undefined: it cannot be asked here. */
+async function askGrub(mount: Mount, file: string, run: RunProgram, signal: AbortSignal): Promise<Said | undefined> {
+  const inside = resolve(mount.root, relative(mount.mountPoint, file));
+  // What an earlier look left in memory of the device's blocks would be read instead of them.
+  await attempt(run, ['dd', `if=${mount.source}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
+  const ended = await attempt(run, ['grub-fstest', mount.source, 'cat', `(loop0)${inside}`], signal);
+  if (ended === undefined) return undefined;
+  const error = ended.stderr.trim().split('\n').at(-1) ?? '';
+  return {
+    variables: parseBlock(Buffer.from(ended.stdout, 'latin1')),
+    error: error === '' ? 'no environment block' : error,
+  };
+}
+
+async function attempt(
+  run: RunProgram,
+  command: ProgramCommand,
+  signal: AbortSignal,
+): Promise<Awaited<ReturnType<RunProgram>> | undefined> {
+  try {
+    return await run(command, LIMITS, signal);
+  } catch (error) {
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,188 @@
+import type { BootNames } from '../../../config/config.ts';
+import { describeError, systemErrorCode } from '../../../system/errors.ts';
+import { overwriteDurably } from '../../../system/files/durable-file.ts';
+import type { DurableFs } from '../../../system/files/durable-file.ts';
+import type { SlotName } from '../../../update/ports.ts';
+import { formatOrder } from '../boot-order.ts';
+import type { RunProgram } from '../boot-programs.ts';
+import { BootloaderError } from '../errors.ts';
+import type { BootloaderErrorCode } from '../errors.ts';
+import { notOnMedium, readFromMedium } from '../on-medium.ts';
+import { formatTrialMark } from '../trial-mark.ts';
+import { VariableReader } from '../variable-environment.ts';
+import type { OrderSpelling, Variables, VariableStore } from '../variable-environment.ts';
+import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
+import { compareWithGrub } from './grub-reader.ts';
+
+export const GRUB_TITLE = 'GRUB environment';
+
+const ADVICE_CREATE =
+  'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
+const ADVICE_ROOM =
+  'take variables of others out of it (grub-editenv FILE unset NAME): all of them must lie within its first 512 bytes';
+/** Of the slot on trial. RAUC has no such variable. */
+const TRIAL_VARIABLE = 'TRIAL';
+
+/**
+ * RAUC's variables (RAUC documentation, "Integration", section GRUB): `ORDER=A B`, `A_OK=1`, `A_TRY=0`. RAUC's TRY is a
+ * flag; here it counts the attempts that were used up, and `ATTEMPTS` tells grub.cfg how many there are. With one
+ * attempt both are the same, and RAUC's own grub.conf works.
+ */
+export function grubSpelling(attempts: number, names: BootNames): OrderSpelling {
+  return {
+    parse: (variables) => {
+      const reader = new VariableReader(GRUB_TITLE, ADVICE_CREATE, variables);
+      const left = (slot: SlotName): number => {
+        const ok = reader.number(`${names[slot]}_OK`, /^[01]$/, 10, '0 or 1');
+        const used = reader.number(`${names[slot]}_TRY`, /^\d{1,3}$/, 10, 'a number of boot attempts');
+        return ok === 1 ? Math.max(0, attempts - used) : -1;
+      };
+      const all = { A: left('A'), B: left('B') };
+      const { order: named, others } = reader.order(ORDER, names);
+      const order = named.filter((slot) => all[slot] >= 0);
+      if (order.length === 0) reader.fail('no slot in ORDER is marked OK');
+      const attemptsLeft = { A: order.includes('A') ? all.A : 0, B: order.includes('B') ? all.B : 0 };
+      return { order, others, attemptsLeft, trial: reader.trial(TRIAL_VARIABLE, names) };
+    },
+    format: (state) => {
+      const { order, attemptsLeft, trial } = state;
+      const variables = new Map([
+        [ORDER, formatOrder(state, names)],
+        ['ATTEMPTS', String(attempts)],
+      ]);
+      for (const slot of ['A', 'B'] as const) {
+        const bootable = order.includes(slot);
+        variables.set(`${names[slot]}_OK`, bootable ? '1' : '0');
+        variables.set(`${names[slot]}_TRY`, bootable ? String(attempts - attemptsLeft[slot]) : '0');
+      }
+      if (trial !== undefined) variables.set(TRIAL_VARIABLE, formatTrialMark(trial, names));
+      return variables;
+    },
+  };
+}
+
+/** What a block without it says of the slots is nothing. */
+const ORDER = 'ORDER';
+/** Beside the environment. */
+const COPY = '.copy';
+
+export interface GrubEnvironmentParts {
+  readonly fs: DurableFs;
+  readonly path: string;
+  /** Runs GRUB's own reader. */
+  readonly run: RunProgram;
+}
+
+interface Blocks {
+  /** Undefined: it is spoilt. */
+  readonly own: Buffer | undefined;
+  /** Undefined: there is none. */
+  readonly copy: Buffer | undefined;
+  /** Of both the one that GRUB takes. */
+  readonly inUse: Buffer;
+  readonly variables: Variables;
+}
+
+/**
+ * The environment block in its file. GRUB reads file systems without their journals: what a rename changed is not there for
+ * GRUB until the journal was written back, half a minute later, and meanwhile the old file's block may hold anything. So the
+ * file stays where it is, and the one sector that changes is overwritten in place (O_DSYNC), which a power cut leaves old or
+ * new. Not by `grub-editenv`, which empties the file first.
+ *
+ * Where there is a copy of the block, it is written before: a block that a medium or a person spoilt is made whole by it.
+ */
+export class GrubEnvironmentFile implements VariableStore {
+  readonly #fs: DurableFs;
+  readonly #path: string;
+  readonly #run: RunProgram;
+  /** Read by GRUB since this program started. */
+  #confirmed: Buffer | undefined;
+
+  constructor({ fs, path, run }: GrubEnvironmentParts) {
+    this.#fs = fs;
+    this.#path = path;
+    this.#run = run;
+  }
+
+  async read(signal: AbortSignal): Promise<Variables> {
+    signal.throwIfAborted();
+    return (await this.#blocks()).variables;
+  }
+
+  async set(variables: Variables, signal: AbortSignal): Promise<void> {
+    const { inUse, own, copy } = await this.#blocks();
+    const after =
+      withVariables(inUse, variables) ?? this.#refuse('boot-environment-unwritable', 'is full', ADVICE_ROOM);
+    if (own !== undefined && changedSectors(own, after).length > 1) {
+      this.#refuse('boot-environment-unwritable', 'needs more than its first sector', ADVICE_ROOM);
+    }
+    signal.throwIfAborted();
+    if (copy !== undefined) await this.#write(`${this.#path}${COPY}`, copy, after);
+    await this.#write(this.#path, own, after);
+  }
+
+  async confirm(signal: AbortSignal): Promise<void> {
+    const block = await this.#block();
+    if (this.#confirmed?.equals(block) === true) return;
+    const onMedium = await this.#reading(() => readFromMedium(this.#path, BLOCK_BYTES, this.#fs));
+    if (onMedium !== undefined && !onMedium.equals(block)) throw notOnMedium(GRUB_TITLE, this.#path);
+    await compareWithGrub(this.#path, block, { run: this.#run }, signal);
+    this.#confirmed = block;
+  }
+
+  async #write(path: string, before: Buffer | undefined, after: Buffer): Promise<void> {
+    try {
+      for (const sector of changedSectors(before, after)) {
+        await overwriteDurably(path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#fs);
+      }
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      const why = `${GRUB_TITLE}: cannot write ${path}: ${describeError(error)}`;
+      const advice = 'check that its file system is mounted read-write';
+      throw new BootloaderError('boot-environment-unwritable', why, { advice, cause: error });
+    }
+  }
+
+  async #blocks(): Promise<Blocks> {
+    const own = await this.#block();
+    const copy = await this.#copy();
+    const variables = parseBlock(own);
+    if (variables?.has(ORDER) === true) return { own, copy, inUse: own, variables };
+    const kept = copy === undefined ? undefined : parseBlock(copy);
+    if (copy !== undefined && kept?.has(ORDER) === true) return { own: undefined, copy, inUse: copy, variables: kept };
+    if (variables !== undefined) return { own, copy, inUse: own, variables };
+    const hasSize = own.byteLength === BLOCK_BYTES;
+    const why = hasSize
+      ? 'holds an invalid environment block'
+      : `has ${own.byteLength} bytes instead of ${BLOCK_BYTES}`;
+    return this.#refuse('boot-environment-unreadable', why, ADVICE_CREATE);
+  }
+
+  async #block(): Promise<Buffer> {
+    return this.#reading(() => this.#fs.readFile(this.#path));
+  }
+
+  async #reading<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      const why = `${GRUB_TITLE}: cannot read ${this.#path}: ${describeError(error)}`;
+      throw new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE, cause: error });
+    }
+  }
+
+  async #copy(): Promise<Buffer | undefined> {
+    try {
+      const block = await this.#fs.readFile(`${this.#path}${COPY}`);
+      return block.byteLength === BLOCK_BYTES ? block : undefined;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  #refuse(code: BootloaderErrorCode, why: string, advice: string): never {
+    throw new BootloaderError(code, `${GRUB_TITLE}: ${this.#path} ${why}`, { advice });
+  }
+}

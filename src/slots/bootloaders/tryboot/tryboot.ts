@@ -1,0 +1,193 @@
+import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
+
+import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
+import { overwriteDurably, replaceFileDurably } from '../../../system/files/durable-file.ts';
+import type { DurableFs } from '../../../system/files/durable-file.ts';
+import type { BootState, SlotName } from '../../../update/ports.ts';
+import { otherSlot } from '../boot-environment.ts';
+import type { BootChange, BootEnvironment } from '../boot-environment.ts';
+import { BootloaderError } from '../errors.ts';
+import { notOnMedium, readFromMedium } from '../on-medium.ts';
+import { lastWordIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withLastWord, withPartitions } from './autoboot-text.ts';
+import type { LastWord } from './autoboot-text.ts';
+
+/** What autoboot.txt says in terms of slots. */
+export interface TrybootState {
+  readonly text: string;
+  /** Boots by itself, however often. */
+  readonly standing: SlotName;
+  /** Boots once, and only after `reboot "0 tryboot"`. */
+  readonly tried: SlotName;
+  /** Whether a trial chooses a partition (`tryboot_a_b=1`). */
+  readonly partitionsAreTried: boolean;
+  readonly lastWord: LastWord | undefined;
+}
+
+export interface AutobootFileParts {
+  readonly fs: DurableFs;
+  readonly path: string;
+  /** Numbers of the boot partitions. */
+  readonly partitions: Readonly<Record<SlotName, number>>;
+}
+
+/**
+ * The Raspberry Pi's own A/B boot. The bootloader forgets the trial by itself, so nothing is counted and a boot writes
+ * nothing.
+ *
+ * The file stands on FAT, where a rename changes several sectors in no fixed order. It has at most 512 bytes, so it lies
+ * in one sector: it is overwritten in place, at equal length and with O_DSYNC. That writes this one sector, which the
+ * medium takes whole or not at all, and neither the FAT nor the size in the directory. Only where the text must grow, once
+ * and for all to 512 bytes padded with empty lines, it is written beside and renamed.
+ */
+export class AutobootFile implements BootEnvironment<TrybootState> {
+  readonly title = 'autoboot.txt';
+  readonly #parts: AutobootFileParts;
+
+  constructor(parts: AutobootFileParts) {
+    this.#parts = parts;
+  }
+
+  async read(signal: AbortSignal): Promise<TrybootState> {
+    signal.throwIfAborted();
+    const text = await this.#text();
+    const { partition, trialPartition, partitionsAreTried, unknownFilter } = parseAutoboot(text);
+    if (unknownFilter !== undefined) throw this.#invalid(`names a partition under [${unknownFilter}]`);
+    const lastWord = lastWordIn(text);
+    return { text, standing: this.#slot(partition), tried: this.#slot(trialPartition), partitionsAreTried, lastWord };
+  }
+
+  inspect({ standing, tried, lastWord }: TrybootState): BootState {
+    const describe = (slot: SlotName) => {
+      if (slot === standing) return { bootable: true, detail: 'boots by itself' };
+      if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
+      return { bootable: false, detail: 'not named', lastWord: lastWord?.slot === slot ? lastWord.code : undefined };
+    };
+    return { primary: standing, slots: { A: describe('A'), B: describe('B') } };
+  }
+
+  onTrial({ standing }: TrybootState, booted: SlotName): boolean {
+    return booted !== standing;
+  }
+
+  /** A slot that only boots when tried is no fallback: it may be the one on trial. */
+  canSpare(state: TrybootState, { slot }: BootChange): boolean {
+    return state.standing === otherSlot(slot);
+  }
+
+  async change(state: TrybootState, change: BootChange, signal: AbortSignal): Promise<void> {
+    if (this.holds(state, change) && isDeepStrictEqual(state.lastWord, changedWord(state, change))) {
+      return this.#confirm();
+    }
+    signal.throwIfAborted();
+    const { standing, tried } = changed(state, change);
+    const { partitions } = this.#parts;
+    const text = withPartitions(state.text, partitions[standing], partitions[tried]);
+    await this.#write(state.text, withLastWord(text, changedWord(state, change), Buffer.byteLength(state.text)));
+  }
+
+  holds(state: TrybootState, change: BootChange): boolean {
+    const wanted = changed(state, change);
+    return state.partitionsAreTried && state.standing === wanted.standing && state.tried === wanted.tried;
+  }
+
+  /** Changes the last byte of the padding from line end to blank or back. */
+  async canary(signal: AbortSignal): Promise<void> {
+    const { text } = await this.read(signal);
+    const padded = /\n[\n ]$/.test(text);
+    const other = text.endsWith(' ') ? '\n' : ' ';
+    await this.#write(text, padded ? text.slice(0, -1) + other : padTo(text, MAX_AUTOBOOT_BYTES));
+    const after = await this.#text();
+    if (after !== text && after.trimEnd() === text.trimEnd()) return;
+    throw new BootloaderError(
+      'boot-write-not-confirmed',
+      `${this.#parts.path}: what was written reads back differently`,
+      {
+        advice: 'check the boot partition and its medium',
+      },
+    );
+  }
+
+  /** The firmware reads the medium, and nothing of what Linux keeps in memory. */
+  async #confirm(): Promise<void> {
+    const { fs, path } = this.#parts;
+    const text = await this.#text();
+    const onMedium = await this.#reading(() => readFromMedium(path, MAX_AUTOBOOT_BYTES, fs));
+    if (onMedium !== undefined && onMedium.toString() !== text) throw notOnMedium(this.title, path);
+  }
+
+  async #write(before: string, wanted: string): Promise<void> {
+    const { fs, path } = this.#parts;
+    const room = Buffer.byteLength(before);
+    const size = Buffer.byteLength(wanted);
+    if (size > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has no room: ${size} bytes, of ${MAX_AUTOBOOT_BYTES}`);
+    try {
+      if (size <= room) await overwriteDurably(path, Buffer.from(padTo(wanted, room)), 0, fs);
+      else await replaceFileDurably(path, padTo(wanted, MAX_AUTOBOOT_BYTES), fs, 0o644);
+    } catch (error) {
+      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+      throw new BootloaderError('boot-environment-unwritable', `cannot write ${path}: ${describeError(error)}`, {
+        advice: 'check that the boot partition is mounted read-write',
+        cause: error,
+      });
+    }
+    await this.#confirm();
+  }
+
+  async #text(): Promise<string> {
+    const { fs, path } = this.#parts;
+    const bytes = await this.#reading(() => fs.readFile(path));
+    if (bytes.byteLength > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has more than ${MAX_AUTOBOOT_BYTES} bytes`);
+    if (!isUtf8(bytes) || bytes.includes(0)) throw this.#invalid('is not a text');
+    return bytes.toString('utf8');
+  }
+
+  async #reading<T>(read: () => Promise<T>): Promise<T> {
+    const { path } = this.#parts;
+    try {
+      return await read();
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      throw new BootloaderError('boot-environment-unreadable', `cannot read ${path}: ${describeError(error)}`, {
+        advice: 'check that the boot partition is mounted, and set autoboot in the bootloader’s settings',
+        cause: error,
+      });
+    }
+  }
+
+  #slot(partition: number | undefined): SlotName {
+    const { A, B } = this.#parts.partitions;
+    if (partition === A) return 'A';
+    if (partition === B) return 'B';
+    const what = partition === undefined ? 'names no boot_partition' : `names boot_partition ${partition}`;
+    throw this.#invalid(`${what}; slot A is ${A}, slot B is ${B}`);
+  }
+
+  #invalid(why: string): BootloaderError {
+    const { A, B } = this.#parts.partitions;
+    return new BootloaderError('boot-environment-invalid', `${this.#parts.path} ${why}`, {
+      advice: `write "[all]", "tryboot_a_b=1", "boot_partition=${A}", "[tryboot]", "boot_partition=${B}" into it, a line each`,
+    });
+  }
+}
+
+function changed(state: TrybootState, { kind, slot }: BootChange): { standing: SlotName; tried: SlotName } {
+  const other = otherSlot(slot);
+  switch (kind) {
+    case 'mark-unbootable':
+      return { standing: other, tried: other };
+    case 'try-once':
+      return { standing: other, tried: slot };
+    case 'commit':
+      return { standing: slot, tried: state.standing === other || state.tried === other ? other : slot };
+  }
+}
+
+function changedWord({ lastWord: before }: TrybootState, { kind, slot, lastWord }: BootChange): LastWord | undefined {
+  if (kind === 'mark-unbootable' && lastWord !== undefined) return { slot, code: lastWord };
+  return before?.slot === slot ? undefined : before;
+}
+
+function padTo(text: string, bytes: number): string {
+  return text + '\n'.repeat(bytes - Buffer.byteLength(text));
+}

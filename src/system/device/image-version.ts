@@ -1,0 +1,82 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+
+import { describeError, systemErrorCode } from '../errors.ts';
+import type { Log } from '../log/log.ts';
+
+export interface ImageVersionSettings {
+  readonly factoryVersion: string | undefined;
+  /** Undefined: os-release. */
+  readonly factoryVersionFile: string | undefined;
+}
+
+/** Source: os-release(5). Both are read, the first one that exists. */
+const OS_RELEASE = ['/etc/os-release', '/usr/lib/os-release'];
+
+const MAX_FILE_BYTES = 65_536;
+const MAX_VERSION_LENGTH = 200;
+
+/**
+ * What the image that runs calls itself: configured, else in the configured file, else IMAGE_VERSION of os-release, whose
+ * VERSION_ID is usually that of a distribution. Undefined: it does not say.
+ */
+export async function findImageVersion(
+  { factoryVersion, factoryVersionFile }: ImageVersionSettings,
+  log: Log,
+  defaults: readonly string[] = OS_RELEASE,
+): Promise<string | undefined> {
+  if (factoryVersion !== undefined) return factoryVersion.trim();
+  if (factoryVersionFile !== undefined) return versionInFile((await firstText([factoryVersionFile], log)) ?? '');
+  return osRelease((await firstText(defaults, log)) ?? '').get('IMAGE_VERSION');
+}
+
+/** A file of the operator's choice: like os-release, or the version alone in its first line. */
+export function versionInFile(text: string): string | undefined {
+  const variables = osRelease(text);
+  if (variables.size > 0) return variables.get('IMAGE_VERSION') ?? variables.get('VERSION_ID');
+  return usable(text.split('\n', 1)[0] ?? '');
+}
+
+/** Its variables, unquoted; those without a value are left out. */
+function osRelease(text: string): ReadonlyMap<string, string> {
+  const variables = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const [, name, value] = /^([A-Z][A-Z0-9_]*)=(.*)$/.exec(line.trim()) ?? [];
+    const found = usable(unquoted(value ?? ''));
+    if (name !== undefined && found !== undefined) variables.set(name, found);
+  }
+  return variables;
+}
+
+function unquoted(value: string): string {
+  const quote = value.at(0);
+  const isQuoted = value.length > 1 && (quote === '"' || quote === "'") && value.endsWith(quote);
+  return (isQuoted ? value.slice(1, -1) : value).replaceAll(/\\(["'$`\\])/g, '$1');
+}
+
+function usable(version: string): string | undefined {
+  const trimmed = version.trim();
+  return trimmed === '' || trimmed.length > MAX_VERSION_LENGTH ? undefined : trimmed;
+}
+
+async function firstText(paths: readonly string[], log: Log): Promise<string | undefined> {
+  for (const path of paths) {
+    try {
+      const text = await readSmallFile(path);
+      if (text !== undefined) return text;
+      log.warn({ path }, 'the version of this image is not read there: it is no file of a reasonable size');
+    } catch (error) {
+      if (systemErrorCode(error) !== 'ENOENT') log.warn({ path }, `cannot read it: ${describeError(error)}`);
+    }
+  }
+  return undefined;
+}
+
+/** Never waits, as a pipe would have it. Undefined: no regular file, or a large one. */
+async function readSmallFile(path: string): Promise<string | undefined> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  const stats = await file.stat();
+  if (!stats.isFile() || stats.size > MAX_FILE_BYTES) return undefined;
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_FILE_BYTES), 0, MAX_FILE_BYTES, 0);
+  return buffer.toString('utf8', 0, bytesRead);
+}

@@ -1,0 +1,125 @@
+import { abortable } from '../abortable.ts';
+import type { AgentError } from '../errors.ts';
+import { systemErrorCode } from '../errors.ts';
+import { StorageError } from '../files/durable-file.ts';
+import { readOutsideFile } from '../files/outside-file.ts';
+import { SystemError } from '../system-errors.ts';
+
+export interface SerialNumberSettings {
+  readonly serialNumber: string | undefined;
+  readonly serialNumberFile: string | undefined;
+}
+
+/** Where a machine may keep its serial number. */
+export interface SerialNumberSources {
+  readonly readFile: (path: string) => Promise<string | undefined>;
+  /** DMI, best first. */
+  readonly dmi: () => Promise<readonly string[]>;
+}
+
+export const machineSources: SerialNumberSources = {
+  readFile: async (path) => {
+    try {
+      return (await readOutsideFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') return undefined;
+      throw new StorageError('read', path, error);
+    }
+  },
+  dmi: async () => (await import('./device-facts.ts')).dmiSerialNumbers(),
+};
+
+/** Devicetree Specification 0.4, 2.3.1 root node; the older path is kept by the kernel as a link. */
+const DEVICE_TREE_FILES = ['/sys/firmware/devicetree/base/serial-number', '/proc/device-tree/serial-number'];
+
+const MAX_FILE_BYTES = 64 * 1024;
+
+const DMI_DEADLINE_MS = 20_000;
+
+/**
+ * The gateway's serial number: configured, else from the configured file, else from the hardware. Never from the next
+ * source because the one that the configuration names fails: the gateway would become another thing.
+ */
+export async function findSerialNumber(
+  settings: SerialNumberSettings,
+  signal: AbortSignal,
+  sources: SerialNumberSources = machineSources,
+): Promise<string> {
+  if (settings.serialNumber !== undefined) return settings.serialNumber.trim();
+  const { serialNumberFile } = settings;
+  if (serialNumberFile !== undefined) return readConfigured(serialNumberFile, sources);
+  for (const path of DEVICE_TREE_FILES) {
+    const found = usableSerialNumber(await sources.readFile(path));
+    if (found !== undefined) return found;
+  }
+  for (const candidate of await dmiWithinDeadline(sources, signal)) {
+    const found = usableSerialNumber(candidate);
+    if (found !== undefined) return found;
+  }
+  throw unknownSerialNumber('the hardware (device tree, DMI) does not tell a serial number', 'give-up');
+}
+
+async function dmiWithinDeadline(sources: SerialNumberSources, signal: AbortSignal): Promise<readonly string[]> {
+  const deadline = AbortSignal.timeout(DMI_DEADLINE_MS);
+  try {
+    return await abortable(sources.dmi(), AbortSignal.any([signal, deadline]));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!deadline.aborted) throw error;
+    throw unknownSerialNumber(`DMI does not answer within ${DMI_DEADLINE_MS} ms`, 'retry');
+  }
+}
+
+async function readConfigured(path: string, sources: SerialNumberSources): Promise<string> {
+  const text = await sources.readFile(path);
+  if (text === undefined) throw unknownSerialNumber(`${path} does not exist`, 'retry');
+  const found = usableSerialNumber(text);
+  if (found === undefined) throw unknownSerialNumber(`${path} holds no usable serial number`, 'retry');
+  return found;
+}
+
+function unknownSerialNumber(why: string, remedy: 'retry' | 'give-up'): AgentError {
+  return new SystemError('serial-number-unknown', `the serial number of this gateway is not known: ${why}`, { remedy });
+}
+
+const MAX_LENGTH = 128;
+
+/** What vendors leave in place of a serial number; compared without case, spaces and punctuation. */
+const placeholders = new Set([
+  '',
+  'chassisserialnumber',
+  'default',
+  'defaultstring',
+  'empty',
+  'invalid',
+  'na',
+  'none',
+  'notapplicable',
+  'notavailable',
+  'notprovided',
+  'notset',
+  'notspecified',
+  'null',
+  'oem',
+  'serial',
+  'serialnumber',
+  'sn',
+  'sysserialnumber',
+  'systemserialnumber',
+  'tbd',
+  'tobefilledbyoem',
+  'undefined',
+  'unknown',
+  '0123456789',
+  '123456789',
+  '1234567890',
+]);
+
+/** Trimmed of white space and NUL; undefined where it is none: a placeholder, one character again and again, garbage. */
+export function usableSerialNumber(text: string | undefined): string | undefined {
+  const trimmed = (text ?? '').replaceAll(/^[\s\0]+|[\s\0]+$/g, '');
+  if (trimmed.length > MAX_LENGTH || !/^[\x20-\x7e]+$/.test(trimmed)) return undefined;
+  const bare = trimmed.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+  if (placeholders.has(bare) || /^(.)\1*$/.test(bare)) return undefined;
+  return trimmed;
+}

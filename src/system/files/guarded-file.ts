@@ -1,0 +1,123 @@
+import type { Stats } from 'node:fs';
+import * as realFs from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+
+import { systemErrorCode } from '../errors.ts';
+import { SystemError } from '../system-errors.ts';
+import { readOutsideFile } from './outside-file.ts';
+import type { OutsideFileOptions } from './outside-file.ts';
+
+/** The slice of node:fs/promises that is needed to look; memfs satisfies it. */
+export type LookFs = Pick<typeof realFs, 'lstat' | 'readlink'>;
+
+/** Somebody else than root and the user of this process can change what stands there. */
+export interface Exposure {
+  /** The file itself, or a folder or a link on the way to it. */
+  readonly path: string;
+  readonly why: string;
+  /** The line that mends it. */
+  readonly mend: string;
+}
+
+const ROOT = 0;
+const GROUP_MAY_WRITE = 0o020;
+const ALL_MAY_WRITE = 0o002;
+const STICKY = 0o1000;
+const MAX_LINKS = 40;
+
+/**
+ * What lets others change a file, or put another in its place: itself and each folder from `/` on, through symbolic links,
+ * must belong to root or to us, and nobody else may write there. In a sticky folder, such as `/tmp`, others can neither
+ * rename nor remove what is not theirs. What is missing, or may not be looked at, ends the way: whoever reads the file
+ * tells that.
+ */
+export async function findExposures(
+  path: string,
+  fs: LookFs = realFs,
+  ourUid = process.getuid?.() ?? ROOT,
+): Promise<readonly Exposure[]> {
+  const found = new Map<string, Exposure>();
+  const left = ['', ...partsOf(resolve(path))];
+  let folder = { path: '/', isSticky: false };
+  for (let links = 0; links <= MAX_LINKS;) {
+    const part = left.shift();
+    if (part === undefined) break;
+    const place = join(folder.path, part);
+    const facts = await look(place, fs);
+    if (facts === undefined) break;
+    const exposure = exposureOf(place, facts, ourUid, folder.isSticky);
+    if (exposure !== undefined) found.set(place, exposure);
+    if (facts.isSymbolicLink()) {
+      links += 1;
+      const target = await fs.readlink(place);
+      if (target.startsWith('/')) folder = { path: '/', isSticky: false };
+      left.unshift(...partsOf(target));
+    } else {
+      folder = { path: place, isSticky: isSticky(facts) };
+    }
+  }
+  return [...found.values()];
+}
+
+function partsOf(path: string): string[] {
+  return path.split('/').filter((part) => part !== '' && part !== '.');
+}
+
+async function look(place: string, fs: LookFs): Promise<Stats | undefined> {
+  try {
+    return await fs.lstat(place);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+function isSticky(facts: Stats): boolean {
+  return facts.isDirectory() && (facts.mode & STICKY) !== 0;
+}
+
+function exposureOf(path: string, facts: Stats, ourUid: number, inSticky: boolean): Exposure | undefined {
+  const isLink = facts.isSymbolicLink();
+  const isTheirs = facts.uid !== ROOT && facts.uid !== ourUid;
+  if (isLink && !inSticky) return undefined;
+  if (isTheirs) {
+    const change = isLink ? 'chown -h' : 'chown';
+    return { path, why: `belongs to user ${facts.uid}`, mend: `${change} root: ${quoted(path)}` };
+  }
+  if (isLink || isSticky(facts)) return undefined;
+  const who = writers(facts.mode, facts.gid);
+  return who === undefined ? undefined : { path, why: `may be changed by ${who}`, mend: `chmod go-w ${quoted(path)}` };
+}
+
+function writers(mode: number, gid: number): string | undefined {
+  if ((mode & ALL_MAY_WRITE) !== 0) return 'everybody';
+  return (mode & GROUP_MAY_WRITE) === 0 ? undefined : `group ${gid}`;
+}
+
+/** For a shell. */
+function quoted(path: string): string {
+  return /^[\w./@:+-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** `chmod go-w /etc/thing-agent && chown root: …`, after what is wrong. */
+export function describeExposures(exposures: readonly Exposure[]): string {
+  const reasons = exposures.map(({ path, why }) => `${path} ${why}`).join(', ');
+  return `${reasons}; mend it with: ${exposures.map(({ mend }) => mend).join(' && ')}`;
+}
+
+/** Throws `writable-by-others`. Where only root and we may write, nobody changes anything between this look and the use. */
+export async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
+  const exposures = await findExposures(path, fs);
+  if (exposures.length === 0) return;
+  throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
+}
+
+/** As `readOutsideFile`, of a file on whose content the safety of the gateway rests: a key, a password, a configuration. */
+export async function readGuardedFile(
+  path: string,
+  options: OutsideFileOptions,
+  signal?: AbortSignal,
+): Promise<Buffer> {
+  await refuseExposed(path);
+  return readOutsideFile(path, options, signal);
+}

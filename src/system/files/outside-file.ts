@@ -1,0 +1,84 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+
+import { Deadline } from '../time/deadline.ts';
+import { Turns } from '../turns.ts';
+
+export interface OutsideFileOptions {
+  readonly maxBytes: number;
+  /** What a longer file is: read to the bound, or refused. Default: refused. */
+  readonly longer?: 'cut' | 'refused';
+  readonly timeoutMs?: number;
+  /** Opens a regular file, and nothing else. Default: `openRegularFile`. */
+  readonly open?: (path: string) => Promise<FileHandle>;
+}
+
+/** What somebody named is no file, too long, or was not read in time. */
+export class OutsideFileError extends Error {
+  override readonly name = 'OutsideFileError';
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const FIRST_BYTES = 4_096;
+/** open(2): a place, without opening what is there. Node does not name it. */
+const O_PATH = 0o10_000_000;
+/** libuv has four threads for files, names and compression: a file system that does not answer gets no more of them. */
+const reads = new Turns(2);
+const never = new AbortController().signal;
+
+/**
+ * The bytes of a regular file (also one of /proc or /sys) that somebody else named: a person, the configuration, a program.
+ * Throws OutsideFileError, or the system's error. Where a file system does not answer, only others who read such files wait,
+ * and those to their deadlines.
+ */
+export async function readOutsideFile(
+  path: string,
+  options: OutsideFileOptions,
+  signal: AbortSignal = never,
+): Promise<Buffer> {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const late = (): Error => new OutsideFileError(`it was not read within ${timeoutMs} ms`);
+  using deadline = new Deadline(timeoutMs, late, signal);
+  return await reads.run(async () => read(path, options, deadline.signal), deadline.signal);
+}
+
+/**
+ * A regular file. It is looked at before it is opened: opening a pipe waits, opening a terminal may make it ours, opening a
+ * watchdog starts it.
+ */
+export async function openRegularFile(path: string): Promise<FileHandle> {
+  await using place = await open(path, O_PATH);
+  if (!(await place.stat()).isFile()) throw new OutsideFileError('it is not a regular file');
+  const same = `/proc/self/fd/${place.fd}`;
+  try {
+    return await open(same, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch (error) {
+    if (error instanceof Error) error.message = error.message.replace(same, path);
+    throw error;
+  }
+}
+
+/** A file of the kernel says that it is empty, and a file may grow: only what was read counts. */
+async function read(
+  path: string,
+  { maxBytes, longer = 'refused', open: openFile = openRegularFile }: OutsideFileOptions,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  await using file = await openFile(path);
+  const { size } = await file.stat();
+  let buffer = Buffer.alloc(Math.min(maxBytes, Math.max(size, FIRST_BYTES)) + 1);
+  let length = 0;
+  for (;;) {
+    signal.throwIfAborted();
+    const { bytesRead } = await file.read(buffer, length, buffer.byteLength - length);
+    length += bytesRead;
+    if (length > maxBytes) {
+      if (longer === 'cut') return buffer.subarray(0, maxBytes);
+      throw new OutsideFileError(`it is longer than ${maxBytes} bytes`);
+    }
+    if (bytesRead === 0) return buffer.subarray(0, length);
+    if (length === buffer.byteLength)
+      buffer = Buffer.concat([buffer, Buffer.alloc(Math.min(length, maxBytes + 1 - length))]);
+  }
+}

@@ -1,0 +1,69 @@
+import { createHash, createPublicKey } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+
+import { describeError } from '../errors.ts';
+import { readGuardedFile } from './guarded-file.ts';
+
+/** A key with which signatures are checked. */
+export interface PublicKey {
+  readonly algorithm: 'ecdsa-p256' | 'rsa' | 'ed25519';
+  readonly key: KeyObject;
+  /** `sha256:` and hex, of its SubjectPublicKeyInfo (RFC 5280) in DER: the same for every file that holds this key. */
+  readonly fingerprint: string;
+}
+
+/** Why a text is no key that can be used, as the end of a sentence. */
+export class PublicKeyError extends Error {
+  override readonly name = 'PublicKeyError';
+}
+
+const RSA_MINIMUM_BITS = 3072;
+/** RSA-2048 is what imgtool of MCUboot makes by default, and what most of its bootloaders are built for. */
+export const MCUBOOT_RSA_MINIMUM_BITS = 2048;
+const MAX_KEY_BYTES = 16 * 1024;
+
+/** In PEM form, one in the file. Throws PublicKeyError, an error of the system, or `writable-by-others`. */
+export async function readPublicKey(file: string, rsaMinimumBits = RSA_MINIMUM_BITS): Promise<PublicKey> {
+  const bytes = await readGuardedFile(file, { maxBytes: MAX_KEY_BYTES + 1, longer: 'cut' });
+  if (bytes.byteLength > MAX_KEY_BYTES) throw new PublicKeyError('it is larger than a key can be');
+  return parsePublicKey(bytes.toString('latin1'), rsaMinimumBits);
+}
+
+/** Throws PublicKeyError. */
+export function parsePublicKey(pem: string, rsaMinimumBits = RSA_MINIMUM_BITS): PublicKey {
+  const labels = [...pem.matchAll(/-----BEGIN ([A-Z0-9 ]{1,64})-----/g)].map((match) => match[1] ?? '');
+  const [label] = labels;
+  if (labels.some((found) => found.includes('PRIVATE KEY')))
+    throw new PublicKeyError('it is a private key, which belongs on no gateway');
+  if (label !== 'PUBLIC KEY') throw new PublicKeyError('it is not a public key in PEM form (BEGIN PUBLIC KEY)');
+  if (labels.length > 1) throw new PublicKeyError('it holds more than one key; write one per file');
+  const key = decode(pem);
+  return { algorithm: algorithmOf(key, rsaMinimumBits), key, fingerprint: fingerprintOf(key) };
+}
+
+function decode(pem: string): KeyObject {
+  try {
+    return createPublicKey({ key: pem, format: 'pem', type: 'spki' });
+  } catch (error) {
+    throw new PublicKeyError(`it cannot be decoded (${describeError(error)})`, { cause: error });
+  }
+}
+
+function algorithmOf(key: KeyObject, rsaMinimumBits: number): PublicKey['algorithm'] {
+  const { namedCurve, modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
+  const type = key.asymmetricKeyType;
+  if (type === 'ed25519') return type;
+  if (type === 'ec') {
+    if (namedCurve === 'prime256v1') return 'ecdsa-p256';
+    throw new PublicKeyError(`its curve is ${namedCurve ?? 'unnamed'}, not P-256`);
+  }
+  if (type !== 'rsa') throw new PublicKeyError(`keys of type ${type ?? 'unknown'} are not supported`);
+  if (modulusLength >= rsaMinimumBits) return 'rsa';
+  throw new PublicKeyError(`it is an RSA key of ${modulusLength} bits; at least ${rsaMinimumBits} are needed`);
+}
+
+function fingerprintOf(key: KeyObject): string {
+  return `sha256:${createHash('sha256')
+    .update(key.export({ format: 'der', type: 'spki' }))
+    .digest('hex')}`;
+}

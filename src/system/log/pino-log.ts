@@ -1,0 +1,89 @@
+import { fstatSync } from 'node:fs';
+import { isatty } from 'node:tty';
+
+import { destination, pino, stdTimeFunctions, symbols } from 'pino';
+
+import type { Environment } from '../processes/environment.ts';
+import { formatLine, type TextStyle } from './log-text.ts';
+import type { Log, LogFields, LogLevel } from './log.ts';
+import { MASK, cutText, isSecretKey, maskAddresses } from './secrets.ts';
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  /** `auto` and `text`: lines with a priority where the journal reads them, short ones on a terminal. */
+  readonly format: 'auto' | 'text' | 'json';
+  /** Default: standard error. */
+  readonly descriptor?: number;
+}
+
+/**
+ * A log on standard error, written before the call returns, without a thread of its own. Secrets are hidden by the
+ * names of the fields, and in addresses wherever they stand.
+ */
+export function createLog({ level, format, descriptor = 2 }: LogOptions, environment: Environment): Log {
+  const output = destination({ fd: descriptor, sync: true });
+  output.on('error', () => {}); // nobody reads the log any more: no reason to stop
+  const options = {
+    level,
+    base: null,
+    timestamp: stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  const lines = format === 'json' ? output : new TextLines(output, textStyle(descriptor, environment));
+  const logger = pino(options, lines);
+  const write =
+    (severity: LogLevel) =>
+    (fields: LogFields, message: string): void =>
+      logger[severity](hideSecrets(fields), shown(message));
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+}
+
+/** Of a message, and of each field. */
+const MAX_TEXT_LENGTH = 4_096;
+
+function shown(text: string): string {
+  return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
+}
+
+function hideSecrets(fields: LogFields): LogFields {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      if (isSecretKey(name) && value !== undefined) return [name, MASK];
+      return [name, typeof value === 'string' ? shown(value) : value];
+    }),
+  );
+}
+
+/** systemd.exec(5), $JOURNAL_STREAM: device and inode of what the journal reads. */
+function textStyle(descriptor: number, environment: Environment): TextStyle {
+  const { dev, ino } = fstatSync(descriptor, { bigint: true });
+  if (environment['JOURNAL_STREAM'] === `${dev}:${ino}`) return 'journal';
+  return isatty(descriptor) ? 'terminal' : 'plain';
+}
+
+/** Lines of text in place of JSON: pino tells a destination with this symbol what it is about to write. */
+class TextLines {
+  readonly [symbols.needsMetadataGsym] = true;
+  readonly #output: { write(line: string): unknown };
+  readonly #style: TextStyle;
+  lastLevel = 0;
+  lastMsg = '';
+  lastObj: LogFields = {};
+
+  constructor(output: { write(line: string): unknown }, style: TextStyle) {
+    this.#output = output;
+    this.#style = style;
+  }
+
+  write(): void {
+    const entry = { at: new Date(), level: levelOf(this.lastLevel), message: this.lastMsg, fields: this.lastObj };
+    this.#output.write(`${formatLine(this.#style, entry)}\n`);
+  }
+}
+
+/** Pino's numbers. */
+function levelOf(severity: number): LogLevel {
+  if (severity >= 50) return 'error';
+  if (severity >= 40) return 'warn';
+  return severity >= 30 ? 'info' : 'debug';
+}

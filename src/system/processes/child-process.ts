@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+
+import { describeError } from '../errors.ts';
+import { SystemError } from '../system-errors.ts';
+import { asUser, programEnvironment, refuseExposedProgram } from './program-rights.ts';
+
+export interface ProgramResult {
+  /** Undefined when a signal ended the program. */
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ProgramOptions {
+  readonly timeoutMs: number;
+  /** Of stdout and of stderr each; a program that prints more is killed. */
+  readonly maxOutputBytes?: number;
+  readonly input?: string;
+  /** Beside what every program gets (`programEnvironment`). */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Whose rights the program has; undefined: those of this process. */
+  readonly user?: string | undefined;
+  /** Open files that the program gets as descriptors 3, 4, … */
+  readonly descriptors?: readonly number[];
+}
+
+/** A program cannot be started, took too long, or printed too much. */
+export class ProgramError extends SystemError {
+  constructor(
+    code: 'program-missing' | 'program-timeout' | 'program-too-loud',
+    command: string,
+    why: string,
+    cause?: unknown,
+  ) {
+    super(code, `${command}: ${why}`, { cause });
+  }
+}
+
+/**
+ * Runs a program to its end without a shell. Whatever its exit code, the result is returned; it is killed with
+ * SIGKILL, with its process group, at the deadline, at the output bound, or when the signal is aborted.
+ */
+export async function runProgram(
+  command: readonly [string, ...string[]],
+  options: ProgramOptions,
+  signal: AbortSignal,
+): Promise<ProgramResult> {
+  signal.throwIfAborted();
+  await refuseExposedProgram(command, options.user);
+  signal.throwIfAborted();
+  const [file, ...args] = asUser(command, options.user);
+  const limit = options.maxOutputBytes ?? 1024 * 1024;
+  const child = start(file, args, options);
+  let failure: unknown;
+  const fail = (error: unknown): void => {
+    failure ??= error;
+    killGroup(child.pid);
+  };
+  const timer = setTimeout(
+    () => fail(new ProgramError('program-timeout', file, `no end within ${options.timeoutMs} ms`)),
+    options.timeoutMs,
+  );
+  const onAbort = (): void => fail(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  const tooLoud = (): void => fail(new ProgramError('program-too-loud', file, `more than ${limit} bytes of output`));
+  const stdout = collect(child.stdout, limit, tooLoud);
+  const stderr = collect(child.stderr, limit, tooLoud);
+  child.stdin.on('error', () => {}); // a program may end without reading its input
+  child.stdin.end(options.input);
+  try {
+    const exitCode = await new Promise<number | undefined>((resolve, reject) => {
+      child.on('error', (error) => reject(new ProgramError('program-missing', file, describeError(error), error)));
+      child.on('close', (code) => (failure === undefined ? resolve(code ?? undefined) : reject(failure)));
+    });
+    return { exitCode, stdout: stdout(), stderr: stderr() };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+interface StartedProgram extends ChildProcess {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+}
+
+function start(file: string, args: readonly string[], options: ProgramOptions): StartedProgram {
+  const child = spawn(file, args, {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
+    env: programEnvironment(process.env, options.env),
+  });
+  assert(hasPipes(child));
+  return child;
+}
+
+function hasPipes(child: ChildProcess): child is StartedProgram {
+  return child.stdin !== null && child.stdout !== null && child.stderr !== null;
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
+}
+
+function collect(stream: Readable, limit: number, onTooMuch: () => void): () => string {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  stream.on('data', (chunk: Buffer) => {
+    size += chunk.byteLength;
+    if (size > limit) onTooMuch();
+    else chunks.push(chunk);
+  });
+  return () => Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,129 @@
+import { describeError } from '../errors.ts';
+import type { Log } from '../log/log.ts';
+import { SystemError } from '../system-errors.ts';
+import { runProgram } from './child-process.ts';
+import type { Environment } from './environment.ts';
+
+/** What the daemon tells its service manager (sd_notify(3)). Every call returns at once; nothing is ever waited for. */
+export interface ServiceManager extends AsyncDisposable {
+  /** Tell `watchdog` at least this often; undefined: nobody watches. */
+  readonly watchdogMs: number | undefined;
+  /** Started, or done with reloading. */
+  ready(): void;
+  reloading(): void;
+  stopping(): void;
+  /** One line for people: what the daemon does. */
+  status(text: string): void;
+  /** Still alive and getting on. */
+  watchdog(): void;
+}
+
+/** Sends assignments such as `READY=1` in one message. */
+export type SendToManager = (assignments: readonly string[], signal: AbortSignal) => Promise<void>;
+
+const SEND_TIMEOUT_MS = 10_000;
+const MAX_STATUS_LENGTH = 200;
+
+/**
+ * The service manager that started this process, told through systemd's own program: Node has no Unix datagram
+ * sockets. systemd-notify(1) waits until the manager has read the message, so that it is attributed to the unit; an
+ * agent without CAP_SYS_ADMIN needs `NotifyAccess=all`, since the message then carries the program's process id.
+ *
+ * Without `$NOTIFY_SOCKET` nothing is sent.
+ */
+export function connectServiceManager(
+  environment: Environment,
+  log: Log,
+  send: SendToManager = sendByProgram(environment),
+): ServiceManager {
+  const told = (environment['NOTIFY_SOCKET'] ?? '') === '' ? undefined : new Notifier(send, log);
+  return {
+    watchdogMs: told === undefined ? undefined : watchdogMs(environment, process.pid),
+    ready: () => told?.tell('lifecycle', ['READY=1']),
+    reloading: () => told?.tell('lifecycle', ['RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`]),
+    stopping: () => told?.tell('lifecycle', ['STOPPING=1']),
+    status: (text) => told?.tell('status', [`STATUS=${oneLine(text)}`]),
+    watchdog: () => told?.tell('watchdog', ['WATCHDOG=1']),
+    [Symbol.asyncDispose]: async () => told?.finish(),
+  };
+}
+
+/** sd_watchdog_enabled(3): the time, unless it is meant for another process. */
+export function watchdogMs(environment: Environment, pid: number): number | undefined {
+  const { WATCHDOG_USEC: usec = '', WATCHDOG_PID: watched = '' } = environment;
+  if (!/^[1-9]\d{0,17}$/.test(usec) || (watched !== '' && watched !== String(pid))) return undefined;
+  return Math.floor(Number(usec) / 1000);
+}
+
+function oneLine(text: string): string {
+  return text
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+    .slice(0, MAX_STATUS_LENGTH);
+}
+
+function sendByProgram({ NOTIFY_SOCKET = '' }: Environment): SendToManager {
+  return async (assignments, signal) => notify(assignments, { NOTIFY_SOCKET }, signal);
+}
+
+async function notify(
+  assignments: readonly string[],
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const options = { timeoutMs: SEND_TIMEOUT_MS, env };
+  const result = await runProgram(['systemd-notify', ...assignments], options, signal);
+  if (result.exitCode === 0) return;
+  throw new SystemError('notify-failed', `systemd-notify: ${describeError(result.stderr.trim())}`);
+}
+
+type Subject = 'lifecycle' | 'status' | 'watchdog';
+
+/**
+ * One message at a time. While it is under way only the newest word on each subject is kept for the next; what could
+ * not be sent is sent with the next word.
+ */
+class Notifier {
+  readonly #send: SendToManager;
+  readonly #log: Log;
+  #waiting = new Map<Subject, readonly string[]>();
+  #sending: Promise<void> | undefined;
+  #failing = false;
+
+  constructor(send: SendToManager, log: Log) {
+    this.#send = send;
+    this.#log = log;
+  }
+
+  tell(subject: Subject, assignments: readonly string[]): void {
+    this.#waiting.set(subject, assignments);
+    this.#sending ??= this.#sendWaiting();
+  }
+
+  async finish(): Promise<void> {
+    await this.#sending;
+  }
+
+  async #sendWaiting(): Promise<void> {
+    try {
+      do {
+        const message = this.#waiting;
+        this.#waiting = new Map();
+        await this.#sendOne(message);
+      } while (this.#waiting.size > 0 && !this.#failing);
+    } finally {
+      this.#sending = undefined;
+    }
+  }
+
+  async #sendOne(message: ReadonlyMap<Subject, readonly string[]>): Promise<void> {
+    try {
+      await this.#send([...message.values()].flat(), AbortSignal.timeout(SEND_TIMEOUT_MS));
+      this.#failing = false;
+    } catch (error) {
+      if (!this.#failing) this.#log.warn({ error: describeError(error) }, 'systemd cannot be told how the agent is');
+      this.#failing = true;
+      this.#waiting = new Map([...message, ...this.#waiting]);
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import { searchWithin } from '../../system/pattern.ts';
+import { SystemError } from '../../system/system-errors.ts';
+import type { VersionRef } from '../journal/state.ts';
+import type { Version } from '../ports.ts';
+
+/** Which of the versions to which a thing can switch is to be installed. */
+export type Choice =
+  | { readonly kind: 'newest' }
+  | { readonly kind: 'last' }
+  | { readonly kind: 'first' }
+  | { readonly kind: 'pattern'; readonly pattern: RegExp };
+
+/**
+ * `newest` takes only what comes after what is installed, in an order that is total: so no two versions take turns, whatever
+ * they are called and however the service lists them. A pattern does so among the names that it describes; from any other
+ * it leads to the newest of them.
+ */
+export function chooseVersion(
+  versions: readonly Version[],
+  choice: Choice,
+  installed: VersionRef | undefined,
+): Version | undefined {
+  const isNewer = (version: Version): boolean => installed === undefined || compareVersions(version, installed) > 0;
+  switch (choice.kind) {
+    case 'first':
+      return versions[0];
+    case 'last':
+      return versions.at(-1);
+    case 'newest':
+      return newest(versions.filter(isNewer));
+    case 'pattern': {
+      const described = matching(versions, choice.pattern);
+      const follows = installed !== undefined && matching([installed], choice.pattern).length > 0;
+      return newest(follows ? described.filter(isNewer) : described);
+    }
+  }
+}
+
+/** For all names together. */
+const PATTERN_MS = 1_000;
+
+function matching<T extends Pick<Version, 'name'>>(versions: readonly T[], pattern: RegExp): readonly T[] {
+  const names = versions.map(({ name }) => name);
+  const found = searchWithin(pattern, names, PATTERN_MS);
+  if (found !== undefined) return versions.filter((_, index) => found[index] !== null);
+  throw new SystemError('pattern-too-slow', `[update] choose: ${String(pattern)} needs more than ${PATTERN_MS} ms`);
+}
+
+function newest(versions: readonly Version[]): Version | undefined {
+  let best: Version | undefined;
+  for (const version of versions) {
+    if (best === undefined || compareVersions(version, best) > 0) best = version;
+  }
+  return best;
+}
+
+/**
+ * By semantic version of the names; a name without a number comes before all that have one. What is equal so far goes by
+ * the names as texts, then by the ids: 0 only for one and the same version.
+ */
+export function compareVersions(a: VersionRef, b: VersionRef): number {
+  return (
+    compareSemanticNames(a.name, b.name) || compareNaturally(a.name, b.name) || compareNaturally(a.id ?? '', b.id ?? '')
+  );
+}
+
+/** Whether a name holds a semantic version. */
+export function isSemanticName(name: string): boolean {
+  return parseSemanticVersion(name) !== undefined;
+}
+
+/** By semantic version alone: 0 for names of one version, and for two that hold none. */
+export function compareSemanticNames(a: string, b: string): number {
+  const left = parseSemanticVersion(a);
+  const right = parseSemanticVersion(b);
+  if (left === undefined || right === undefined) return Number(left !== undefined) - Number(right !== undefined);
+  for (const [index, part] of left.core.entries()) {
+    const difference = part - (right.core[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return comparePrereleases(left.prerelease, right.prerelease);
+}
+
+/** Digits that stand in the same place are compared as numbers: debian-9 comes before debian-10. */
+function compareNaturally(a: string, b: string): number {
+  const [left, right] = [a, b].map((text) => text.split(/(\d+)/));
+  for (const [index, part] of (left ?? []).entries()) {
+    const other = right?.[index];
+    if (other === undefined) return 1;
+    const difference = index % 2 === 1 ? compareDigits(part, other) : compareTexts(part, other);
+    if (difference !== 0) return difference;
+  }
+  return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(a, b);
+}
+
+/** Of any length; the texts decide between 7 and 07 in the end. */
+function compareDigits(a: string, b: string): number {
+  const [left, right] = [a, b].map((digits) => digits.replace(/^0+(?=\d)/, ''));
+  return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(left ?? '', right ?? '');
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+interface SemanticVersion {
+  readonly core: readonly number[];
+  readonly prerelease: readonly string[];
+}
+
+const build = /\+[0-9A-Za-z.-]+$/;
+const core = /(?<![0-9.])(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?=-|$)/g;
+
+/** Semantic Versioning 2.0.0, section 2 and 9, lenient: a prefix such as `v` or `release-`, and missing parts are 0. */
+function parseSemanticVersion(name: string): SemanticVersion | undefined {
+  const bare = name.replace(build, '');
+  return findVersion(bare) ?? (bare === name ? undefined : findVersion(name));
+}
+
+/** The first numbers behind which nothing comes, or only a prerelease. */
+function findVersion(text: string): SemanticVersion | undefined {
+  let from = text.length;
+  while (from > 0 && /[0-9A-Za-z.-]/.test(text.charAt(from - 1))) from -= 1;
+  for (const { 0: numbers, 1: major, 2: minor, 3: patch, index } of text.matchAll(core)) {
+    const end = index + numbers.length;
+    const prerelease = text.slice(end + 1);
+    if (end < text.length && (end < from || prerelease === '')) continue;
+    return {
+      core: [major, minor, patch].map((part) => Number(part ?? 0)),
+      prerelease: prerelease === '' ? [] : prerelease.split('.'),
+    };
+  }
+  return undefined;
+}
+
+/** Semantic Versioning 2.0.0, section 11. */
+function comparePrereleases(left: readonly string[], right: readonly string[]): number {
+  if (left.length === 0 || right.length === 0) return right.length - left.length;
+  for (const [index, part] of left.entries()) {
+    const other = right[index];
+    if (other === undefined) return 1;
+    const difference = compareIdentifiers(part, other);
+    if (difference !== 0) return difference;
+  }
+  return left.length - right.length;
+}
+
+function compareIdentifiers(left: string, right: string): number {
+  const numeric = /^\d+$/;
+  const leftIsNumber = numeric.test(left);
+  const rightIsNumber = numeric.test(right);
+  if (leftIsNumber && rightIsNumber) return Number(left) - Number(right);
+  if (leftIsNumber !== rightIsNumber) return leftIsNumber ? -1 : 1;
+  return compareTexts(left, right);
+}

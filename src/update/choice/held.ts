@@ -1,0 +1,116 @@
+import { AgentError } from '../../system/errors.ts';
+import type { UpdateState } from '../journal/state.ts';
+import type {
+  FirmwareHeader,
+  FirmwareSource,
+  PayloadHeader,
+  SlotName,
+  StagedFirmware,
+  StagedPayload,
+  Target,
+} from '../ports.ts';
+import { otherSlot } from '../slot.ts';
+import { readPartitions } from '../whole-slot.ts';
+import { isoTime } from './order.ts';
+import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+
+/** Where a firmware is already, so that it need not be transferred. */
+export type Held =
+  /** It runs. */
+  | { readonly kind: 'installed' }
+  /** The slot that is to be tried holds it, as was read just now. */
+  | { readonly kind: 'in-slot'; readonly firmware: StagedFirmware };
+
+/** Ends the reading of a firmware behind its header, which tells all that is wanted. `held`: as `findHeld` found it. */
+export class HeaderSuffices extends Error {
+  readonly held: Held | undefined;
+
+  constructor(held: Held | undefined) {
+    super('nothing more of the firmware is needed');
+    this.held = held;
+  }
+}
+
+type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
+
+/** Undefined: it has to be transferred. */
+export async function findHeld(
+  header: FirmwareHeader,
+  targets: ReadonlyMap<PayloadHeader, Target>,
+  { slot, ports }: { readonly slot: SlotName; readonly ports: Ports },
+  signal: AbortSignal,
+): Promise<Held | undefined> {
+  const { state } = ports.journal;
+  const runs = state.installed?.slot === undefined || state.installed.slot === otherSlot(slot);
+  if (header.digest === undefined) return undefined;
+  if (runs && isOfInstalled(header, state)) return { kind: 'installed' };
+  const payloads = await readPayloads(targets, slot, ports, signal);
+  if (payloads === undefined || header.provides === undefined) return undefined;
+  const { digest, provides } = header;
+  return { kind: 'in-slot', firmware: { header, digest, provides, payloads } };
+}
+
+/**
+ * Whether a firmware of the service is what is installed, told by its header: nothing is read beyond that. What cannot be read
+ * counts as another one, and that is told when it is installed.
+ */
+export async function isInstalled(
+  source: FirmwareSource,
+  { journal, stageFirmware }: Pick<UpdatePorts, 'journal' | 'stageFirmware'>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { state } = journal;
+  const request = {
+    source,
+    installedProvides: state.installed?.provides ?? {},
+    accept: async (header: FirmwareHeader): Promise<never> => {
+      throw new HeaderSuffices(isOfInstalled(header, state) ? { kind: 'installed' } : undefined);
+    },
+    openPayload: () => Promise.reject(new Error('nothing is written')),
+    onProgress: () => {},
+  };
+  try {
+    await stageFirmware(request, signal);
+  } catch (error) {
+    if (error instanceof HeaderSuffices) return error.held !== undefined;
+    if (!(error instanceof AgentError) || error.remedy === 'retry') throw error;
+  }
+  return false;
+}
+
+/** A raw image has no digest before its end, and counts as another one. */
+function isOfInstalled({ digest }: FirmwareHeader, { installed }: UpdateState): boolean {
+  return digest !== undefined && digest === installed?.digest;
+}
+
+/** Undefined: the slot does not hold all of them; boards keep no payload that was not flashed. */
+async function readPayloads(
+  targets: ReadonlyMap<PayloadHeader, Target>,
+  slot: SlotName,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<readonly StagedPayload[] | undefined> {
+  const { records } = ports.journal.state.slots[slot];
+  const isRecorded = ([{ digest }, { kind, name }]: readonly [PayloadHeader, Target]): boolean =>
+    kind === 'slots' && digest !== undefined && records[name]?.digest === digest;
+  if (![...targets].every(isRecorded)) return undefined;
+  const payloads: StagedPayload[] = [];
+  for (const [header, target] of targets) {
+    if (target.kind !== 'slots' || header.digest === undefined) return undefined;
+    const sizeBytes = records[target.name]?.sizeBytes ?? 0;
+    const [read] = await readPartitions(slot, [target], ports, signal);
+    if (read?.found !== header.digest) return undefined;
+    const written = { sizeBytes, digest: read.found, unchangedBytes: sizeBytes };
+    payloads.push({ header, written, promise: { kind: 'manifest', digest: header.digest } });
+  }
+  return payloads;
+}
+
+/** What runs is what was ordered, perhaps under another name. */
+export async function endInstalled(
+  { version }: InstallOrder,
+  { journal, clock }: UpdatePorts,
+): Promise<InstallOutcome> {
+  const { installed } = await journal.append({ type: 'found-installed', at: isoTime(clock) });
+  return { kind: 'installed', version: installed?.version.name ?? version.name };
+}

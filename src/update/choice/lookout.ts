@@ -1,0 +1,95 @@
+import type { UpdateEvent } from '../journal/events.ts';
+import type { UpdateState } from '../journal/state.ts';
+import { advance } from '../journal/transitions.ts';
+import type { ProvisioningService, Version } from '../ports.ts';
+import { isInstalled } from './held.ts';
+import { lookForVersion } from './look.ts';
+import type { Follow } from './look.ts';
+import { isoTime } from './order.ts';
+import type { UpdatePorts } from './order.ts';
+import { planUpdate } from './plan.ts';
+import type { Plan, Policy } from './plan.ts';
+import { needsDate } from './quarantine.ts';
+
+export interface LookSettings {
+  readonly follow: Follow;
+  readonly policy: Policy;
+}
+
+export interface LookoutParts {
+  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware'>;
+  readonly service: ProvisioningService;
+  readonly settings: LookSettings;
+  /** Minutes since local midnight; undefined: the clock is not set. */
+  readonly minuteOfDay: () => number | undefined;
+}
+
+export interface LookOptions {
+  /** A person waits for it. */
+  readonly manual: boolean;
+  readonly force: boolean;
+}
+
+/** What was found at the service, and what it means. */
+export interface Look {
+  readonly offered: Version | undefined;
+  readonly plan: Plan;
+}
+
+/** Asks the service what is to run, and plans. */
+export class Lookout {
+  readonly #parts: LookoutParts;
+  #lastLook: Look | undefined;
+
+  constructor(parts: LookoutParts) {
+    this.#parts = parts;
+  }
+
+  get lastLook(): Look | undefined {
+    return this.#lastLook;
+  }
+
+  /** Changes nothing. */
+  async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
+    const { service, settings, ports } = this.#parts;
+    const offered = await lookForVersion(settings.follow, ports.journal.state, service, signal);
+    const { state } = ports.journal;
+    return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, options);
+  }
+
+  /** What the look finds out is kept: what the service names, and whether that is what a person installed. */
+  async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
+    const { ports, service } = this.#parts;
+    const { journal, clock } = ports;
+    if (needsDate(journal.state, clock.nowMs())) await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
+    const { offered, plan } = await this.look(options, signal);
+    if (namesOther(journal.state, offered)) await journal.append(named(offered));
+    if (plan.kind !== 'reconcile') return { offered, plan };
+    const { id: versionId } = plan.version;
+    const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
+    if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return { offered, plan };
+    await journal.append({ type: 'told-apart', versionId });
+    return this.#plan(journal.state, offered, options);
+  }
+
+  #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Look {
+    const { settings, ports, minuteOfDay } = this.#parts;
+    const circumstances = {
+      policy: settings.policy,
+      nowMs: ports.clock.nowMs(),
+      minuteOfDay: minuteOfDay(),
+      ...options,
+    };
+    this.#lastLook = { offered, plan: planUpdate(state, offered, circumstances) };
+    return this.#lastLook;
+  }
+}
+
+/** A person's firmware learns at the first look what the service names instead of it. */
+function namesOther({ named: last, installed }: UpdateState, offered: Version | undefined): boolean {
+  return last === undefined || last.id !== offered?.id || installed?.byHand === true;
+}
+
+function named(offered: Version | undefined): UpdateEvent & { readonly type: 'named' } {
+  return { type: 'named', versionId: offered?.id };
+}

@@ -1,0 +1,67 @@
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Attempt, VersionRef } from '../journal/state.ts';
+import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from '../ports.ts';
+import type { UpdateProgress } from '../progress.ts';
+import type { HealthGate } from '../trial/health-gate.ts';
+import type { Hold } from './plan.ts';
+import type { ReleaseSettings } from './release-rules.ts';
+
+/** One firmware to install, from wherever it comes. */
+export interface InstallOrder {
+  readonly version: VersionRef;
+  readonly by: Exclude<Attempt['by'], 'rollback'>;
+  readonly source: FirmwareSource;
+  /** false: stop before the reboot. */
+  readonly reboot: boolean;
+  /** A person lifted the quarantine for this once. */
+  readonly force: boolean;
+  /** Root lifted the floor for this once. */
+  readonly allowDowngrade?: boolean | undefined;
+}
+
+export interface UpdatePorts {
+  readonly journal: Journal;
+  readonly bootloader: Bootloader;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly stageFirmware: StageFirmware;
+  readonly health: HealthGate;
+  readonly machine: Machine;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Log;
+  /** By digest; undefined, or not given: nobody revokes any. */
+  readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
+  /** What the image that runs calls itself; undefined: it does not say. */
+  readonly imageVersion: () => Promise<string | undefined>;
+  readonly newAttemptId: () => string;
+  readonly onProgress: (event: UpdateProgress) => void;
+  readonly settings: UpdateSettings;
+  /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */
+  readonly hold?: (() => Hold | undefined) | undefined;
+}
+
+export interface UpdateSettings {
+  /** Where a raw image goes; undefined: nowhere. */
+  readonly defaultTarget: string | undefined;
+  /** Where a root file system goes: the pair of slots that boots. */
+  readonly bootingTarget: string | undefined;
+  /** How often a staged slot is booted on trial before it is given up: 1 or more. */
+  readonly trials: number;
+  /** How often one version may fail before it is held back: 1 or more. */
+  readonly attempts: number;
+  /** After so long a firmware that ended badly may be tried again. */
+  readonly quarantineMs: number;
+  readonly release: ReleaseSettings;
+}
+
+export type InstallOutcome =
+  | { readonly kind: 'installed'; readonly version: string }
+  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
+  | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: 'A' | 'B' }
+  | { readonly kind: 'rebooting'; readonly version: string; readonly slot: 'A' | 'B' };
+
+export function isoTime(clock: Clock): string {
+  return new Date(clock.nowMs()).toISOString();
+}

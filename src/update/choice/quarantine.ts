@@ -1,0 +1,61 @@
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { Quarantined, UpdateState, VersionRef } from '../journal/state.ts';
+import { keyOf, passedSince } from './tries.ts';
+
+const MAX_QUARANTINED = 16;
+/** Of a digest that a person types, so that it means one. */
+const MIN_DIGEST_CHARACTERS = 12;
+
+export function withQuarantined(state: UpdateState, entry: Quarantined): UpdateState {
+  const others = state.quarantine.filter((old) => old.digest !== entry.digest || old.version.id !== entry.version.id);
+  return { ...state, quarantine: [...others, entry].slice(-MAX_QUARANTINED) };
+}
+
+/** Those that have not come to their end yet. */
+export function inForce(state: UpdateState, nowMs: number, lastsMs: number): readonly Quarantined[] {
+  return state.quarantine.filter(({ at }) => !hasEnded(at, nowMs, lastsMs));
+}
+
+/** Without a clock nothing ends by itself. */
+export function hasEnded(at: string | undefined, nowMs: number, lastsMs: number): boolean {
+  return (passedSince(at, nowMs) ?? 0) >= lastsMs;
+}
+
+/** What was held back before the clock was set counts from now on. */
+export function dateAnew(state: UpdateState, at: string): UpdateState {
+  return { ...state, quarantine: state.quarantine.map((entry) => (isUndated(entry.at) ? { ...entry, at } : entry)) };
+}
+
+export function needsDate(state: UpdateState, nowMs: number): boolean {
+  return isPlausible(nowMs) && state.quarantine.some(({ at }) => isUndated(at));
+}
+
+function isUndated(at: string): boolean {
+  return !isPlausible(Date.parse(at));
+}
+
+/** By the id or name of a version, or the begin of its digest. */
+export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'digest'>, word: string): boolean {
+  const hex = digest?.replace('sha256:', '');
+  const isDigest = word.replace('sha256:', '').length >= MIN_DIGEST_CHARACTERS;
+  return (
+    version.id === word || version.name === word || (isDigest && hex?.startsWith(word.replace('sha256:', '')) === true)
+  );
+}
+
+/** The service may name it again, and the file may be installed again. */
+export function lift(state: UpdateState, word: string): UpdateState {
+  const lifted = state.quarantine.filter((entry) => isCalled(entry, word));
+  const keys = new Set([word, ...lifted.map(({ version }) => keyOf(version))]);
+  const { tries } = state;
+  return {
+    ...state,
+    quarantine: state.quarantine.filter((entry) => !lifted.includes(entry)),
+    tries: tries !== undefined && keys.has(tries.versionId) ? undefined : tries,
+  };
+}
+
+/** A firmware from a file is known by its digest alone; one that the service names, by the id, too: a new id is a new order. */
+export function holdsFirmware(entry: Quarantined, digest: string, version: VersionRef): boolean {
+  return entry.digest === digest && (version.id === undefined || entry.version.id === version.id);
+}

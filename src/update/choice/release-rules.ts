@@ -1,0 +1,79 @@
+import { UpdateError } from '../errors.ts';
+import type { Floor } from '../journal/state.ts';
+import type { FirmwareHeader } from '../ports.ts';
+import { compareSemanticNames, isSemanticName } from './choose.ts';
+
+/** `[trust] names` and `downgrade`: what a signed release may call itself, and whether it may be an older one. */
+export interface ReleaseSettings {
+  readonly names: 'match' | 'free';
+  readonly downgrade: 'allow' | 'refuse';
+}
+
+/** What a signed release says of itself. */
+export interface ReleaseClaims {
+  readonly signedBy?: string | undefined;
+  readonly name?: string | undefined;
+  readonly securityVersion?: number | undefined;
+}
+
+export interface ReleaseCircumstances {
+  readonly settings: ReleaseSettings;
+  /** What the service calls it; undefined: a person brought the file. */
+  readonly offeredName: string | undefined;
+  readonly floor: Floor | undefined;
+  /** Root said so, this once. */
+  readonly allowDowngrade: boolean;
+}
+
+/**
+ * Refuses a signed release under another name than its own, and one below the floor. Whoever can serve firmware, but not
+ * sign it, can so neither rename an old release nor bring back one with a hole that is closed since. Unsigned firmware has no
+ * claims that could be believed: whether it may be installed at all was decided before. Yields why it is below the floor where
+ * root allowed that.
+ */
+export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCircumstances): string | undefined {
+  const { name, signedBy } = header;
+  if (signedBy === undefined || name === undefined) return undefined;
+  const { settings, offeredName, floor, allowDowngrade } = circumstances;
+  if (settings.names === 'match' && offeredName !== undefined && name !== offeredName) {
+    throw new UpdateError(
+      'name-mismatch',
+      `the service offers ${JSON.stringify(offeredName)}, but the release is signed as ${JSON.stringify(name)}`,
+    );
+  }
+  // A list has a number of its own, which only rises.
+  const isBound = floor !== undefined && header.kind !== 'trust-list';
+  const why = isBound ? belowFloor(header, floor, settings) : undefined;
+  if (why === undefined || allowDowngrade) return why;
+  throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
+}
+
+/** Why the release is too old, as the end of a sentence; undefined: it is not. */
+export function belowFloor(
+  { name, securityVersion }: ReleaseClaims,
+  floor: Floor,
+  { downgrade }: Pick<ReleaseSettings, 'downgrade'>,
+): string | undefined {
+  const lowest = floor.securityVersion;
+  if (lowest !== undefined && (securityVersion ?? 0) < lowest) {
+    const has = securityVersion === undefined ? 'no security version' : `security version ${securityVersion}`;
+    return `has ${has}, and ${lowest} was installed before`;
+  }
+  if (downgrade === 'allow' || floor.name === undefined) return undefined;
+  if (name === undefined || !isSemanticName(name)) return 'has no semantic version as its name';
+  return compareSemanticNames(name, floor.name) < 0
+    ? `is older than ${floor.name}, which was installed before`
+    : undefined;
+}
+
+/** The floor once a release is committed. It never falls. Only what a trusted key vouched for raises it. */
+export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Floor | undefined {
+  if (release.signedBy === undefined) return floor;
+  const { name, securityVersion } = release;
+  const numbers = [floor?.securityVersion, securityVersion].filter((number) => number !== undefined);
+  const names = [floor?.name, name].filter((text) => text !== undefined && isSemanticName(text));
+  const [first, second = first] = names;
+  const highest =
+    first === undefined || second === undefined || compareSemanticNames(first, second) >= 0 ? first : second;
+  return { securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers), name: highest };
+}

@@ -1,0 +1,35 @@
+import assert from 'node:assert';
+
+import type { EventOf } from '../journal/events.ts';
+import { withOutcomes } from '../journal/reports.ts';
+import type { UpdateState } from '../journal/state.ts';
+import type { StagedFirmware } from '../ports.ts';
+import { isoTime } from './order.ts';
+import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+
+/** A list of keys and revocations is in effect: the attempt ends, and what runs stays, under the id that the service gave it. */
+export async function endListTaken(
+  { header }: StagedFirmware,
+  { version }: InstallOrder,
+  { journal, clock, log }: UpdatePorts,
+): Promise<InstallOutcome> {
+  const name = header.name ?? version.name;
+  await journal.append({ type: 'list-taken', name, at: isoTime(clock) });
+  log.info({ list: name, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
+  return { kind: 'installed', version: name };
+}
+
+/** Pure. */
+export function takeList(state: UpdateState, { at, name }: EventOf<'list-taken'>): UpdateState {
+  const { phase, installed } = state;
+  assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
+  const { id: attempt, version, by } = phase.attempt;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' } };
+  const reason = 'a list of keys and revocations took effect';
+  const outcomes = [{ attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const];
+  if (by !== 'service' || version.id === undefined) return withOutcomes(next, outcomes);
+  const { id } = version;
+  const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
+  const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks };
+  return withOutcomes({ ...next, installed: known, listVersion: id, pendingSwitch: id, tries: undefined }, outcomes);
+}

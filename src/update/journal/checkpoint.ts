@@ -1,0 +1,23 @@
+import type { Checkpoint } from '../ports.ts';
+import type { PhaseOf } from './state.ts';
+
+/** Where a staging that was cut may go on. */
+export function checkpointOf({ checkpoint, artifactCheckpoint }: PhaseOf<'staging'>): Checkpoint | undefined {
+  return artifactCheckpoint ?? checkpoint;
+}
+
+/** The staging with another checkpoint; undefined: the one before is of no use. */
+export function withCheckpoint(
+  { kind, attempt, slot }: PhaseOf<'staging'>,
+  checkpoint: Checkpoint | undefined,
+): PhaseOf<'staging'> {
+  const phase = { kind, attempt, slot };
+  if (checkpoint === undefined) return phase;
+  const { artifact, ...rest } = checkpoint;
+  return artifact === undefined ? { ...phase, checkpoint } : { ...phase, artifactCheckpoint: { ...rest, artifact } };
+}
+
+/** It got further in the text than any transfer of this attempt before. */
+export function getsOn(staging: PhaseOf<'staging'>, checkpoint: Checkpoint | undefined): boolean {
+  return (checkpoint?.wire.offset ?? 0) > (checkpointOf(staging)?.wire.offset ?? 0);
+}

@@ -1,0 +1,57 @@
+import { AgentError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { ProvisioningService } from '../ports.ts';
+import type { UpdateProgress } from '../progress.ts';
+import type { Journal } from './journal.ts';
+
+export interface OutboxPorts {
+  readonly journal: Journal;
+  readonly service: Pick<ProvisioningService, 'switchTo' | 'setProperty'>;
+  /** The property that receives outcomes; undefined: they are not reported. */
+  readonly outcomeProperty: string | undefined;
+  readonly log: Log;
+  readonly onProgress: (event: UpdateProgress) => void;
+}
+
+/**
+ * Tells the service what it does not know yet: the version that was committed, and how attempts ended. Each is kept
+ * until the service took it; a refusal of one does not stop the other. Returns the first failure.
+ */
+export async function deliverOutbox(ports: OutboxPorts, signal: AbortSignal): Promise<AgentError | undefined> {
+  const failures = [
+    await attempt('the switch', () => deliverSwitch(ports, signal), ports),
+    await attempt('an outcome', () => deliverReports(ports, signal), ports),
+  ];
+  return failures.find((failure) => failure !== undefined);
+}
+
+async function attempt(
+  what: string,
+  action: () => Promise<void>,
+  { log }: OutboxPorts,
+): Promise<AgentError | undefined> {
+  try {
+    await action();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, `${what} is kept for later: ${error.message}`);
+    return error;
+  }
+}
+
+async function deliverSwitch({ journal, service, onProgress }: OutboxPorts, signal: AbortSignal): Promise<void> {
+  const versionId = journal.state.pendingSwitch;
+  if (versionId === undefined) return;
+  onProgress({ kind: 'phase', phase: 'switching', detail: journal.state.installed?.version.name });
+  await service.switchTo(versionId, signal);
+  await journal.append({ type: 'switched', versionId });
+}
+
+async function deliverReports(ports: OutboxPorts, signal: AbortSignal): Promise<void> {
+  const { journal, service, outcomeProperty } = ports;
+  for (const report of journal.state.reports) {
+    if (outcomeProperty !== undefined) await service.setProperty(outcomeProperty, report, signal);
+    await journal.append({ type: 'reported', attemptId: report.attempt });
+  }
+}

@@ -1,0 +1,86 @@
+import * as z from 'zod';
+
+import { describeError } from '../../system/errors.ts';
+import { attempt, initialState, storedState, updateState } from './state.ts';
+import type { UpdateState } from './state.ts';
+
+/** What a text says of the update, as far as it can be understood. */
+export interface FoundState {
+  readonly state: UpdateState;
+  /** What could not be understood, and was taken for unknown. */
+  readonly damage: readonly string[];
+}
+
+/** Kept of a phase that nobody here understands. */
+const MAX_KEPT_CHARACTERS = 65_536;
+
+/** JavaScript puts names that are numbers before all others, and the trial guard reads how the text begins. */
+const PART_NAME = /^[A-Za-z]/;
+
+const jsonObject = z.record(z.string(), z.unknown());
+
+/**
+ * Part by part: two slots may hold agents of different ages, and what one of them does not understand must not cost what
+ * both do, such as the quarantine. Parts of a newer agent are kept as they are.
+ */
+export function readState(text: string): FoundState {
+  try {
+    const found = jsonObject.safeParse(JSON.parse(text));
+    if (found.success) return stateOf(found.data);
+    return { state: lostState, damage: ['all of it is no journal'] };
+  } catch (error) {
+    if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error;
+    return { state: lostState, damage: [describeError(error)] };
+  }
+}
+
+const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
+
+function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
+  const damage: string[] = [];
+  const known = new Map<string, unknown>();
+  for (const [name, schema] of Object.entries(storedState.shape)) {
+    const part = schema.safeParse(found[name]);
+    if (part.success) known.set(name, part.data);
+    else {
+      damage.push(`${name}: ${part.error.issues[0]?.message ?? 'cannot be understood'}`);
+      known.set(name, substitutes[name]?.(found[name]));
+    }
+  }
+  const isOurs = storedState.shape.format.safeParse(found['format']).success;
+  const phase = isOurs ? phaseOfOlderAgent(known.get('phase')) : lostPhase(found['phase']);
+  const state = updateState.parse({ ...Object.fromEntries(known), format: 1, phase });
+  const unknown = Object.entries(found).filter(([name]) => !known.has(name) && PART_NAME.test(name));
+  return { state: { ...state, ...Object.fromEntries(unknown) }, damage };
+}
+
+/** In place of a part that cannot be understood: what of it can. The others are left out. */
+const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
+  phase: lostPhase,
+  quarantine: (found) => itemsOf(found, storedState.shape.quarantine.element),
+  reports: (found) => itemsOf(found, storedState.shape.reports.element),
+};
+
+function itemsOf<T>(found: unknown, schema: z.ZodType<T>): readonly T[] {
+  if (!Array.isArray(found)) return [];
+  return found.flatMap((item) => {
+    const parsed = schema.safeParse(item);
+    return parsed.success ? [parsed.data] : [];
+  });
+}
+
+const withAttempt = z.object({ attempt });
+
+function lostPhase(was: unknown): object {
+  const isKept = was !== undefined && JSON.stringify(was).length <= MAX_KEPT_CHARACTERS;
+  const begun = withAttempt.safeParse(was);
+  return { kind: 'lost', ...(isKept && { was }), ...(begun.success && { interrupted: begun.data.attempt }) };
+}
+
+/** An older agent, in the other slot, did not understand the phase and kept it. */
+function phaseOfOlderAgent(found: unknown): unknown {
+  const lost = storedState.shape.phase.safeParse(found).data;
+  if (lost?.kind !== 'lost') return found;
+  const was = storedState.shape.phase.safeParse(lost.was);
+  return was.success ? was.data : found;
+}

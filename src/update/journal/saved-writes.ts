@@ -1,0 +1,12 @@
+import type { StagedFirmware } from '../ports.ts';
+
+/** For a person who watches. */
+export function savedWrites(firmware: StagedFirmware): string {
+  const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
+  const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);
+  return `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
+}
+
+function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

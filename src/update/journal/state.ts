@@ -1,0 +1,299 @@
+import * as z from 'zod';
+
+import type { SlotName } from '../ports.ts';
+
+/**
+ * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
+ * one durable write. Times are ISO 8601 and only for showing.
+ */
+const slotName = z.enum(['A', 'B']);
+
+const versionRef = z.object({
+  /** Undefined: from a local file; the service has no name for it. */
+  id: z.string().optional(),
+  name: z.string(),
+});
+
+export const attempt = z.object({
+  /** Unique; names the attempt in reports. */
+  id: z.string(),
+  version: versionRef,
+  by: z.enum(['service', 'file', 'rollback']),
+  startedAt: z.string(),
+  /** Of a rollback: partitions that could not be verified before they were booted again, and why. */
+  unverified: z.array(z.string()).optional(),
+  /** A person said that nothing holds this one back. */
+  forced: z.boolean().optional(),
+  /** A person asked to reboot by hand. */
+  rebootByHand: z.boolean().optional(),
+  /** Why the release is below the floor, where root allowed that. */
+  downgrade: z.string().optional(),
+});
+
+const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
+
+const firmware = z.object({
+  digest: z.string(),
+  signedBy: z.string().optional(),
+  /** What the release calls itself. */
+  name: z.string().optional(),
+  /** What the release itself provides as `security_version`. */
+  securityVersion: z.number().optional(),
+  provides: z.record(z.string(), z.string()),
+  /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
+  payloads: z.array(
+    digestedPart.extend({
+      target: z.string(),
+      kind: z.enum(['slots', 'mcu']).default('slots'),
+      order: z.number().optional(),
+      /** A rollback by hand: the board gets back what it held before this payload. */
+      back: z.boolean().optional(),
+      /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
+      over: z.string().optional(),
+    }),
+  ),
+});
+
+/** Where the microcontrollers of an update stand, by target. Not named: untouched. */
+const boards = z.record(z.string(), z.enum(['touched', 'flashed'])).default({});
+
+const checkpoint = z.object({
+  wire: z.object({ offset: z.number(), validator: z.string(), totalBytes: z.number() }),
+  encoding: z.enum(['base64', 'base64url', 'hex']),
+  carry: z.string(),
+  image: digestedPart,
+});
+
+const wholeFile = z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() });
+
+/** Beside `checkpoint`, and not within it: an older agent would take it for that of an image. */
+const artifactCheckpoint = checkpoint.extend({
+  artifact: z.object({
+    head: z.string(),
+    payload: z.number(),
+    member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
+    file: z.object({ name: z.string(), sizeBytes: z.number() }),
+    whole: z.array(wholeFile).readonly(),
+  }),
+});
+
+const phase = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('idle') }),
+  /** The phase could not be understood: it is damaged, or of a newer agent. `was`: as it was found, for that one. */
+  z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
+  /** Nothing that boots has changed; the slot is unbootable from its first byte on. */
+  z.object({
+    kind: z.literal('staging'),
+    attempt,
+    slot: slotName,
+    checkpoint: checkpoint.optional(),
+    artifactCheckpoint: artifactCheckpoint.optional(),
+  }),
+  /** The slot is written, read back and verified; it may already be armed. */
+  z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
+  /** Armed; `bootId` is the boot in which that happened. */
+  z.object({
+    kind: z.literal('trial'),
+    attempt,
+    slot: slotName,
+    firmware,
+    trialsLeft: z.number(),
+    bootId: z.string(),
+    /** A person asked to reboot by hand. */
+    rebootByHand: z.boolean(),
+    judgements: z.number(),
+    /** Found healthy, or kept by a person: only the commit is missing. */
+    approved: z.boolean().default(false),
+    boards,
+    /** False: the reboot into the trial was not asked for by this agent; another one may take its place. */
+    rebootAsked: z.boolean().optional(),
+  }),
+  z.object({
+    kind: z.literal('rolling-back'),
+    attempt,
+    slot: slotName,
+    firmware,
+    code: z.string(),
+    reason: z.string(),
+    fault: z.enum(['firmware', 'world', 'person']).default('firmware'),
+    /** Those that must get back what they held. */
+    boards,
+    /** How often that was begun. */
+    restores: z.number().default(0),
+  }),
+]);
+
+const knownInstalled = firmware.extend({
+  version: versionRef,
+  slot: slotName.optional(),
+  at: z.string(),
+  /** Nothing was installed by an agent: the version is the image's own word, and nothing of it was verified. */
+  factory: z.boolean().optional(),
+  /** Installed by hand while the service named this version: it stays until the service names another. */
+  overrides: z.string().optional(),
+  /** Installed by hand, and what the service named then is not known yet: the next look tells. */
+  byHand: z.boolean().optional(),
+  /** A version of the service that has the same name, but is not the same. */
+  namesake: z.string().optional(),
+});
+
+/** A newer agent may add to these records: what it added is kept, though nothing is known of it. */
+const installed: z.ZodType<z.infer<typeof knownInstalled>> = knownInstalled.loose();
+
+const knownOutcome = z.object({
+  attempt: z.string(),
+  version: z.string(),
+  outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
+  code: z.string(),
+  reason: z.string(),
+  at: z.string(),
+  /** So many earlier attempts ended the same way, and are not reported by themselves. */
+  repeats: z.number().optional(),
+  /** So many earlier ends were dropped, because the service was away for too long. */
+  dropped: z.number().optional(),
+});
+
+const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();
+
+const knownQuarantined = z.object({
+  /** Undefined: it was refused before its digest was known. */
+  digest: z.string().optional(),
+  version: versionRef,
+  code: z.string(),
+  reason: z.string(),
+  at: z.string(),
+});
+
+const quarantined: z.ZodType<z.infer<typeof knownQuarantined>> = knownQuarantined.loose();
+
+/** Since when something waits, and for how many looks at the service already. */
+const waiting = { since: z.string().optional(), looks: z.number().optional() };
+
+const knownTries = z.object({
+  versionId: z.string(),
+  begun: z.number(),
+  failed: z.number(),
+  gaveUp: z.number(),
+  ...waiting,
+});
+const tries: z.ZodType<z.infer<typeof knownTries>> = knownTries.loose();
+
+/** What a partition of a slot was last verified to hold. Gone, durably, before the first byte is written to it. */
+const knownPartitionRecord = digestedPart.extend({
+  /** The version's name. */
+  version: z.string(),
+  signedBy: z.string().optional(),
+  /** Nothing writes to it while it runs: it reads the same as long as nobody tampers with it. */
+  readOnly: z.boolean().optional(),
+  at: z.string(),
+});
+
+const partitionRecord: z.ZodType<z.infer<typeof knownPartitionRecord>> = knownPartitionRecord.loose();
+
+const slotKnowledge = z.object({
+  /** By target. */
+  records: z.record(z.string(), partitionRecord),
+  /** The slot, with what it holds now, was seen to run; gone with the first record. */
+  seen: z.object({ at: z.string() }).optional(),
+});
+
+/** The least that a signed release must be. Raised when one is committed, lowered by nothing. */
+const floor = z.object({
+  securityVersion: z.number().optional(),
+  /** The highest semantic version among the names of signed releases. */
+  name: z.string().optional(),
+});
+
+export const storedState = z.object({
+  format: z.literal(1),
+  phase,
+  installed: installed.optional(),
+  /** What the other slot holds, as long as it may boot. */
+  previous: installed.optional(),
+  /** What was installed in the same slot before boards alone were updated: a rollback goes there first. */
+  beforeBoards: installed.optional(),
+  /** Committed, and left by the bootloader since: its boards have not followed, and the service was not told. */
+  fellFrom: installed.optional(),
+  quarantine: z.array(quarantined),
+  /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
+  tries: tries.optional(),
+  /** What the service had installed lately, oldest first: versions that take turns wait longer each time. */
+  turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
+  /** What the service named at the last look: a version's id, or nothing. */
+  named: z.object({ id: z.string().optional() }).optional(),
+  /** Version id whose staging a person ended: it is begun again when a person asks for it. */
+  cancelled: z.string().optional(),
+  /** Version id that the service does not know yet that it runs. */
+  pendingSwitch: z.string().optional(),
+  /** Outcomes that the service has not accepted yet, oldest first. */
+  reports: z.array(outcome),
+  lastOutcome: outcome.optional(),
+  floor: floor.optional(),
+  /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
+  listVersion: z.string().optional(),
+  slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
+});
+
+/** A journal that was written before slots were remembered says the same in other words. */
+export const updateState = storedState.transform(({ slots, ...parts }) => ({
+  ...parts,
+  slots: slots ?? knowledgeFrom(parts),
+}));
+
+export type UpdateState = z.infer<typeof updateState>;
+export type Phase = UpdateState['phase'];
+export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
+export type Floor = z.infer<typeof floor>;
+export type Attempt = z.infer<typeof attempt>;
+export type FirmwareRecord = z.infer<typeof firmware>;
+export type Installed = z.infer<typeof installed>;
+export type Outcome = z.infer<typeof outcome>;
+export type Quarantined = z.infer<typeof quarantined>;
+export type VersionRef = z.infer<typeof versionRef>;
+export type PartitionRecord = z.infer<typeof partitionRecord>;
+export type SlotKnowledge = z.infer<typeof slotKnowledge>;
+export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
+
+/** An update without a payload for a slot goes the same way without the reboot. */
+export function hasSlotPayload(firmware: FirmwareRecord): boolean {
+  return firmware.payloads.some((payload) => payload.kind === 'slots');
+}
+
+const nothingKnown: SlotsKnowledge = { A: { records: {} }, B: { records: {} } };
+
+export const initialState: UpdateState = {
+  format: 1,
+  phase: { kind: 'idle' },
+  quarantine: [],
+  reports: [],
+  slots: nothingKnown,
+};
+
+/** What was staged was verified; what was committed ran, too. */
+function knowledgeFrom({ installed: runs, previous, phase: now }: StateParts): SlotsKnowledge {
+  const knowledge = { ...nothingKnown };
+  if ('firmware' in now) {
+    const { firmware: staged, attempt: begun, slot } = now;
+    knowledge[slot] = { records: recordsOf(staged, { version: begun.version, at: begun.startedAt }) };
+  }
+  for (const known of [previous, runs]) {
+    if (known?.slot !== undefined) knowledge[known.slot] = { records: recordsOf(known, known), seen: { at: known.at } };
+  }
+  return knowledge;
+}
+
+type StateParts = Omit<z.infer<typeof storedState>, 'slots'>;
+
+/** The records of the partitions that a firmware was verified to fill, by target. */
+export function recordsOf(
+  { payloads, signedBy }: FirmwareRecord,
+  { version, at }: Pick<Installed, 'version' | 'at'>,
+): Record<string, PartitionRecord> {
+  const partitions = payloads.filter(({ kind, sizeBytes }) => kind === 'slots' && sizeBytes > 0);
+  return Object.fromEntries(
+    partitions.map(({ target, digest, sizeBytes }) => [
+      target,
+      { digest, sizeBytes, version: version.name, signedBy, at },
+    ]),
+  );
+}

@@ -1,0 +1,299 @@
+import assert from 'node:assert';
+
+import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards-alone.ts';
+import { dateAnew, lift, withQuarantined } from '../choice/quarantine.ts';
+import { raiseFloor } from '../choice/release-rules.ts';
+import { takeList } from '../choice/take-list.ts';
+import { countBegin, countFailure, countLook, countProgress } from '../choice/tries.ts';
+import { remember } from '../choice/turns.ts';
+import { isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
+import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
+import { getsOn, withCheckpoint } from './checkpoint.ts';
+import type { EventOf, EventType } from './events.ts';
+import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
+import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
+import { hasSlotPayload } from './state.ts';
+import type { Attempt, Installed, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+
+const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => UpdateState } = {
+  'staging-started': startStaging,
+  checkpointed: (state, { checkpoint }) => {
+    const phase = inPhase(state, 'staging');
+    const isProgress = isCounted(phase.attempt) && getsOn(phase, checkpoint);
+    const tries = isProgress ? countProgress(state.tries) : state.tries;
+    return { ...state, phase: withCheckpoint(phase, checkpoint), tries };
+  },
+  'staging-paused': (state, { at }) => {
+    const phase = inPhase(state, 'staging');
+    return { ...state, phase, tries: failedTries(state, phase.attempt, at, false) };
+  },
+  'slot-opened': (state, { target }) => {
+    const phase = inPhase(state, 'staging');
+    return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
+  },
+  staged: (state, { firmware, slot, trials, name, downgrade, records }) => {
+    const { attempt: begun } = inPhase(state, 'staging');
+    const named = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
+    const attempt = { ...named, downgrade };
+    const phase = { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } as const;
+    return { ...state, phase, slots: rememberPartitions(state.slots, slot, records) };
+  },
+  'rollback-staged': stageRollback,
+  'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
+  'reboot-asked': (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), rebootAsked: true } }),
+  'trial-missed': (state) => {
+    const { attempt, slot, firmware, trialsLeft } = inPhase(state, 'trial');
+    return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trialsLeft + 1 } };
+  },
+  judging: (state) => ({ ...state, phase: countJudgement(state.phase) }),
+  approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
+  committed: commit,
+  'rollback-started': (state, { code, reason, fault }) => {
+    // A slot that was armed may have run, and been left, before the journal could say that it was armed.
+    const { attempt, slot, firmware, boards } =
+      state.phase.kind === 'staged' ? arm(state.phase, '', false) : inPhase(state, 'trial');
+    return {
+      ...state,
+      phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, fault, boards, restores: 0 },
+    };
+  },
+  'board-touched': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'touched') }),
+  'board-flashed': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'flashed') }),
+  restoring: (state) => {
+    const phase = inPhase(state, 'rolling-back');
+    return { ...state, phase: { ...phase, restores: phase.restores + 1 } };
+  },
+  'board-restored': (state, { target }) => {
+    const phase = inPhase(state, 'rolling-back');
+    const boards = Object.fromEntries(Object.entries(phase.boards).filter(([name]) => name !== target));
+    return { ...state, phase: { ...phase, boards } };
+  },
+  'rolled-back': rolledBack,
+  failed: fail,
+  withdrawn: withdraw,
+  cancelled: (state, { at }) => {
+    const { version } = inPhase(state, 'staging').attempt;
+    const reason = 'a person cancelled it';
+    return { ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }), cancelled: version.id };
+  },
+  'slots-swapped': swapSlots,
+  'found-installed': findInstalled,
+  'list-taken': takeList,
+  'slot-left': (state, event) => {
+    const outcomes = state.phase.kind === 'staging' ? [supersededBy(state.phase.attempt, event.attempt)] : [];
+    return withOutcomes(leaveSlot(state, event), outcomes);
+  },
+  'boards-back-staged': (state, event) => ({ ...state, phase: stageBoardsBack(state, event) }),
+  'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
+  'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
+  'factory-version': (state, { installed }) => ({ ...state, installed }),
+  recovered: recover,
+  switched: (state, { versionId }) =>
+    state.pendingSwitch === versionId ? { ...state, pendingSwitch: undefined } : state,
+  reconciled: reconcile,
+  reported: (state, { attemptId }) => ({
+    ...state,
+    reports: state.reports.filter((report) => report.attempt !== attemptId),
+  }),
+  'told-apart': (state, { versionId }) =>
+    state.installed === undefined ? state : { ...state, installed: { ...state.installed, namesake: versionId } },
+  named: nameVersion,
+  'look-skipped': (state) => ({
+    ...state,
+    tries: state.tries && countLook(state.tries),
+    turns: state.turns && countLook(state.turns),
+  }),
+  'quarantine-dated': (state, { at }) => dateAnew(state, at),
+  forgotten: (state, { version }) => lift(state, version),
+};
+
+/** The next state. Pure. */
+export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): UpdateState {
+  return transitions[event.type](state, event);
+}
+
+function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashed'): Phase {
+  const phase = inPhase(state, 'trial');
+  return { ...phase, boards: { ...phase.boards, [target]: mark } };
+}
+
+function inPhase<K extends Phase['kind']>(state: UpdateState, kind: K): PhaseOf<K> {
+  const { phase } = state;
+  assert(isPhase(phase, kind), `an update in phase ${phase.kind} cannot do what phase ${kind} can`);
+  return phase;
+}
+
+function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is PhaseOf<K> {
+  return phase.kind === kind;
+}
+
+function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): UpdateState {
+  const { phase } = state;
+  assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
+  const tries = isCounted(attempt) ? countBegin(state.tries, attempt.version, at) : state.tries;
+  const next = { ...state, cancelled: undefined, tries };
+  if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
+    return { ...next, phase: { ...phase, slot, attempt } };
+  const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];
+  return withOutcomes({ ...next, phase: { kind: 'staging', attempt, slot } }, superseded);
+}
+
+/** What a person installs says nothing of the version that the service names. */
+function isCounted({ by }: Attempt): boolean {
+  return by === 'service';
+}
+
+function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
+  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
+}
+
+function stageRollback(
+  state: UpdateState,
+  { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
+): UpdateState {
+  inPhase(state, 'idle');
+  assert(state.slots[slot].seen !== undefined, 'the other slot is not known to boot');
+  return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
+}
+
+function arm(phase: Phase, bootId: string, rebootByHand: boolean): PhaseOf<'trial'> {
+  assert(phase.kind === 'staged' || phase.kind === 'trial', `nothing to arm in phase ${phase.kind}`);
+  const { attempt, slot, firmware, trialsLeft } = phase;
+  const left = Math.max(0, trialsLeft - 1);
+  const boards = phase.kind === 'trial' ? phase.boards : {};
+  const [judgements, approved] = [0, false];
+  return {
+    kind: 'trial',
+    attempt,
+    slot,
+    firmware,
+    bootId,
+    rebootByHand,
+    judgements,
+    approved,
+    trialsLeft: left,
+    boards,
+    rebootAsked: !rebootByHand,
+  };
+}
+
+function countJudgement(phase: Phase): PhaseOf<'trial'> {
+  if (phase.kind === 'staged') return countJudgement(arm(phase, '', false));
+  assert(phase.kind === 'trial', `nothing to judge in phase ${phase.kind}`);
+  return { ...phase, judgements: phase.judgements + 1 };
+}
+
+function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateState {
+  const { attempt, firmware } = inPhase(state, 'trial');
+  const isRollback = attempt.by === 'rollback';
+  const isByHand = attempt.by !== 'service';
+  const marks = { overrides: undefined, byHand: undefined, ...(isByHand && overriddenBy(state)) };
+  const installed: Installed = { ...heldAfter(state, slot), version: attempt.version, slot, at, ...marks };
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    installed,
+    previous: previousAfter(state, slot, firmware),
+    beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
+    slots: rememberSeen(state.slots, slot, at),
+    pendingSwitch: attempt.version.id,
+    tries: isByHand ? state.tries : undefined,
+    turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
+    floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
+    quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
+  };
+  const reason = isRollback ? wentBack(attempt) : howInstalled(attempt);
+  return withOutcomes(next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
+  ]);
+}
+
+/** A person's file does not take away the name that the service has for it. */
+function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
+  const { attempt } = inPhase(state, 'staging');
+  assert(state.installed !== undefined, 'nothing is installed');
+  const isNamed = attempt.by === 'service';
+  const { id } = attempt.version;
+  const name = state.installed.signedBy === undefined ? attempt.version.name : state.installed.version.name;
+  const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
+  const installed = { ...state.installed, ...(isNamed ? named : overriddenBy(state)) };
+  const pendingSwitch = isNamed ? id : state.pendingSwitch;
+  const tries = isNamed ? undefined : state.tries;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries };
+  const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
+  return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
+}
+
+function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
+  const { attempt, firmware } = inPhase(state, 'rolling-back');
+  const { code, reason, at, fault } = event;
+  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
+  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    previous: isKept ? state.previous : undefined,
+    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
+  };
+  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
+  ]);
+}
+
+function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
+  const { phase } = state;
+  assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
+  const { version, id } = phase.attempt;
+  const { outcome, code, reason, curable } = failure;
+  const tries = failedTries(state, phase.attempt, at, curable !== true);
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [
+    { attempt: id, version: version.name, outcome, code, reason, at },
+  ]);
+}
+
+function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
+  const { attempt } = inPhase(state, 'staging');
+  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at },
+  ]);
+}
+
+/** What runs is what was installed before, or nothing is known of it: then the next look installs anew. */
+function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
+  const installed = state.previous?.slot === booted ? state.previous : undefined;
+  const fellFrom = fellFromAfter(state, booted);
+  const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
+  return { ...state, ...swapped, pendingSwitch: installed?.version.id };
+}
+
+/** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
+function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
+  const { interrupted } = inPhase(state, 'lost');
+  const next: UpdateState = { ...state, phase: { kind: 'idle' } };
+  if (interrupted === undefined) return next;
+  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
+  const { id: attempt, version } = interrupted;
+  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
+  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
+}
+
+/** What a person installs stays until the service names something else than it does now, or does at the next look. */
+function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
+  const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
+  return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
+}
+
+function nameVersion(state: UpdateState, { versionId }: EventOf<'named'>): UpdateState {
+  const { installed } = state;
+  const isUnknown = installed?.byHand === true;
+  const known = isUnknown ? { ...installed, byHand: undefined, overrides: versionId } : installed;
+  return { ...state, named: { id: versionId }, installed: known };
+}
+
+/** What a person installed from a file turns out to be the version that the service names. */
+function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
+  if (state.installed === undefined) return state;
+  const version = { ...state.installed.version, id: versionId };
+  const installed = { ...state.installed, version, overrides: undefined };
+  return { ...state, installed, pendingSwitch: switchTo ? versionId : state.pendingSwitch };
+}

@@ -1,0 +1,100 @@
+import assert from 'node:assert';
+
+import { restoresTo } from '../boards-alone.ts';
+import { isoTime } from '../choice/order.ts';
+import type { UpdatePorts } from '../choice/order.ts';
+import { hasSlotPayload } from '../journal/state.ts';
+import type { FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
+import type { McuTarget, SlotName } from '../ports.ts';
+import { otherSlot } from '../slot.ts';
+
+type Payload = FirmwareRecord['payloads'][number];
+
+/**
+ * The other slot runs than the one that was committed. The version that was left is kept in mind until its boards have
+ * followed and the service is told. A trial that is being left anyway ends by itself; a slot that is back was not left.
+ */
+export function fellFromAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
+  const { phase, installed, fellFrom } = state;
+  if (phase.kind === 'rolling-back' && hasSlotPayload(phase.firmware)) return fellFrom;
+  if (fellFrom !== undefined) return fellFrom.slot === booted ? undefined : fellFrom;
+  return installed;
+}
+
+/**
+ * Takes note, durably and with the tasks of the boards, that a committed version was left. What follows is the end of a
+ * rollback, without a slot. Does nothing where none was left.
+ */
+export async function beginToFollow(ports: UpdatePorts): Promise<boolean> {
+  const { journal, newAttemptId, clock } = ports;
+  const { fellFrom, installed, phase } = journal.state;
+  if (fellFrom === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return false;
+  const at = isoTime(clock);
+  const { tasks, stay } = await tasksOf(fellFrom, installed, ports);
+  const attempt = { id: newAttemptId(), version: fellFrom.version, by: 'service', startedAt: at } as const;
+  await journal.append({ type: 'slot-left', attempt, boards: tasks, stay, at });
+  return true;
+}
+
+/** Undoing each brings the board to what the version that runs had; those that cannot follow stay. */
+async function tasksOf(
+  left: Installed,
+  runs: Installed | undefined,
+  { targets }: UpdatePorts,
+): Promise<{ readonly tasks: Payload[]; readonly stay: string[] }> {
+  const tasks: Payload[] = [];
+  const stay: string[] = [];
+  for (const target of targets.values()) {
+    if (target.kind !== 'mcu') continue;
+    const task = await taskOf(target, left, runs);
+    if (task === 'cannot') stay.push(target.name);
+    else if (task !== 'stays') tasks.push(task);
+  }
+  return { tasks, stay };
+}
+
+async function taskOf(
+  target: McuTarget,
+  left: Installed,
+  runs: Installed | undefined,
+): Promise<Payload | 'stays' | 'cannot'> {
+  const [had, wanted] = [payloadFor(target, left), payloadFor(target, runs)];
+  if (had?.digest === wanted?.digest) return 'stays';
+  if (wanted !== undefined && (await target.keeps(wanted.digest)).payload) return { ...wanted, back: true };
+  if (had === undefined) return 'stays';
+  if (!restoresTo(had, wanted) || !(await target.keeps(had.digest)).before) return 'cannot';
+  return had;
+}
+
+function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payload | undefined {
+  return installed?.payloads.find(({ kind, target }) => kind === 'mcu' && target === name);
+}
+
+/** The phase of a rollback of which only the boards are to be done. */
+export function leaveSlot(
+  state: UpdateState,
+  { attempt, boards, stay }: { readonly attempt: AttemptOf; readonly boards: Payload[]; readonly stay: string[] },
+): UpdateState {
+  const { fellFrom } = state;
+  assert(fellFrom !== undefined, 'no slot was left');
+  const { digest, slot = 'A', version } = fellFrom;
+  const other = otherSlot(slot);
+  const why = `slot ${other} runs again, though ${version.name} was committed in slot ${slot}: the bootloader fell back, or a person chose it`;
+  return {
+    ...state,
+    fellFrom: undefined,
+    phase: {
+      kind: 'rolling-back',
+      attempt,
+      slot: other,
+      firmware: { digest, provides: {}, payloads: boards },
+      code: stay.length === 0 ? 'fell-back' : 'board-not-restored',
+      reason: stay.length === 0 ? why : `${why}; ${stay.join(', ')} cannot follow, and stays as it is`,
+      fault: 'world',
+      boards: Object.fromEntries(boards.map(({ target }) => [target, 'flashed'])),
+      restores: 0,
+    },
+  };
+}
+
+type AttemptOf = Extract<UpdateState['phase'], { kind: 'rolling-back' }>['attempt'];

@@ -1,0 +1,137 @@
+import type { AgentError } from '../../system/errors.ts';
+import { restoresTo } from '../boards-alone.ts';
+import { isoTime } from '../choice/order.ts';
+import type { InstallOutcome, UpdatePorts } from '../choice/order.ts';
+import { UpdateError } from '../errors.ts';
+import { evidenceOfHistory } from '../evidence.ts';
+import type { FirmwareRecord, Installed } from '../journal/state.ts';
+import type { McuTarget, SlotName } from '../ports.ts';
+import { otherSlot } from '../slot.ts';
+import { unverifiedFirmware } from '../what-runs.ts';
+import { findBefore } from '../whole-slot.ts';
+import { judgeTrial, startTrial } from './trial.ts';
+
+export interface GoBackOptions {
+  /** false: stop before the reboot. */
+  readonly reboot: boolean;
+  /** Boards that cannot go back stay as they are. */
+  readonly force: boolean;
+}
+
+/**
+ * Boots the other slot, if that is known to boot, on trial like any other; the boards follow when that is healthy. What
+ * nothing writes to is read first, and must be what was verified. Throws before anything is changed.
+ */
+export async function goBack(
+  slot: SlotName,
+  options: GoBackOptions,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<InstallOutcome> {
+  const { journal, newAttemptId, clock, log, settings } = ports;
+  const { installed, previous, slots, beforeBoards } = journal.state;
+  if (!options.force) await refuseRevoked(slot, ports);
+  if (beforeBoards !== undefined) {
+    return goBackOnBoards({ ...options, before: beforeBoards, booted: otherSlot(slot) }, ports, signal);
+  }
+  if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
+  const before = previous?.slot === slot ? previous : undefined;
+  const { read, unverified } = await findBefore(slot, ports, signal);
+  const boards = await boardsThatGoBack(installed, before, options.force, ports);
+  const firmware = firmwareBefore(before, boards, ports);
+  const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
+  if (unverified.length > 0)
+    log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
+  const version = before?.version ?? { name: `the image of slot ${slot}` };
+  const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
+  const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
+  await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials: settings.trials });
+  return startTrial(evidence, options.reboot, ports, signal);
+}
+
+/** A person goes back to it only on purpose; what the bootloader falls back to, nobody asks. */
+async function refuseRevoked(slot: SlotName, { journal, revokedReleases }: UpdatePorts): Promise<void> {
+  const { beforeBoards, previous } = journal.state;
+  const goal = beforeBoards ?? (previous?.slot === slot ? previous : undefined);
+  if (goal === undefined || (await revokedReleases?.())?.has(goal.digest) !== true) return;
+  throw new UpdateError('release-revoked', `release ${goal.version.name} was revoked`, {
+    advice: 'install another release; --force goes back all the same',
+  });
+}
+
+/** What stands in the slot, as far as it is known, and what is to be done with boards. */
+function firmwareBefore(before: Installed | undefined, boards: readonly Payload[], ports: UpdatePorts): FirmwareRecord {
+  const unknown = unverifiedFirmware(ports);
+  const { digest, signedBy, provides, payloads } = before ?? unknown;
+  const partitions = payloads.filter(({ kind }) => kind === 'slots');
+  const known = partitions.length > 0 ? partitions : unknown.payloads;
+  return { digest, signedBy, provides, payloads: [...known, ...boards] };
+}
+
+interface BoardsBack extends GoBackOptions {
+  readonly before: Installed;
+  readonly booted: SlotName;
+}
+
+/** Boards alone were updated last: they go back, on trial like any other update of theirs, and the slot stays. */
+async function goBackOnBoards(
+  { before, booted, force }: BoardsBack,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<InstallOutcome> {
+  const { journal, newAttemptId, clock } = ports;
+  const boards = await boardsThatGoBack(journal.state.installed, before, force, ports);
+  if (boards.length === 0) throw nothing('no board can go back to what it held before');
+  const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
+  await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
+  const end = await judgeTrial(ports, signal);
+  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
+  return { kind: 'rolled-back', version: end.version, reason: end.reason };
+}
+
+type Payload = FirmwareRecord['payloads'][number];
+
+/**
+ * The boards that either of both versions flashed. What was there before the newer payload is restored; where it is the
+ * newer version that is gone back to, its payload is flashed again.
+ */
+async function boardsThatGoBack(
+  installed: Installed | undefined,
+  previous: Installed | undefined,
+  force: boolean,
+  { targets, log }: UpdatePorts,
+): Promise<Payload[]> {
+  const tasks: Payload[] = [];
+  for (const target of targets.values()) {
+    if (target.kind !== 'mcu') continue;
+    const task = await boardTask(target, payloadFor(target, installed), payloadFor(target, previous));
+    if (task === 'stays') continue;
+    if (task !== 'cannot') tasks.push(task);
+    else if (force) log.warn({ board: target.name }, 'the board stays as it is: what it held before is not kept');
+    else throw nothing(`what the microcontroller ${target.name} held before is not kept any more`);
+  }
+  return tasks;
+}
+
+async function boardTask(
+  target: McuTarget,
+  now: Payload | undefined,
+  before: Payload | undefined,
+): Promise<Payload | 'stays' | 'cannot'> {
+  if (now?.digest === before?.digest) return 'stays';
+  if (before !== undefined && (await target.keeps(before.digest)).payload) return before;
+  if (now === undefined) return 'stays';
+  if (!restoresTo(now, before)) return 'cannot';
+  const kept = await target.keeps(now.digest);
+  // The payload itself is needed, too, should the rollback fail.
+  if (!kept.before || !kept.payload) return 'cannot';
+  return { ...now, back: true, ...(now.order !== undefined && { order: -now.order }) };
+}
+
+function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payload | undefined {
+  return installed?.payloads.find(({ kind, target }) => kind === 'mcu' && target === name);
+}
+
+function nothing(message: string): AgentError {
+  return new UpdateError('nothing-to-go-back-to', message);
+}

@@ -1,0 +1,132 @@
+import { AgentError } from '../../system/errors.ts';
+import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import type { HealthComplaint, HealthGate } from './health-gate.ts';
+
+export interface HealthSettings {
+  readonly deadlineMs: number;
+  /** Each must exit with 0. */
+  readonly commands: readonly (readonly [string, ...string[]])[];
+  /** Whose rights they have; undefined: the agent's. */
+  readonly user?: string | undefined;
+  /** Each must be active. */
+  readonly units: readonly string[];
+  /** The service must answer. */
+  readonly service: boolean;
+}
+
+export interface HealthPorts {
+  readonly clock: Clock;
+  readonly run: typeof runProgram;
+  readonly reachService: (signal: AbortSignal) => Promise<void>;
+}
+
+const unhealthy = (reason: string): HealthComplaint => ({ code: 'unhealthy', reason });
+
+const PAUSE_MS = 2_000;
+const MAX_COMMAND_MS = 60_000;
+
+/** Asks again until everything is healthy, or the deadline has passed. */
+export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
+  const askService = (leftMs: number, signal: AbortSignal): Promise<HealthComplaint | undefined> =>
+    complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);
+  return {
+    check: (signal) =>
+      askUntilDeadline(settings, ports, (leftMs) => firstComplaint(settings, ports, leftMs, signal), signal),
+    reachesService: async (signal) => {
+      const complaint = await askUntilDeadline(settings, ports, (leftMs) => askService(leftMs, signal), signal);
+      return complaint === undefined;
+    },
+  };
+}
+
+async function askUntilDeadline(
+  { deadlineMs }: HealthSettings,
+  { clock }: HealthPorts,
+  ask: (leftMs: number) => Promise<HealthComplaint | undefined>,
+  signal: AbortSignal,
+): Promise<HealthComplaint | undefined> {
+  const endMs = clock.monotonicMs() + deadlineMs;
+  for (;;) {
+    const complaint = await ask(Math.max(1, endMs - clock.monotonicMs()));
+    if (complaint === undefined) return undefined;
+    if (endMs - clock.monotonicMs() <= PAUSE_MS) return complaint;
+    await clock.sleep(PAUSE_MS, signal);
+  }
+}
+
+async function firstComplaint(
+  settings: HealthSettings,
+  ports: HealthPorts,
+  leftMs: number,
+  signal: AbortSignal,
+): Promise<HealthComplaint | undefined> {
+  const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
+  for (const command of settings.commands) {
+    const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, {
+      ports,
+      user: settings.user,
+      signal,
+    });
+    if (complaint !== undefined) return unhealthy(complaint);
+  }
+  for (const unit of settings.units) {
+    const command = ['systemctl', 'is-active', unit] as const;
+    const complaint = await complaintOf(command, (result) => result.stdout.trim() === 'active', timeoutMs, {
+      ports,
+      signal,
+    });
+    if (complaint !== undefined) return unhealthy(complaint);
+  }
+  return settings.service ? complaintOfService(ports, timeoutMs, signal) : undefined;
+}
+
+async function complaintOf(
+  command: readonly [string, ...string[]],
+  isHealthy: (result: ProgramResult) => boolean,
+  timeoutMs: number,
+  {
+    ports,
+    user,
+    signal,
+  }: { readonly ports: HealthPorts; readonly user?: string | undefined; readonly signal: AbortSignal },
+): Promise<string | undefined> {
+  try {
+    const result = await ports.run(command, { timeoutMs, user }, signal);
+    if (isHealthy(result)) return undefined;
+    const said = lastLine(result.stderr) ?? lastLine(result.stdout);
+    return `${command.join(' ')}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}`;
+  } catch (error) {
+    if (error instanceof AgentError) return error.message;
+    throw error;
+  }
+}
+
+async function complaintOfService(
+  ports: HealthPorts,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<HealthComplaint | undefined> {
+  const deadline = AbortSignal.timeout(timeoutMs);
+  try {
+    await ports.reachService(AbortSignal.any([signal, deadline]));
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (deadline.aborted) {
+      return { code: 'service-unreached', reason: `the service did not answer within ${timeoutMs} ms` };
+    }
+    if (!(error instanceof AgentError)) throw error;
+    return { code: saysTryAgain(error) ? 'service-down' : 'service-unreached', reason: error.message };
+  }
+}
+
+/** It says itself that it is down or busy. Whatever else went wrong may be what this firmware made of the way to it. */
+function saysTryAgain({ exit }: AgentError): boolean {
+  return exit === 'tryAgain';
+}
+
+function lastLine(text: string): string | undefined {
+  const line = text.trim().split('\n').at(-1)?.trim().slice(0, 200);
+  return line === '' ? undefined : line;
+}

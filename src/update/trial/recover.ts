@@ -1,0 +1,128 @@
+import { hasSlotPayload } from '../journal/state.ts';
+import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
+import type { SlotName } from '../ports.ts';
+import type { Fault } from './health-gate.ts';
+
+/** What to do about the journal that is found at start-up. */
+export type Recovery =
+  /** Keep what runs: renew its boot counters. */
+  | { readonly kind: 'keep' }
+  /**
+   * It is on trial, and the journal does not say why. Known by its slot, it is kept if it is healthy; else it is left: the
+   * state directory is not that of the slot that armed it.
+   */
+  | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
+  /** An interrupted staging from a local file cannot go on by itself. */
+  | { readonly kind: 'give-up-staging' }
+  /** An interrupted staging goes on with the next look at the service. */
+  | { readonly kind: 'resume-staging' }
+  /** Written and verified, but not known to be armed: verify again by reading, arm, reboot. */
+  | { readonly kind: 'arm' }
+  /** Armed in this very boot: only the reboot is missing. */
+  | { readonly kind: 'reboot' }
+  /** The same, but a person wanted to do that. */
+  | { readonly kind: 'await-reboot' }
+  /** The trial slot runs and was approved: only the commit, or its record, is missing. */
+  | { readonly kind: 'commit' }
+  /** The trial slot runs: judge it. */
+  | { readonly kind: 'judge' }
+  /** The trial slot runs and must not: end it and reboot. */
+  | { readonly kind: 'leave-trial' }
+  /** The old slot runs again. */
+  | {
+      readonly kind: 'rolled-back';
+      readonly code: string;
+      readonly reason: string;
+      /** Of a silence, nobody can tell yet. */
+      readonly fault: Fault;
+    };
+
+/** What is found at a start, beside the journal. */
+export interface Found {
+  readonly booted: SlotName;
+  readonly bootId: string;
+  /** The bootloader's word: this boot falls back by itself unless it is committed. */
+  readonly onTrial: boolean;
+  /** What the agent in the other slot said when it left it and could not write its journal: the code of an error. */
+  readonly lastWord: string | undefined;
+}
+
+/** A trial that is judged this often without an end is taken as a failure. */
+export const MAX_JUDGEMENTS = 3;
+
+/**
+ * Decides from the journal, the slot that really runs, and whether that is on trial. The boot environment and the journal
+ * cannot change in one step, so `staged` may already be armed, and a trial whose boot never happened (power cut) looks
+ * like one that fell back: it is tried again as long as trials are left. Nothing is kept unjudged against the
+ * bootloader's word, and nothing that was committed is given up.
+ */
+export function recover(state: UpdateState, found: Found, hasJournal = true): Recovery {
+  const { phase } = state;
+  if (found.onTrial && !isTrialOf(phase, found.booted)) {
+    return { kind: 'unknown-trial', isKnown: hasJournal && isKnownToRun(state, found.booted) };
+  }
+  switch (phase.kind) {
+    case 'idle':
+    case 'lost':
+      return { kind: 'keep' };
+    case 'staging':
+      return { kind: phase.attempt.by === 'service' ? 'resume-staging' : 'give-up-staging' };
+    case 'staged':
+      return recoverStaged(phase, found);
+    case 'trial':
+      return recoverTrial(phase, found);
+    case 'rolling-back':
+      return recoverRollback(phase, found);
+  }
+}
+
+function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) return { kind: 'judge' };
+  return lastWord === undefined ? { kind: 'arm' } : leftItself(lastWord);
+}
+
+function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
+  if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
+  const { code, reason, fault } = phase;
+  return { kind: 'rolled-back', code, reason, fault };
+}
+
+/** The journal knows of the trial that runs. */
+function isTrialOf(phase: Phase, booted: SlotName): boolean {
+  return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
+}
+
+/** A person may have booted it past the agent, or the journal may have lost what it knew. */
+function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+  if (phase.kind === 'lost') return true;
+  return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
+}
+
+function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) {
+    if (phase.approved) return { kind: 'commit' };
+    return { kind: phase.judgements < MAX_JUDGEMENTS ? 'judge' : 'leave-trial' };
+  }
+  if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot' };
+  if (lastWord !== undefined) return leftItself(lastWord);
+  if (phase.trialsLeft > 0) return { kind: 'arm' };
+  const reason = fellBack(phase.judgements);
+  return { kind: 'rolled-back', code: 'trial-fell-back', reason, fault: 'world' };
+}
+
+/** Room may be made on a disk; a state directory that is not there, or not the right one, is the image's own doing. */
+function leftItself(lastWord: string): Recovery {
+  const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
+  return { kind: 'rolled-back', code: lastWord, reason, fault: lastWord === 'disk-full' ? 'world' : 'firmware' };
+}
+
+/** Without a payload for a slot, the trial is wherever the agent runs. */
+function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotName): boolean {
+  return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
+}
+
+function fellBack(judgements: number): string {
+  return judgements === 0
+    ? 'the bootloader fell back: in the new slot the agent did not start, or could not use its state directory'
+    : 'the bootloader fell back before the new slot was committed';
+}

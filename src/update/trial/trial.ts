@@ -1,0 +1,201 @@
+import assert from 'node:assert';
+
+import { AgentError } from '../../system/errors.ts';
+import { flashBoards, hasBoards, restoreBoards } from '../boards.ts';
+import { isoTime } from '../choice/order.ts';
+import type { InstallOutcome, UpdatePorts } from '../choice/order.ts';
+import { hasSlotPayload } from '../journal/state.ts';
+import type { PhaseOf } from '../journal/state.ts';
+import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
+import { otherSlot } from '../slot.ts';
+import { noteWhatRuns } from '../what-runs.ts';
+import { findFault, staysFallback } from './blame.ts';
+import type { Complaint } from './blame.ts';
+
+/** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
+export async function startTrial(
+  evidence: WholeSlot,
+  reboot: boolean,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<InstallOutcome> {
+  const { journal, bootloader, machine } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'staged' || phase.kind === 'trial');
+  const { slot, attempt } = phase;
+  try {
+    await bootloader.tryOnce(slot, evidence, signal);
+  } catch (error) {
+    if (error instanceof AgentError) await abandon(error, ports, signal);
+    throw error;
+  }
+  await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
+  const version = attempt.version.name;
+  if (!reboot) return { kind: 'reboot-required', version, slot };
+  await rebootToTrial(ports, signal);
+  return { kind: 'rebooting', version, slot };
+}
+
+/** With the bootloader's argument. A reboot that a person makes by hand is told from it by the journal. */
+export async function rebootToTrial(
+  { journal, machine, bootloader, onProgress }: Pick<UpdatePorts, 'journal' | 'machine' | 'bootloader' | 'onProgress'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { phase } = journal.state;
+  assert(phase.kind === 'trial');
+  if (phase.rebootAsked === false) await journal.append({ type: 'reboot-asked' });
+  onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${phase.slot}` });
+  await machine.reboot(bootloader.trialRebootArgument, signal);
+}
+
+/**
+ * It cannot be armed: disarm first, so that a journal that says `idle` never meets an armed slot. Where even that
+ * fails, the journal stays as it is and settle() comes back to it.
+ */
+export async function abandon(error: AgentError, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal, bootloader, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'staged' || phase.kind === 'trial');
+  await bootloader.markUnbootable(phase.slot, signal);
+  const { code, message: reason } = error;
+  const failure = { outcome: 'failed', code, reason } as const;
+  await journal.append({ type: 'failed', at: isoTime(clock), failure });
+}
+
+/**
+ * The update runs on trial: a new slot, or new boards under the old one. Flashes the boards once the slot is healthy,
+ * and keeps everything if it is healthy with them; else everything goes back.
+ */
+export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal } = ports;
+  const { phase } = await journal.append({ type: 'judging' });
+  assert(phase.kind === 'trial');
+  const complaint = hasSlotPayload(phase.firmware)
+    ? await checkHealth(ports, signal)
+    : await keepRunning(ports, signal);
+  if (complaint !== undefined) return leaveTrial(complaint, ports, signal);
+  if (!hasBoards(phase.firmware)) return commitTrial(ports, signal);
+  const failure = await tryBoards(ports, signal);
+  if (failure !== undefined) return leaveTrial(failure, ports, signal);
+  const second = await checkHealth(ports, signal);
+  return second === undefined ? commitTrial(ports, signal) : leaveTrial(second, ports, signal);
+}
+
+/** A person keeps the trial: health is not asked, but the boards belong to it. */
+export async function keepTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  await ports.journal.append({ type: 'judging' });
+  const failure = await tryBoards(ports, signal);
+  return failure === undefined ? commitTrial(ports, signal) : leaveTrial(failure, ports, signal);
+}
+
+async function tryBoards(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  try {
+    await flashBoards(ports, signal);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { code: error.code, reason: error.message, fault: error.remedy === 'give-up' ? 'firmware' : 'world' };
+  }
+}
+
+/**
+ * Boards alone are on trial: what runs was committed before, and its boot counters are renewed as at every start. Boards
+ * that were meant for another slot than the one that the bootloader went back to meanwhile are not flashed under this one.
+ */
+async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  const booted = await ports.bootloader.bootedSlot(signal);
+  const expected = ports.journal.state.installed?.slot ?? booted;
+  await keepSlot(booted, ports, signal);
+  if (expected === booted) return undefined;
+  const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
+  return { code: 'trial-fell-back', reason, fault: 'world' };
+}
+
+/** What runs stays. The journal knows first: a cut between them leaves nothing that is committed and not installed. */
+export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal, bootloader, log } = ports;
+  const expected = journal.state.installed?.slot;
+  if (expected !== undefined && expected !== booted) {
+    log.warn({ expected, booted }, 'another slot runs than the one that was committed');
+    await journal.append({ type: 'slots-swapped', booted });
+  }
+  await bootloader.commit(booted, signal);
+  await noteWhatRuns(booted, ports);
+}
+
+async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+  onProgress({ kind: 'phase', phase: 'health' });
+  const complaint = await health.check(signal);
+  return complaint && { ...complaint, fault: complaint.code === 'unhealthy' ? 'firmware' : 'world' };
+}
+
+export type TrialEnd =
+  | { readonly kind: 'committed'; readonly version: string }
+  /** The machine is going back to the other slot. */
+  | { readonly kind: 'leaving'; readonly version: string; readonly slot: SlotName; readonly reason: string }
+  /** Boards alone were on trial, and are as they were. */
+  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string };
+
+/**
+ * The verdict is made durable first, so that it is not made twice; then the bootloader's write decides, and the journal
+ * follows. Where a cut comes between, settle() goes on.
+ */
+export async function commitTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal, bootloader, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'trial');
+  if (!phase.approved) await journal.append({ type: 'approved' });
+  const slot = await bootloader.bootedSlot(signal);
+  assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
+  ports.onProgress({ kind: 'phase', phase: 'committing', detail: `slot ${slot}` });
+  await bootloader.commit(slot, signal);
+  await journal.append({ type: 'committed', at: isoTime(clock), slot });
+  return { kind: 'committed', version: phase.attempt.version.name };
+}
+
+/**
+ * Ends a trial: boards get back what they held, the slot that runs must not boot again, and the machine goes back to the
+ * other. A board that does not answer now gets its image from there (settle.ts).
+ */
+export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+  const { journal, bootloader, machine, log } = ports;
+  if (journal.state.phase.kind === 'trial') await journal.append({ type: 'rollback-started', ...why });
+  const { phase } = journal.state;
+  assert(phase.kind === 'rolling-back');
+  ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
+  if (!hasSlotPayload(phase.firmware)) return finishRollback(ports, signal);
+  try {
+    await restoreBoards(ports, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, 'a board is restored after the reboot');
+  }
+  await giveUpSlot(phase, bootloader, signal);
+  await machine.reboot(undefined, signal);
+  return { kind: 'leaving', version: phase.attempt.version.name, slot: phase.slot, reason: phase.reason };
+}
+
+/** It must not boot again; but the one that a person wanted to go back to stays what it was, unless it was found bad. */
+export async function giveUpSlot(
+  { slot, attempt, fault }: PhaseOf<'rolling-back'>,
+  bootloader: Bootloader,
+  signal: AbortSignal,
+): Promise<void> {
+  if (staysFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
+  else await bootloader.markUnbootable(slot, signal);
+}
+
+/** The old slot runs, or never ceased to: boards get back what they held, and the attempt ends in the journal. */
+export async function finishRollback(ports: UpdatePorts, signal: AbortSignal): Promise<RolledBack> {
+  const { journal, clock } = ports;
+  const { phase } = journal.state;
+  assert(phase.kind === 'rolling-back');
+  const given = await restoreBoards(ports, signal);
+  const found = await findFault(phase, ports.health, signal);
+  const code = given === undefined ? found.code : 'board-not-restored';
+  const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
+  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault });
+  return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
+}
+
+export type RolledBack = Extract<TrialEnd, { kind: 'rolled-back' }>;
