@@ -15,7 +15,7 @@ export default defineConfig({
           ...shared,
           name: 'integration',
           include: ['test/**/*.integration.test.ts'],
-          testTimeout: 120_000,
+          testTimeout: 240_000,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.
           maxWorkers: 4,

@@ -109,7 +109,25 @@ function targetContradictions(targets: ConfigFile['targets']): readonly Finding[
   const pairs = Object.entries(targets).flatMap(([name, target]) =>
     target.kind === 'slots' ? slotContradictions(name, target) : [],
   );
-  return [...pairs, ...bootloaderContradictions(targets)];
+  return [...pairs, ...sharedSlots(targets), ...bootloaderContradictions(targets)];
+}
+
+/** Two targets that write the same device undo each other, or the system that runs. */
+function sharedSlots(targets: ConfigFile['targets']): readonly Finding[] {
+  const owners = new Map<string, string>();
+  const findings: Finding[] = [];
+  for (const [name, target] of Object.entries(targets)) {
+    if (target.kind !== 'slots') continue;
+    for (const slot of ['A', 'B'] as const) {
+      const device = target.slots[slot];
+      const owner = owners.get(device) ?? name;
+      owners.set(device, owner);
+      if (owner === name) continue;
+      const path = ['targets', name, 'slots', slot];
+      findings.push({ path, message: `${path.join('.')} is a slot of targets.${owner}, too` });
+    }
+  }
+  return findings;
 }
 
 /** Exactly one pair of slots has the bootloader. */

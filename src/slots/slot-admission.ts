@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type { SlotName } from '../update/ports.ts';
 import type { DeviceIdentity, SystemView } from './device-identity.ts';
-import { identityOf, kernelText, sysFolder } from './device-identity.ts';
+import { identityAt, identityOf, kernelText, sysFolder } from './device-identity.ts';
 import { SlotError, slotError } from './errors.ts';
 import { findMountedSlot, findUse } from './mounts.ts';
 import type { MediumPlace } from './slot-medium.ts';
@@ -22,6 +22,8 @@ export interface Admission {
   readonly slot: SlotName;
   readonly slots: Readonly<Record<SlotName, string>>;
   readonly booted: SlotName;
+  /** Slots of other targets: each is a device of its own. */
+  readonly others: readonly string[];
   /** Undefined: not known before the end. */
   readonly sizeBytes: number | undefined;
 }
@@ -44,12 +46,16 @@ export async function locateSlot(slot: SlotName, path: string, system: SystemVie
 
 /** May this slot be overwritten, and does the image fit? Throws the reason if not; nothing has been opened yet. */
 export async function admitSlot(admission: Admission, system: SystemView): Promise<SlotPlace> {
-  const { slot, slots, booted, sizeBytes } = admission;
+  const { slot, slots, booted, others, sizeBytes } = admission;
   const other = slot === 'A' ? 'B' : 'A';
   const place = await locateSlot(slot, slots[slot], system);
   const { where } = place;
   if (place.identity === (await locateSlot(other, slots[other], system)).identity) {
     throw new SlotError('slots-identical', where, `is the same device as slot ${other} (${slots[other]})`);
+  }
+  for (const path of others) {
+    if ((await identityAt(path)) !== place.identity) continue;
+    throw new SlotError('slots-identical', where, `is the same device as a slot of another target (${path})`);
   }
   if (slot === booted || slot === (await findMountedSlot(slots, system))) {
     throw new SlotError('slot-booted', where, 'is the running system');

@@ -24,6 +24,8 @@ export interface SlotsSettings {
   readonly name: string;
   /** Paths of block devices, or of files that stand for them and whose size is their capacity. */
   readonly slots: Readonly<Record<SlotName, string>>;
+  /** Of other targets. */
+  readonly others?: readonly string[];
   /** Nothing writes to its images, also where their format would allow it. */
   readonly readOnly?: boolean | undefined;
 }
@@ -65,7 +67,8 @@ async function openSlot(
   const { slot, opening, settings, world } = request;
   signal.throwIfAborted();
   const booted = await world.bootedSlot(signal);
-  const admission = { slot, slots: settings.slots, booted, sizeBytes: opening.sizeBytes };
+  const { slots, others = [] } = settings;
+  const admission = { slot, slots, others, booted, sizeBytes: opening.sizeBytes };
   const place = await admitSlot(admission, world.system);
   const { where, capacityBytes } = place;
   const prefix = opening.resumeAt;

@@ -9,7 +9,7 @@ export const optionTable = {
   'update-now': { value: undefined, summary: 'check, install and report now' },
   'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
   plan: { value: undefined, summary: 'only say how much would change' },
-  force: { value: undefined, summary: 'for this order, quarantine and maintenance window do not count' },
+  force: { value: undefined, summary: 'quarantine and maintenance window do not count this once' },
   'allow-downgrade': { value: undefined, summary: 'an older release, this once (root, no daemon)' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },

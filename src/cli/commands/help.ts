@@ -50,7 +50,8 @@ function optionPairs(names: readonly OptionName[]): readonly (readonly [string, 
   });
 }
 
-function section(title: string, pairs: readonly (readonly [string, string])[], width = 16): string {
+function section(title: string, pairs: readonly (readonly [string, string])[], least = 16): string {
+  const width = Math.max(least, ...pairs.map(([left]) => left.length + 2));
   const lines = pairs.map(([left, right]) => `  ${left.padEnd(width)}${right}`);
   return `${title}\n${lines.join('\n')}\n`;
 }

@@ -5,7 +5,7 @@ import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { AgentError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import { hasBootloader } from './booting-target.ts';
+import { hasBootloader } from '../wiring/slot-settings.ts';
 
 export interface BootCheck {
   readonly problems: readonly Finding[];

@@ -16,9 +16,9 @@ import { UpdateError } from '../../update/errors.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
+import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { describeKey, isUsable, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { hasBootloader } from './booting-target.ts';
 import { noSlots } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseMisplacedState } from './state-directory.ts';
@@ -172,7 +172,9 @@ async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSi
   for (const target of config.targets) {
     if (target.kind !== 'slots') continue;
     const { slots } = target;
-    const { where, capacityBytes } = await admitSlot({ slot, slots, booted, sizeBytes: undefined }, realSystem);
+    const others = otherSlots(config, target);
+    const admission = { slot, slots, others, booted, sizeBytes: undefined };
+    const { where, capacityBytes } = await admitSlot(admission, realSystem);
     found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
   }
   return found.join('; ');

@@ -29,11 +29,11 @@ import type { Journal } from '../../update/journal/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../update/ports.ts';
 import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
-import { hasBootloader } from '../doctor/booting-target.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
+import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { Trust } from './trust.ts';
 import { wireService } from './wire-service.ts';
 
@@ -142,7 +142,10 @@ function wireSlots(
   const onKept = async (): Promise<void> => tellSafetyNet(config.paths.run, machine, log);
   const bootloader = createBootloader(booting, { ...boot, mountedSlot, log, onKept });
   const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
-  return { slots: settings.map((target) => createSlotsTarget(target, { bootedSlot, log })), bootloader };
+  const slots = settings.map((target) =>
+    createSlotsTarget({ ...target, others: otherSlots(config, target) }, { bootedSlot, log }),
+  );
+  return { slots, bootloader };
 }
 
 function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTargetParts> {

@@ -207,6 +207,8 @@ describe('the installed service', () => {
     rig.service.fail({ operation: 'targetVersion', times: 'always', fault: { kind: 'silence' } });
     const called = rig.service.nextCall('targetVersion');
     const waiting = gateway.exec(['agent', '--update-now']);
+    // Not a look of the daemon's own: nobody would wait yet.
+    await gateway.console.until(/asked through the control socket/);
     await called;
     await gateway.tell('systemctl', 'stop', SERVICE);
     expect(await property('Result')).toBe('success');

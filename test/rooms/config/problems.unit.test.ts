@@ -138,8 +138,15 @@ describe('a contradiction', () => {
     ],
     ['[update]\ndefault_target = "x"\n', ['7: update.default_target: there is no [targets.x] (there are no targets)']],
     [
-      pair('one') + pair('two'),
+      pair('one') + pair('two').replace('/dev/a', '/dev/c').replace('/dev/b', '/dev/d'),
       ['13: targets.two.bootloader: only one pair of slots may have the bootloader, and one has it'],
+    ],
+    [
+      pair('one') +
+        pair('two')
+          .replace('/dev/a', '/dev/c')
+          .replace(/bootloader.*/, ''),
+      ['12: targets.two.slots.B is a slot of targets.one, too'],
     ],
     [pair('one').replace(/bootloader.*/, ''), ['6: targets.one: a pair of slots needs a bootloader']],
     [pair('one').replace('/dev/b', '/dev/a'), ['8: targets.one.slots: A and B are the same']],

@@ -363,7 +363,7 @@ describe('agent mcu flash that is interrupted', () => {
     const ended = once(child, 'exit');
     const writing = Promise.withResolvers<void>();
     createInterface({ input: child.stdout as Readable }).on('line', (line) => {
-      if (line.includes('"writing"')) writing.resolve();
+      if (/"step":"writing","doneBytes":[1-9]/.test(line)) writing.resolve();
     });
     await writing.promise;
     child.kill('SIGSTOP');

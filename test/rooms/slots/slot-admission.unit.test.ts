@@ -15,13 +15,18 @@ interface Attempt {
   readonly slots: Readonly<Record<SlotName, string>>;
   readonly slot?: SlotName;
   readonly booted?: SlotName;
+  /** Of other targets. */
+  readonly others?: readonly string[];
   readonly sizeBytes?: number;
 }
 
 /** Opens a slot; opening a device is a failure of the test. */
-async function attempt(system: FakeSystem, { slots, slot = 'B', booted = 'A', sizeBytes }: Attempt): Promise<unknown> {
+async function attempt(
+  system: FakeSystem,
+  { slots, slot = 'B', booted = 'A', others = [], sizeBytes }: Attempt,
+): Promise<unknown> {
   const target = createSlotsTarget(
-    { name: 'gateway', slots },
+    { name: 'gateway', slots, others },
     {
       bootedSlot: async () => booted,
       log: silentLog,
@@ -68,6 +73,20 @@ describe('a slot is refused before it is opened', () => {
     await expect(attempt(system, { slots })).rejects.toMatchObject({
       code: 'slots-identical',
       message: `slot B (${path}): is the same device as slot A (${slots.A})`,
+    });
+  });
+
+  test.each([
+    ['the same path', async (path: string) => path],
+    ['a symbolic link', async (path: string, other: string) => symlink(path, other).then(() => other)],
+    ['a hard link', async (path: string, other: string) => link(path, other).then(() => other)],
+  ])('when a slot of another target is %s', async (_, makeOther) => {
+    await using system = await FakeSystem.make(rootElsewhere);
+    const slots = { A: await system.file('a.img'), B: await system.file('b.img') };
+    const others = ['/nowhere/boot-a', await makeOther(slots.B, join(system.folder, 'boot-b.img'))];
+    await expect(attempt(system, { slots, others })).rejects.toMatchObject({
+      code: 'slots-identical',
+      message: `slot B (${slots.B}): is the same device as a slot of another target (${others[1]})`,
     });
   });
 
