@@ -148,7 +148,12 @@ const VerificationErrors = defineErrors('VerificationError', {
     exit: 'refused',
     means: 'No trusted key is configured, so nothing can be verified.',
   },
-  'device-type-mismatch': { remedy: 'give-up', exit: 'refused', means: 'The artifact is for other devices.' },
+  'device-type-mismatch': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The artifact is for other devices.',
+    advice: 'take the release for this device; what it is stands in [device] device_type',
+  },
   'depends-unmet': {
     remedy: 'give-up',
     exit: 'refused',
@@ -180,7 +185,12 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     means: 'A file is being written to while it is read.',
     advice: 'wait until it is complete',
   },
-  'file-unreadable': { remedy: 'give-up', exit: 'usage', means: 'A file cannot be read.' },
+  'file-unreadable': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'A file cannot be read.',
+    advice: 'check the path: a regular file that root may read',
+  },
   'xz-missing': {
     remedy: 'give-up',
     exit: 'failed',
