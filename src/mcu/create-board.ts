@@ -4,11 +4,11 @@ import type { Clock } from '../system/time/clock.ts';
 import type { Board } from './connection.ts';
 import type { OpenPort } from './line.ts';
 import type { Protocol } from './protocol.ts';
-import { esp } from './protocols/esp.ts';
+import { esp } from './protocols/esp/esp.ts';
 import { smp } from './protocols/smp.ts';
 import { stk500v1 } from './protocols/stk500v1.ts';
 import { stk500v2 } from './protocols/stk500v2.ts';
-import { stm32 } from './protocols/stm32.ts';
+import { stm32 } from './protocols/stm32/stm32.ts';
 import { xmodem } from './protocols/xmodem.ts';
 import type { Reset } from './reset.ts';
 

@@ -1,10 +1,10 @@
 import { flash } from '../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../src/mcu/images/image.ts';
 import type { Protocol } from '../../../src/mcu/protocol.ts';
-import { esp } from '../../../src/mcu/protocols/esp.ts';
+import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../src/mcu/protocols/stk500v2.ts';
-import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
+import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { OptibootModel, WiringModel } from '../../stand-ins/boards/models/avr-model.ts';
 import type { BoardModel } from '../../stand-ins/boards/models/board-model.ts';

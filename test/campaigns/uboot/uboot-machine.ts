@@ -8,8 +8,9 @@ import { join, resolve } from 'node:path';
 import type { UbootSettings } from '../../../src/config/config.ts';
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
 import type { BootRig } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
-import { GatewayFolder, plainNames } from '../../rooms/slots/bootloaders/gateway-folder.ts';
+import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
 import { poweredRun } from '../../rooms/slots/bootloaders/powered-edges.ts';
+import { settingsAt } from '../../rooms/slots/bootloaders/uboot-rig.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 
@@ -74,15 +75,7 @@ export class UbootMachine implements BootRig {
   }
 
   get settings(): UbootSettings {
-    return {
-      kind: 'uboot',
-      fwEnvConfig: this.folder.file('fw_env.config'),
-      orderVariable: 'BOOT_ORDER',
-      leftVariable: 'BOOT_{slot}_LEFT',
-      trialVariable: 'BOOT_TRIAL',
-      attempts: 3,
-      names: plainNames,
-    };
+    return settingsAt(this.folder);
   }
 
   async boot(): Promise<SlotName> {

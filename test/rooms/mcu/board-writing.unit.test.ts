@@ -8,7 +8,7 @@ import { McuError } from '../../../src/mcu/errors.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
-import { esp } from '../../../src/mcu/protocols/esp.ts';
+import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';

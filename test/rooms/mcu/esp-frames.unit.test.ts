@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 
 import { twiceTheSame } from '../../../src/mcu/protocol.ts';
 import type { Conversation, Reply, Turn } from '../../../src/mcu/protocol.ts';
-import { espFamilies } from '../../../src/mcu/protocols/esp-chips.ts';
-import { ask, decodeFrame, encodeFrame, frameBreak } from '../../../src/mcu/protocols/esp-frames.ts';
-import { EspWriter } from '../../../src/mcu/protocols/esp-writer.ts';
+import { espFamilies } from '../../../src/mcu/protocols/esp/esp-chips.ts';
+import { ask, decodeFrame, encodeFrame, frameBreak } from '../../../src/mcu/protocols/esp/esp-frames.ts';
+import { EspWriter } from '../../../src/mcu/protocols/esp/esp-writer.ts';
 
 const silence: Reply = { bytes: new Uint8Array(), whole: false };
 const [deflateBegin, deflateData, readRegister] = [0x10, 0x11, 0x0a];

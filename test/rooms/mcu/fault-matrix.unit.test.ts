@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { esp } from '../../../src/mcu/protocols/esp.ts';
+import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { smp } from '../../../src/mcu/protocols/smp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../src/mcu/protocols/stk500v2.ts';
-import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
+import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { xmodem } from '../../../src/mcu/protocols/xmodem.ts';
 import { OptibootModel, WiringModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { espImage } from '../../stand-ins/boards/models/esp-image.ts';

@@ -5,7 +5,7 @@ import type { FlashProgress } from '../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../src/mcu/images/image.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
-import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
+import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { Stm32Model } from '../../stand-ins/boards/models/stm32-model.ts';
 import { VirtualPort } from '../../stand-ins/boards/models/virtual-line.ts';

@@ -5,7 +5,7 @@ import { flash } from '../../../src/mcu/flash/flash.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import type { OpenLine } from '../../../src/mcu/line.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
-import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
+import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { enterBootloader, leaveBootloader } from '../../../src/mcu/reset.ts';
 import type { Reset } from '../../../src/mcu/reset.ts';
 import { silentLog } from '../../../src/system/log/log.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { McuError } from '../../../src/mcu/errors.ts';
 import type { Conversation } from '../../../src/mcu/protocol.ts';
-import { blockBytes, Stm32Memory } from '../../../src/mcu/protocols/stm32-memory.ts';
+import { blockBytes, Stm32Memory } from '../../../src/mcu/protocols/stm32/stm32-memory.ts';
 import { Stm32Model } from '../../stand-ins/boards/models/stm32-model.ts';
 import { program } from './fault-matrix.ts';
 

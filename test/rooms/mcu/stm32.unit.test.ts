@@ -4,7 +4,7 @@ import type { Board } from '../../../src/mcu/connection.ts';
 import { flash, probe } from '../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../src/mcu/images/image.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
-import { stm32 } from '../../../src/mcu/protocols/stm32.ts';
+import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { Stm32Model } from '../../stand-ins/boards/models/stm32-model.ts';
 import type { Stm32ModelOptions } from '../../stand-ins/boards/models/stm32-model.ts';

@@ -35,6 +35,19 @@ export interface UbootTrouble {
   readonly there?: readonly SlotName[];
 }
 
+/** The variables of the documentation's script; `fw_env.config` is in the folder. */
+export function settingsAt(folder: GatewayFolder): UbootSettings {
+  return {
+    kind: 'uboot',
+    fwEnvConfig: folder.file('fw_env.config'),
+    orderVariable: 'BOOT_ORDER',
+    leftVariable: 'BOOT_{slot}_LEFT',
+    trialVariable: 'BOOT_TRIAL',
+    attempts: 3,
+    names: plainNames,
+  };
+}
+
 /** An environment file of the real tools, and the boot script of README.md run by bash. */
 export class UbootRig implements BootRig {
   readonly power = new Power();
@@ -65,15 +78,7 @@ export class UbootRig implements BootRig {
   }
 
   get settings(): UbootSettings {
-    return {
-      kind: 'uboot',
-      fwEnvConfig: this.folder.file('fw_env.config'),
-      orderVariable: 'BOOT_ORDER',
-      leftVariable: 'BOOT_{slot}_LEFT',
-      trialVariable: 'BOOT_TRIAL',
-      attempts: 3,
-      names: plainNames,
-    };
+    return settingsAt(this.folder);
   }
 
   get run(): RunProgram {

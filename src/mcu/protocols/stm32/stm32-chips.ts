@@ -1,6 +1,6 @@
-import { elfMachines } from '../chip.ts';
-import type { Chip, Region } from '../chip.ts';
-import { hex, McuError } from '../errors.ts';
+import { elfMachines } from '../../chip.ts';
+import type { Chip, Region } from '../../chip.ts';
+import { hex, McuError } from '../../errors.ts';
 
 export interface Stm32Options {
   /** Size of the flash memory, where the part has less than the largest of its kind. */

@@ -1,5 +1,5 @@
-import { McuError } from '../errors.ts';
-import type { Conversation } from '../protocol.ts';
+import { McuError } from '../../errors.ts';
+import type { Conversation } from '../../protocol.ts';
 import type { SpiRegisters } from './esp-chips.ts';
 import { ask, invalidMessage, words } from './esp-frames.ts';
 import type { EspCommand, EspResponse } from './esp-frames.ts';

@@ -1,5 +1,5 @@
-import { McuError } from '../errors.ts';
-import type { ChipDigest, Conversation } from '../protocol.ts';
+import { McuError } from '../../errors.ts';
+import type { ChipDigest, Conversation } from '../../protocol.ts';
 import { acknowledged, checked, commandBytes, requireAck, wordBytes } from './stm32-frames.ts';
 
 /** ST AN3155, 3.13, "Get Checksum": of newer bootloaders, where Get lists it. */

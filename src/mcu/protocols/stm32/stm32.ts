@@ -1,7 +1,7 @@
-import type { Region } from '../chip.ts';
-import { hex, McuError } from '../errors.ts';
-import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../protocol.ts';
-import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../protocol.ts';
+import type { Region } from '../../chip.ts';
+import { hex, McuError } from '../../errors.ts';
+import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
+import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';

@@ -1,5 +1,5 @@
-import { elfMachines } from '../chip.ts';
-import type { Chip, Region } from '../chip.ts';
+import { elfMachines } from '../../chip.ts';
+import type { Chip, Region } from '../../chip.ts';
 
 /** Espressif, Technical Reference Manuals, "SPI Controller": registers of the controller that the flash hangs on. */
 export interface SpiRegisters {

@@ -1,5 +1,5 @@
-import { exactly, exchange } from '../protocol.ts';
-import type { Answer, Conversation } from '../protocol.ts';
+import { exactly, exchange } from '../../protocol.ts';
+import type { Answer, Conversation } from '../../protocol.ts';
 import {
   acknowledged,
   acknowledgedData,

@@ -1,5 +1,5 @@
-import { McuError } from '../errors.ts';
-import type { Answer, Conversation, Reply } from '../protocol.ts';
+import { McuError } from '../../errors.ts';
+import type { Answer, Conversation, Reply } from '../../protocol.ts';
 
 /** Espressif, esptool documentation, "Serial Protocol": "Low Level Protocol". Packets are framed as in SLIP (RFC 1055). */
 const frameEnd = 0xc0;

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
-import { McuError } from '../errors.ts';
-import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../protocol.ts';
-import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../protocol.ts';
+import { McuError } from '../../errors.ts';
+import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
+import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';

@@ -1,6 +1,6 @@
-import { hex, McuError } from '../errors.ts';
-import { exactly, exchange } from '../protocol.ts';
-import type { Answer, Conversation } from '../protocol.ts';
+import { hex, McuError } from '../../errors.ts';
+import { exactly, exchange } from '../../protocol.ts';
+import type { Answer, Conversation } from '../../protocol.ts';
 
 /** ST AN3155, "USART protocol used in the STM32 bootloader", 3. */
 export const ack = 0x79;

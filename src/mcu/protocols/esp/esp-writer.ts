@@ -1,8 +1,8 @@
 import { deflateSync } from 'node:zlib';
 
-import { McuError } from '../errors.ts';
-import { discard } from '../protocol.ts';
-import type { Conversation } from '../protocol.ts';
+import { McuError } from '../../errors.ts';
+import { discard } from '../../protocol.ts';
+import type { Conversation } from '../../protocol.ts';
 import { espUnitBytes, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { answerToBreak, ask, checksumOf, invalidMessage, words } from './esp-frames.ts';

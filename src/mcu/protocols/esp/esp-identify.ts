@@ -1,6 +1,6 @@
-import { hex, McuError } from '../errors.ts';
-import { discard, twiceTheSame } from '../protocol.ts';
-import type { Conversation } from '../protocol.ts';
+import { hex, McuError } from '../../errors.ts';
+import { discard, twiceTheSame } from '../../protocol.ts';
+import type { Conversation } from '../../protocol.ts';
 import { espFamilies } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { ask, words } from './esp-frames.ts';
