@@ -42,11 +42,14 @@ async function main([name = '', seconds = '1', seed = '0']: readonly string[]): 
       timeout: target.maxCaseMs ?? 5_000,
       markInterruptAsFailure: false,
     };
-    let details = await opened.check({ ...parameters, interruptAfterTimeLimit: Number(seconds) * 1000 }, onCase);
+    const limit = { interruptAfterTimeLimit: Number(seconds) * 1000 };
+    let details = await opened.check({ ...parameters, ...limit }, onCase);
+    // fast-check calls a run failed, too, that its time limit ended within the first case: that case is played whole.
+    if (isInterruptedOnly(details)) details = await opened.check({ ...parameters, numRuns: 1 }, onCase);
     if (details.failed) {
       const path = details.counterexamplePath ?? '';
       const again = await opened.check({ ...parameters, path, interruptAfterTimeLimit: SHRINKING_MS }, onCase);
-      if (again.failed) details = again;
+      if (again.failed && !isInterruptedOnly(again)) details = again;
       failure = describe(details);
     }
   }
@@ -56,6 +59,10 @@ async function main([name = '', seconds = '1', seed = '0']: readonly string[]): 
   }
   const leftOpen = openDescriptors() - before;
   tell({ kind: 'done', cases, failure, peakRssMiB: peakRssMiB(), leftOpen });
+}
+
+function isInterruptedOnly(details: { readonly failed: boolean; readonly counterexamplePath: string | null }): boolean {
+  return details.failed && details.counterexamplePath === null;
 }
 
 function describe(details: {

@@ -25,7 +25,7 @@ export function openTarget<T>(
   check: (input: T) => Promise<void> | void,
   dispose: () => Promise<void> = async () => {},
 ): OpenTarget {
-  /** When its time is over, fast-check leaves the case in which it is: that one still writes where `dispose` clears. */
+  /** When its time is over, fast-check leaves the case in which it is: the next one, and `dispose`, wait for that one. */
   let last: Promise<void> = Promise.resolve();
   return {
     check: async (parameters, onCase) => {
@@ -34,7 +34,8 @@ export function openTarget<T>(
         await check(input);
       };
       const property = fc.asyncProperty(cases, async (input) => {
-        last = run(input);
+        const former = last;
+        last = Promise.allSettled([former]).then(async () => run(input));
         await last;
       });
       return (await fc.check(property, parameters as fc.Parameters<[T]>)) as fc.RunDetails<unknown>;
