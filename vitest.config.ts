@@ -15,6 +15,7 @@ export default defineConfig({
           ...shared,
           name: 'integration',
           include: ['test/**/*.integration.test.ts'],
+          globalSetup: 'test/stand-ins/machine/built-agent.ts',
           testTimeout: 240_000,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.

@@ -5,9 +5,10 @@ import { once } from 'node:events';
 import { existsSync, watch } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
+import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
 import { gatewayConfig } from '../../stand-ins/machine/gateway-config.ts';
 import { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import type { PowerCycle, RunningMachine } from '../../stand-ins/machine/gateway-machine.ts';
@@ -20,7 +21,6 @@ import { partitionOf } from './recording.ts';
 import type { Partition } from './recording.ts';
 import { SECTOR } from './write-log.ts';
 
-const launcher = resolve(import.meta.dirname, '../../../agent');
 /** As long as systemd waits for the agent to end. */
 const STOP_MS = 60_000;
 
@@ -215,7 +215,7 @@ async function stopPost({ slot, state }: Mounts): Promise<void> {
 /** It sees a command line of its own, in mounts of its own. */
 function startAgent(folder: string, onLine: (line: string) => void): ChildProcess {
   const script = 'mount --bind "$1" /proc/cmdline && exec "$2" --config "$3" run';
-  const given = ['sh', '-c', script, 'sh', join(folder, 'command-line'), launcher, join(folder, 'config.toml')];
+  const given = ['sh', '-c', script, 'sh', join(folder, 'command-line'), agentProgram(), join(folder, 'config.toml')];
   const agent = spawn('unshare', ['--mount', 'setpriv', '--pdeathsig', 'KILL', ...given], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, RUNTIME_DIRECTORY: join(folder, 'run'), NO_PROXY: '*', no_proxy: '*' },

@@ -239,7 +239,9 @@ describe('a file from a technician', () => {
   test('that is not there is a clear line, and no attempt at an update', async () => {
     expect(await gateway.run('install', 'missing.mender')).toMatchObject({
       exitCode: 64,
-      stderr: matching(/^agent: cannot read \/.*missing\.mender: there is no such file\s+\(file-unreadable\)\n$/),
+      stderr: matching(
+        /^agent: cannot read \/.*missing\.mender: there is no such file\s+\(file-unreadable\)\n\s+check the path: .*\n$/,
+      ),
     });
     expect(await gateway.json('status')).not.toHaveProperty('lastOutcome');
   });

@@ -5,13 +5,12 @@ import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
-const repository = resolve(import.meta.dirname, '../../..');
-const launcher = join(repository, 'agent');
+import { agentProgram } from './built-agent.ts';
 
 export interface FileGatewayOptions {
   readonly serviceUrl: string;
@@ -63,7 +62,7 @@ export class FileGateway implements AsyncDisposable {
     this.directory = directory;
     this.slots = options.slots ?? { A: join(directory, 'slot-a.img'), B: join(directory, 'slot-b.img') };
     this.#isTemporary = options.directory === undefined;
-    this.#program = options.program ?? launcher;
+    this.#program = options.program ?? agentProgram();
   }
 
   static async create(options: FileGatewayOptions): Promise<FileGateway> {

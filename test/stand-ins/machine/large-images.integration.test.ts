@@ -1,10 +1,9 @@
-import { mkdtemp, mkdtempDisposable, rm } from 'node:fs/promises';
+import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 
-import { buildTree } from '../../../systemd/build.ts';
 import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { fileContent } from '../service/firmware-content.ts';
@@ -16,17 +15,6 @@ import { firstDifference, LARGE_SLOT_BYTES, largeImage, largePayload, peakRssMiB
 /** 120 to 130 on a machine with nothing else to do, which `npm run bench` measures; a leak of a hundredth would be 42 more. */
 const PEAK_RSS_MIB = 145;
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-
-let tree: string;
-
-/** As it is installed: running the sources costs memory that a gateway never sees. */
-beforeAll(async () => {
-  tree = await mkdtemp(join(tmpdir(), 'tree-'));
-  await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
-});
-afterAll(async () => {
-  await rm(tree, { recursive: true });
-});
 
 interface Installed {
   readonly firstDifference: number | undefined;
@@ -42,7 +30,6 @@ async function install(firmware: FirmwareContent, trustedKey: string | undefined
     image: Buffer.from('factory'),
     slotBytes: LARGE_SLOT_BYTES,
     trustedKey,
-    program: join(tree, 'agent'),
   });
   const startMs = performance.now();
   const agent = gateway.spawn(['--update-now', '--no-reboot'], 'inherit');
