@@ -3,8 +3,10 @@ import { join } from 'node:path';
 
 /** What a slot's files make of a start: what kernel and systemd would do, for a machine that runs neither. */
 export interface ImaginedStart {
-  /** Why the machine is reset before an agent runs: a panic, or the safety net. */
-  readonly trouble: string | undefined;
+  /** Why the kernel does not start systemd. */
+  readonly panic: string | undefined;
+  /** Why systemd does not start the agent: the safety net is on its own then. */
+  readonly agentTrouble: string | undefined;
   /** How fstab mounts the state partition; undefined: not at all. */
   readonly stateOptions: string | undefined;
   /** A unit of the scene's: see scenes.ts. */
@@ -17,17 +19,16 @@ export function imagineStart(slot: string): ImaginedStart {
   const state = /^\S+[=/]state \/var\/lib\/thing-agent ext4 (\S+)/m.exec(fstab)?.[1];
   const units = ['fill', 'tidy'] as const;
   return {
-    trouble: troubleOf(has, fstab),
+    panic: has('usr/lib/systemd/systemd') ? undefined : 'Kernel panic - not syncing: No working init found',
+    agentTrouble: agentTroubleOf(has, fstab),
     stateOptions: state,
     unit: units.find((name) => has(`etc/systemd/system/${name}.service`)),
   };
 }
 
-function troubleOf(has: (path: string) => boolean, fstab: string): string | undefined {
-  if (!has('usr/lib/systemd/systemd')) return 'Kernel panic - not syncing: No working init found';
-  const isAgentThere = has('usr/lib/thing-agent/tree.a/bin/node');
-  const isAgentBroken = has('etc/systemd/system/thing-agent.service.d/broken.conf');
-  const isEmergency = fstab.includes('PARTLABEL=nowhere');
-  if (isAgentThere && !isAgentBroken && !isEmergency) return undefined;
-  return 'trial-guard: a trial is open that nobody judges: rebooting';
+function agentTroubleOf(has: (path: string) => boolean, fstab: string): string | undefined {
+  if (fstab.includes('PARTLABEL=nowhere')) return 'systemd[1]: Reached target emergency.target.';
+  const isBroken = has('etc/systemd/system/thing-agent.service.d/broken.conf');
+  if (!isBroken && has('usr/lib/thing-agent/tree.a/bin/node')) return undefined;
+  return 'systemd[1]: Failed to start thing-agent.service.';
 }

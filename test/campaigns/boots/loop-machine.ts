@@ -16,10 +16,10 @@ import { tool } from '../../stand-ins/machine/tool.ts';
 import { GrubProgram } from './grub-choice.ts';
 import { imagineStart } from './imagined-start.ts';
 import { LoggedDisk } from './logged-disk.ts';
+import { mountAll } from './loop-mounts.ts';
+import type { Mounts } from './loop-mounts.ts';
 import { partitionsOf } from './record.ts';
-import { partitionOf } from './recording.ts';
-import type { Partition } from './recording.ts';
-import { SECTOR } from './write-log.ts';
+import { runSafetyNet } from './safety-net.ts';
 
 /** As long as systemd waits for the agent to end. */
 const STOP_MS = 60_000;
@@ -28,6 +28,8 @@ export interface LoopGatewayOptions {
   readonly disk: string;
   readonly servicePort: number;
   readonly publicKey: string;
+  /** What the configuration says of a board. */
+  readonly board?: string | undefined;
   readonly logs?: string | undefined;
   readonly onLine?: ((line: string) => void) | undefined;
 }
@@ -41,13 +43,6 @@ export function loopGateway({ logs, onLine, ...options }: LoopGatewayOptions): G
 }
 
 type LoopMachineOptions = Omit<LoopGatewayOptions, 'logs' | 'onLine'> & PowerCycle;
-
-interface Mounts {
-  readonly boot: string;
-  readonly state: string;
-  readonly slot: string;
-  readonly slots: Readonly<Record<'A' | 'B', string>>;
-}
 
 class LoopMachine implements RunningMachine {
   readonly ended: Promise<boolean>;
@@ -78,12 +73,18 @@ class LoopMachine implements RunningMachine {
     const folder = await temporaryFolder(parts);
     const mounts = await mountAll(parts, { path, partitions: await partitionsOf(disk), folder, slot });
     onLine('systemd[1]: Reached target local-fs.target.');
-    const { trouble } = imagineStart(mounts.slot);
-    if (trouble !== undefined) {
-      onLine(trouble);
+    const { panic, agentTrouble, stateOptions } = imagineStart(mounts.slot);
+    if (panic !== undefined) {
+      onLine(panic);
       return true;
     }
     await this.#prepare(folder, mounts, `thing.slot=${slot} ${told}`);
+    if (agentTrouble !== undefined) {
+      onLine(agentTrouble);
+      await runSafetyNet({ folder, state: mounts.state, isStateMounted: stateOptions !== undefined, onLine });
+      if (existsSync(join(folder, 'reset'))) return true;
+      return await this.#untilPowerFails();
+    }
     while (!this.#power.signal.aborted) {
       const isReset = await this.#untilReset(folder);
       if (isReset) {
@@ -94,8 +95,15 @@ class LoopMachine implements RunningMachine {
     return false;
   }
 
+  async #untilPowerFails(): Promise<false> {
+    const cut = once(this.#power.signal, 'abort');
+    if (!this.#power.signal.aborted) await cut;
+    return false;
+  }
+
   async #prepare(folder: string, mounts: Mounts, commandLine: string): Promise<void> {
-    const { publicKey, servicePort } = this.#options;
+    const { publicKey, servicePort, board = '' } = this.#options;
+    const { kernels } = mounts;
     const health = `{ deadline = "20s", commands = [["${mounts.slot}/usr/lib/app/healthy"]] }`;
     const config = gatewayConfig({
       url: `http://127.0.0.1:${servicePort}`,
@@ -112,7 +120,8 @@ run = "${folder}/run"
 [system]
 reboot_command = ["${folder}/reboot"]
 boot_id_file = "${folder}/boot-id"
-`,
+${kernels === undefined ? '' : `[targets.kernel]\nkind = "slots"\nslots = { A = "${kernels.A}", B = "${kernels.B}" }`}
+${board}`,
     });
     await mkdir(join(folder, 'run'));
     await writeFile(join(folder, 'config.toml'), config);
@@ -155,56 +164,6 @@ async function temporaryFolder(parts: AsyncDisposableStack): Promise<string> {
   parts.defer(async () => rm(folder, { recursive: true }));
   return folder;
 }
-
-interface Mounting {
-  readonly path: string;
-  readonly partitions: readonly Partition[];
-  readonly folder: string;
-  readonly slot: 'A' | 'B';
-}
-
-/** As the slot's fstab says, with the checks of its passes. */
-async function mountAll(parts: AsyncDisposableStack, { path, partitions, folder, slot }: Mounting): Promise<Mounts> {
-  const device = async (name: string): Promise<string> => {
-    const { sector, sectors } = partitionOf({ partitions: [...partitions] }, name);
-    const area = [`--offset=${sector * SECTOR}`, `--sizelimit=${sectors * SECTOR}`] as const;
-    const found = await tool(['losetup', '--find', '--show', ...area, path]);
-    parts.defer(async () => void (await tool(['losetup', '--detach', found])));
-    return found;
-  };
-  const mount = async (name: string, from: string, ...options: readonly string[]): Promise<string> => {
-    const place = join(folder, name);
-    await mkdir(place);
-    await tool(['mount', '-t', 'ext4', ...options, from, place]);
-    parts.defer(async () => void (await tool(['umount', place])));
-    return place;
-  };
-  const checked = async (name: string): Promise<string> => {
-    const found = await device(name);
-    await tool(['sh', '-c', `e2fsck -p '${found}' >&2 || test $? -lt 4`]);
-    return found;
-  };
-  /** The repair unit of the page for integrators. */
-  const repaired = async (name: string): Promise<string> => {
-    const found = await device(name);
-    await tool(['sh', '-c', `{ e2fsck -y '${found}' || test $? -lt 4 || mkfs.ext4 -F '${found}'; } >&2`]);
-    return found;
-  };
-  const slots = { A: await device('rootfs-a'), B: await device('rootfs-b') };
-  const root = await mount('slot', slots[slot], '-o', 'ro');
-  const boot = await mount('boot', await checked('boot'), '-o', 'noatime');
-  const { stateOptions, unit } = imagineStart(root);
-  const state = join(folder, 'state');
-  if (stateOptions === undefined) await mkdir(state);
-  else await mount('state', await repaired('state'), '-o', stateOptions);
-  if (unit !== undefined) await tool(['sh', '-c', unitCommands[unit], 'sh', state]);
-  return { slots, slot: root, boot, state };
-}
-
-const unitCommands = {
-  fill: 'for n in 1 2 3; do dd if=/dev/zero of="$1/ballast.$n" bs=4k conv=fsync 2>/dev/null; done; sync -f "$1"',
-  tidy: 'rm -f "$1"/ballast.*; sync -f "$1"',
-} as const;
 
 /** What a slot runs when its agent has ended: see scenes.ts. */
 async function stopPost({ slot, state }: Mounts): Promise<void> {
