@@ -9,14 +9,15 @@ import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { Flushes, survivors } from './cut.ts';
 import type { Cut } from './cut.ts';
+import { boardMemoryAt, GatewayBoard } from './gateway-board.ts';
 import { knowledgeAt } from './judge.ts';
 import type { OpenGateway } from './record.ts';
 import { partitionOf } from './recording.ts';
 import type { KnownThing, Partition, Recording } from './recording.ts';
-import { KnownImages, SlotContent } from './slot-content.ts';
-import { NEXT_VERSION } from './stage.ts';
+import { NEXT_VERSION } from './releases.ts';
 import { VirtualDisk } from './virtual-disk.ts';
 import { Waiting } from './waiting.ts';
+import { WholeSlot } from './whole-slot.ts';
 import { SECTOR } from './write-log.ts';
 
 export interface BootedCut {
@@ -49,13 +50,16 @@ export async function bootCut(recording: Recording, cut: Cut, options: BootOptio
   try {
     const disk = await diskOf(recording, cut, join(folder, 'disk.img'));
     await using seen = await WatchedService.start(recording, cut);
+    const memory = boardMemoryAt(recording, cut.position);
+    await using board = memory === undefined ? null : await GatewayBoard.start(memory);
     await using gateway = options.openGateway({
       disk,
       servicePort: seen.port,
+      ...(board === null ? {} : { board: board.toml }),
       ...(options.onLine === undefined ? {} : { onLine: options.onLine }),
     });
     gateway.powerOn();
-    const watched: Watched = { recording, cut, disk, seen, gateway, options };
+    const watched: Watched = { recording, cut, disk, seen, gateway, board, options };
     const rest = await awaitRest(watched);
     const next = rest.violations.length === 0 ? await awaitNextUpdate(watched) : undefined;
     await gateway.powerOff();
@@ -75,6 +79,8 @@ interface Watched {
   readonly disk: string;
   readonly seen: WatchedService;
   readonly gateway: GatewayMachine;
+  /** Null: there is none. */
+  readonly board: GatewayBoard | null;
   readonly options: BootOptions;
 }
 
@@ -103,8 +109,8 @@ async function awaitNextUpdate(watched: Watched): Promise<Rest> {
   return { seconds, violations: violations.map((violation) => `the next update: ${violation}`) };
 }
 
-/** The service knows that the version runs, the gateway has looked twice since then, and its slot holds just this. */
-async function restOn({ recording, disk, seen, gateway, options }: Watched, version: string): Promise<Rest> {
+/** The service knows that the version runs, the gateway has looked twice since then, its slot and its board hold just this. */
+async function restOn({ recording, disk, seen, gateway, board, options }: Watched, version: string): Promise<Rest> {
   const startMs = performance.now();
   if (!(await seen.until(() => seen.looksWith(version) >= 2, options.deadlineMs))) {
     const why = `the service was not told of ${version} ${within(options.deadlineMs)}`;
@@ -112,13 +118,15 @@ async function restOn({ recording, disk, seen, gateway, options }: Watched, vers
   }
   const seconds = Math.round((performance.now() - startMs) / 1000);
   const slot = gateway.boots.at(-1);
-  const area = partitionOf(recording, slot === 'B' ? 'rootfs-b' : 'rootfs-a');
-  const { whole } = new SlotContent(disk, area, new KnownImages(recording.images));
-  if (whole.includes(version)) return { seconds, violations: [] };
-  return {
-    seconds,
-    violations: [`slot ${slot} runs and holds ${whole.join(', ') || 'no known image'}, not ${version}`],
-  };
+  const whole = WholeSlot.both(disk, recording).find(({ name }) => name === slot)?.whole ?? [];
+  const violations: string[] = [];
+  if (!whole.includes(version)) {
+    violations.push(`slot ${slot} runs and holds ${whole.join(', ') || 'no known image'}, not ${version}`);
+  }
+  if (board !== null && !(await board.holds(recording.boards[version] ?? ''))) {
+    violations.push(`${version} runs, and the board has another program`);
+  }
+  return { seconds, violations };
 }
 
 function within(deadlineMs: number): string {

@@ -17,17 +17,27 @@ export class DrawnGateway implements Disposable {
   readonly #events: DiskEvent[] = [];
   readonly #happenings: Happening[] = [];
   readonly #images: Record<string, string> = {};
+  readonly #kernels: Record<string, string> = {};
   #position = 0;
 
-  constructor() {
-    for (const version of ['v1', 'v2']) this.#images[version] = this.#image(version);
+  /** `pairs`: a slot is two partitions. */
+  constructor(partitions: 'single' | 'pairs' = 'single') {
+    for (const version of ['v1', 'v2']) {
+      this.#images[version] = this.#image(version);
+      if (partitions === 'pairs') this.#kernels[version] = this.#kernelOf(version);
+    }
     const given = ['--slot', this.#images['v1'] ?? '', '--out', this.disk, '--boot-size', '8', '--state-size', '4'];
+    if (partitions === 'pairs') given.push('--kernel', this.#kernelOf('v1'));
     execFileSync(join(imageScripts, 'grub'), given);
     copyFileSync(this.disk, this.#now);
   }
 
   image(version: string): Buffer {
     return readFileSync(this.#images[version] ?? '');
+  }
+
+  kernel(version: string): Buffer {
+    return readFileSync(this.#kernels[version] ?? '');
   }
 
   async write(partition: string, offsetSectors: number, data: Buffer): Promise<this> {
@@ -80,6 +90,9 @@ export class DrawnGateway implements Disposable {
       cycles: 1,
       seconds: 0,
       firmware: {},
+      kernels: this.#kernels,
+      boards: {},
+      boardWrites: [],
       images: this.#images,
       partitions: await partitionsOf(this.disk),
       happenings: this.#happenings,
@@ -103,6 +116,10 @@ export class DrawnGateway implements Disposable {
     this.#events.push({ kind, sector, sectors, data, isDurable: false, position: this.#position });
   }
 
+  #kernelOf(version: string): string {
+    return join(this.folder, `${version}.kernel.ext4`);
+  }
+
   #image(version: string): string {
     const root = join(this.folder, version);
     const parts = ['usr/lib/thing-agent/agent', 'vmlinuz', 'initrd.img', 'version'];
@@ -111,7 +128,8 @@ export class DrawnGateway implements Disposable {
       writeFileSync(join(root, part), `${version} `.repeat(200_000));
     }
     const image = join(this.folder, `${version}.ext4`);
-    execFileSync(join(imageScripts, 'slot'), ['--root', root, '--out', image, '--size', '8']);
+    const outs = ['--out', image, '--kernel-out', this.#kernelOf(version)];
+    execFileSync(join(imageScripts, 'slot'), ['--root', root, ...outs, '--size', '8']);
     return image;
   }
 }

@@ -66,6 +66,20 @@ describe('the judge of power cuts', () => {
     });
   });
 
+  test.each([
+    { kernel: 'v2', violations: [], starts: 'B with v2' },
+    { kernel: 'v1', violations: ['starts a broken slot'], starts: 'A with v1' },
+  ])('with the root of v2 and the kernel of $kernel in a slot finds $violations', async (given) => {
+    using gateway = new DrawnGateway('pairs');
+    gateway.knows('v1').wants('v2');
+    await gateway.write('rootfs-b', 0, gateway.image('v2'));
+    await gateway.write('kernel-b', 0, gateway.kernel(given.kernel));
+    await gateway.flush().setEnvironment(B_FIRST);
+    const { violations, classes } = await judged(gateway.flush());
+    expect(Object.keys(violations)).toEqual(given.violations);
+    expect(Object.keys(classes).join('\n')).toContain(`starts ${given.starts}`);
+  });
+
   test('finds a service that was told before the slot was kept', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');

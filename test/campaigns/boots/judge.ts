@@ -7,8 +7,9 @@ import { GrubProgram } from './grub-choice.ts';
 import type { GrubChoice } from './grub-choice.ts';
 import { partitionOf } from './recording.ts';
 import type { Partition, Recording } from './recording.ts';
-import { KnownImages, SlotContent } from './slot-content.ts';
 import { VirtualDisk } from './virtual-disk.ts';
+import { WholeSlot } from './whole-slot.ts';
+import type { SlotPart } from './whole-slot.ts';
 
 /** More than any bootloader has attempts for both slots: the start after all of them is among these. */
 const STARTS = 5;
@@ -34,12 +35,6 @@ export type Violation =
   | 'falls back to a broken slot'
   | 'starts another version';
 
-interface Slot {
-  readonly name: string;
-  readonly area: Partition;
-  readonly content: SlotContent;
-}
-
 /** Judges the disks that power cuts leave behind, without starting them. Cuts must come in the order of their events. */
 export class Judge implements Disposable {
   readonly #recording: Recording;
@@ -47,9 +42,8 @@ export class Judge implements Disposable {
   readonly #folder: string;
   readonly #disk: VirtualDisk;
   readonly #grub: GrubProgram;
-  readonly #known: KnownImages;
   readonly #boot: Partition;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly WholeSlot[];
   readonly #masks = new Map<number, Uint8Array>();
   readonly #choices = new Map<string, GrubChoice>();
   #kept = 0;
@@ -62,12 +56,8 @@ export class Judge implements Disposable {
     const path = join(this.#folder, 'disk.img');
     this.#disk = VirtualDisk.of(recording.base, path);
     this.#grub = new GrubProgram(path);
-    this.#known = new KnownImages(recording.images);
     this.#boot = partitionOf(recording, 'boot');
-    this.#slots = (['A', 'B'] as const).map((name) => {
-      const area = partitionOf(recording, `rootfs-${name.toLowerCase()}`);
-      return { name, area, content: new SlotContent(path, area, this.#known) };
-    });
+    this.#slots = WholeSlot.both(path, recording);
   }
 
   /** So many starts of GRUB it took. */
@@ -82,7 +72,7 @@ export class Judge implements Disposable {
     const { starts, complaint } = await this.#choose(left);
     const violations = this.#violations(cut, starts);
     const holds = this.#contentOf(starts[0]);
-    for (const { content } of this.#slots) content.takeAway();
+    for (const slot of this.#slots) slot.takeAway();
     return { cut, starts, holds, phase: phaseAt(this.#recording, cut.position), complaint, violations };
   }
 
@@ -93,7 +83,7 @@ export class Judge implements Disposable {
   }
 
   #contentOf(start: string | undefined): readonly string[] {
-    return this.#slots.find(({ name }) => name === start)?.content.whole ?? [];
+    return this.#slots.find(({ name }) => name === start)?.whole ?? [];
   }
 
   #violations(cut: Cut, starts: readonly string[]): readonly Violation[] {
@@ -115,26 +105,26 @@ export class Judge implements Disposable {
       if (event === undefined || event.kind === 'flush') continue;
       const survivor = { index: this.#kept, event };
       this.#disk.keep(survivor);
-      const slot = this.#slotOf(survivor);
-      slot?.content.keep(survivor, this.#masksOf(survivor, slot.area));
+      const part = this.#partOf(survivor);
+      part?.content.keep(survivor, this.#masksOf(survivor, part));
       this.#masks.delete(this.#kept);
       if (isIn(this.#boot, survivor)) this.#bootVersion = this.#kept;
     }
   }
 
   #lay(survivor: Survivor): void {
-    const slot = this.#slotOf(survivor);
-    slot?.content.lay(survivor, this.#masksOf(survivor, slot.area));
+    const part = this.#partOf(survivor);
+    part?.content.lay(survivor, this.#masksOf(survivor, part));
   }
 
-  #slotOf(survivor: Survivor): Slot | undefined {
-    return this.#slots.find(({ area }) => isIn(area, survivor));
+  #partOf(survivor: Survivor): SlotPart | undefined {
+    return this.#slots.map((slot) => slot.partOf(survivor)).find((part) => part !== undefined);
   }
 
-  #masksOf({ index, event }: Survivor, area: Partition): Uint8Array {
+  #masksOf({ index, event }: Survivor, { area, known: images }: SlotPart): Uint8Array {
     const known = this.#masks.get(index);
     if (known !== undefined) return known;
-    const masks = this.#known.compare(event.sector - area.sector, event.data);
+    const masks = images.compare(event.sector - area.sector, event.data);
     this.#masks.set(index, masks);
     return masks;
   }
@@ -145,7 +135,7 @@ export class Judge implements Disposable {
    */
   async #choose(left: readonly Survivor[]): Promise<GrubChoice> {
     const ofBoot = left.filter((survivor) => isIn(this.#boot, survivor));
-    const broken = this.#slots.filter(({ content }) => content.whole.length === 0).map(({ name }) => name);
+    const broken = this.#slots.filter(({ whole }) => whole.length === 0).map(({ name }) => name);
     const key = `${this.#bootVersion}|${ofBoot.map(nameOf).join(' ')}|${broken.join(' ')}`;
     const known = this.#choices.get(key);
     if (known !== undefined) return known;

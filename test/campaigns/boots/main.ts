@@ -96,9 +96,15 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
   return holds;
 }
 
+/** An emulated machine has no port for a board. */
+function allScenes(machine: string): readonly string[] {
+  const found = Object.entries(scenes).filter(([, { beside }]) => beside !== 'board' || machine === 'loop');
+  return found.map(([name]) => name).filter((name) => name !== 'short');
+}
+
 function readOrders(values: Values, seed: number): readonly Order[] {
   const [cuts, boots] = [countOption('cuts', values.cuts, 0), countOption('boots', values.boots, 0)];
-  const names = values.scene.includes('all') ? Object.keys(scenes).filter((name) => name !== 'short') : values.scene;
+  const names = values.scene.includes('all') ? allScenes(values.machine) : values.scene;
   return names.map((name, number) => {
     const scene = scenes[name];
     if (scene === undefined) throw new WrongUse(`--scene is one of ${Object.keys(scenes).join(', ')}`);

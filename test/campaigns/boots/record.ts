@@ -1,4 +1,4 @@
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
@@ -7,7 +7,9 @@ import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import type { Thing } from '../../stand-ins/service/world.ts';
+import { GatewayBoard } from './gateway-board.ts';
 import type { Happening, KnownThing, Partition, RecordingFacts } from './recording.ts';
+import type { Releases } from './releases.ts';
 import { Waiting } from './waiting.ts';
 
 export interface RecordOptions {
@@ -17,9 +19,8 @@ export interface RecordOptions {
   /** The disk as the factory delivers it. */
   readonly disk: string;
   readonly bootType: 'ext4' | 'vfat';
-  /** Version → its image, its artifact. The first one is in slot A. */
-  readonly images: Readonly<Record<string, string>>;
-  readonly firmware: Readonly<Record<string, string>>;
+  /** The first one is in slot A, and on the board. */
+  readonly releases: Releases;
   readonly play: (stage: RecordingStage) => Promise<void>;
   readonly openGateway: OpenGateway;
   /** For each thing that a scene waits for. */
@@ -30,6 +31,8 @@ export interface RecordOptions {
 export interface GatewayPlace {
   readonly disk: string;
   readonly servicePort: number;
+  /** What the gateway's configuration says of its board; undefined: there is none. */
+  readonly board?: string;
   readonly logs?: string;
   readonly onLine?: (text: string) => void;
 }
@@ -63,8 +66,7 @@ export async function record(options: RecordOptions): Promise<void> {
     scene: options.scene,
     bootType: options.bootType,
     cycles,
-    images: options.images,
-    firmware: options.firmware,
+    ...options.releases,
     partitions: await partitionsOf(options.disk),
     happenings,
     seconds: Math.round((performance.now() - startMs) / 1000),
@@ -75,15 +77,18 @@ export async function record(options: RecordOptions): Promise<void> {
 }
 
 async function play(options: RecordOptions, folder: string, happenings: Happening[]): Promise<number> {
-  const [factory = ''] = Object.keys(options.images);
+  const [factory = ''] = Object.keys(options.releases.images);
   const note = new Notes(happenings);
   await using service = await startStandIn({ versions: [{ id: factory }], onCall: (call) => note.called(call) });
   note.world = service.world;
-  for (const [id, path] of Object.entries(options.firmware)) {
+  for (const [id, path] of Object.entries(options.releases.firmware)) {
     service.world.addVersion({ id, firmware: fileContent(path) });
   }
+  const [program] = Object.values(options.releases.boards);
+  await using board = program === undefined ? null : await GatewayBoard.start(await readFile(program), folder);
   await using gateway = options.openGateway({
     disk: join(folder, 'disk.img'),
+    ...(board === null ? {} : { board: board.toml }),
     logs: folder,
     servicePort: Number(new URL(service.url).port),
     onLine: (text) => {

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import * as z from 'zod';
@@ -36,6 +36,10 @@ export const recordingSchema = z.strictObject({
   cycles: z.number(),
   /** Versions that a slot may hold, and their images. */
   images: z.record(z.string(), z.string()),
+  /** The same of the second partition of a slot; empty: slots have one. */
+  kernels: z.record(z.string(), z.string()),
+  /** The same of the memory of a board; empty: the gateway has none. */
+  boards: z.record(z.string(), z.string()),
   firmware: z.record(z.string(), z.string()),
   partitions: z.array(partitionSchema),
   happenings: z.array(happeningSchema),
@@ -49,6 +53,14 @@ export interface Recording extends RecordingFacts {
   /** The disk before the first write. */
   readonly base: string;
   readonly events: readonly DiskEvent[];
+  readonly boardWrites: readonly BoardWrite[];
+}
+
+/** A page of a board's flash memory that changed, at this place in the history of the disk. */
+export interface BoardWrite {
+  readonly at: number;
+  readonly address: number;
+  readonly bytes: Buffer;
 }
 
 export function readRecording(folder: string): Recording {
@@ -60,7 +72,16 @@ export function readRecording(folder: string): Recording {
     for (const event of readWriteLog(log, position)) events.push(event);
     position += statSync(log).size;
   }
-  return { ...facts, folder, base: join(folder, 'base.img'), events };
+  return { ...facts, folder, base: join(folder, 'base.img'), events, boardWrites: readBoardWrites(folder) };
+}
+
+/** As simboot notes them. */
+function readBoardWrites(folder: string): readonly BoardWrite[] {
+  const notes = join(folder, 'board-writes');
+  if (!existsSync(notes)) return [];
+  return [...readFileSync(notes, 'latin1').matchAll(/^(\d+) (\d+) ([0-9a-f]+)$/gm)].map(
+    ([, at, address, bytes = '']) => ({ at: Number(at), address: Number(address), bytes: Buffer.from(bytes, 'hex') }),
+  );
 }
 
 export function partitionOf(recording: Pick<RecordingFacts, 'partitions'>, name: string): Partition {

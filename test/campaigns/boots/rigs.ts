@@ -1,5 +1,5 @@
 import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../stand-ins/machine/disk-images.ts';
-import type { BootType, GatewayImages } from '../../stand-ins/machine/disk-images.ts';
+import type { BootType, DiskOptions, GatewayImages } from '../../stand-ins/machine/disk-images.ts';
 import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
 import { qemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
 import { loopGateway } from './loop-machine.ts';
@@ -13,7 +13,7 @@ export interface Rig extends AsyncDisposable {
   readonly machine: MachineKind;
   readonly bootType: BootType;
   readonly images: GatewayImages;
-  readonly makeDisk: (slot: string, out: string) => Promise<void>;
+  readonly makeDisk: (contents: Pick<DiskOptions, 'slot' | 'kernel' | 'out'>) => Promise<void>;
   readonly openGateway: OpenGateway;
 }
 
@@ -21,12 +21,16 @@ export async function openRig(machine: MachineKind, bootType: BootType): Promise
   const images = machine === 'qemu' ? await openGatewayImages({ bootType }) : await openSmallImages();
   const publicKey = images.keys.publicPem;
   const opened = new Set<GatewayMachine>();
-  const open: OpenGateway = (place) => (machine === 'qemu' ? qemuGateway(place) : loopGateway({ ...place, publicKey }));
+  const open: OpenGateway = (place) => {
+    if (machine === 'loop') return loopGateway({ ...place, publicKey });
+    if (place.board !== undefined) throw new Error('the emulated machine has no port for a board');
+    return qemuGateway(place);
+  };
   return {
     machine,
     bootType,
     images,
-    makeDisk: async (slot, out) => makeGrubDisk({ slot, out, bootType }),
+    makeDisk: async (contents) => makeGrubDisk({ ...contents, bootType }),
     openGateway: (place) => {
       const gateway = open(place);
       opened.add(gateway);

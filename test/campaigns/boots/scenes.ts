@@ -12,6 +12,10 @@ export interface Scene {
   /** Version → what distinguishes its image. The first one comes from the factory. */
   readonly versions: Readonly<Record<string, Difference>>;
   readonly play: (stage: RecordingStage) => Promise<void>;
+  /** What a release has beside the root file system: the second partition of its slot, or the program of a board. */
+  readonly beside?: 'kernel' | 'board';
+  /** Releases without a root file system: that of the version before goes on. */
+  readonly rootless?: readonly string[];
   /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
   readonly ends?: string;
 }
@@ -72,12 +76,17 @@ function aged(says: string, script: string): Scene {
   return {
     says,
     versions: { v1: release('v1'), v2: release('v2', withAgent(script)), v3: release('v3') },
-    play: async ({ want, untilTold }) => {
-      want('v2');
-      await untilTold('v2');
-      want('v3');
-      await untilTold('v3');
-    },
+    play: inTurn('v2', 'v3'),
+  };
+}
+
+/** One version after the other, each until the service was told of it. */
+function inTurn(...versions: readonly string[]): Scene['play'] {
+  return async ({ want, untilTold }) => {
+    for (const version of versions) {
+      want(version);
+      await untilTold(version);
+    }
   };
 }
 
@@ -87,12 +96,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
   update: {
     says: 'a whole update from activation to switch, and one back into slot A',
     versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
-    play: async ({ want, untilTold }) => {
-      want('v2');
-      await untilTold('v2');
-      want('v3');
-      await untilTold('v3');
-    },
+    play: inTurn('v2', 'v3'),
   },
   'newer-journal': aged(
     'an update from an agent that is newer: its journal has parts that nobody else knows',
@@ -105,10 +109,20 @@ export const scenes: Readonly<Record<string, Scene>> = {
   short: {
     says: 'a whole update from activation to switch',
     versions: { v1: release('v1'), v2: release('v2') },
-    play: async ({ want, untilTold }) => {
-      want('v2');
-      await untilTold('v2');
-    },
+    play: inTurn('v2'),
+  },
+  pairs: {
+    says: 'an update of slots of two partitions, and then one of the kernel alone',
+    versions: { v1: release('v1'), v2: release('v2'), v3: {} },
+    beside: 'kernel',
+    rootless: ['v3'],
+    play: inTurn('v2', 'v3'),
+  },
+  board: {
+    says: 'an update of the gateway and of a board on its serial port, and one more',
+    versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
+    beside: 'board',
+    play: inTurn('v2', 'v3'),
   },
   'no-init': bad('a firmware without init', { '/usr/lib/systemd/systemd': undefined }),
   'no-kernel': bad('a firmware without a kernel', { '/vmlinuz': undefined }),

@@ -4,16 +4,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { cacheFolder } from '../../stand-ins/machine/disk-images.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
 import { record } from './record.ts';
 import { readRecording } from './recording.ts';
 import type { Recording } from './recording.ts';
+import { makeReleases } from './releases.ts';
 import type { Rig } from './rigs.ts';
 import { PATIENCE_MS } from './scenes.ts';
 import type { Scene } from './scenes.ts';
-
-/** Every gateway knows it, and none gets it before it has come to rest. */
-export const NEXT_VERSION = 'next';
 
 export interface StageOptions {
   readonly name: string;
@@ -41,25 +38,14 @@ async function make({ name, scene, rig, onLine }: StageOptions, folder: string):
   const draft = `${folder}.images`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(draft, { recursive: true });
-  const images: Record<string, string> = {};
-  const firmware: Record<string, string> = {};
-  for (const [version, difference] of Object.entries(scene.versions)) {
-    const image = await rig.images.images.image(difference);
-    images[version] = join(draft, `${version}.ext4`);
-    firmware[version] = join(draft, `${version}.mender`);
-    const artifact = await rig.images.images.sign(version, image);
-    await tool(['mv', artifact, firmware[version]]);
-    await tool(['mv', image, images[version]]);
-  }
-  const { next } = rig.images;
-  Object.assign(images, { [NEXT_VERSION]: next.image });
-  Object.assign(firmware, { [NEXT_VERSION]: next.firmware });
+  const releases = await makeReleases(scene, rig.images, draft);
   const disk = join(draft, 'disk.img');
-  await rig.makeDisk(Object.values(images)[0] ?? '', disk);
+  const [slot = ''] = Object.values(releases.images);
+  await rig.makeDisk({ slot, kernel: Object.values(releases.kernels)[0], out: disk });
   const more = onLine === undefined ? {} : { onLine };
   const { bootType, openGateway, machine } = rig;
   const { play } = scene;
   const deadlineMs = PATIENCE_MS[machine];
-  await record({ scene: name, folder, disk, bootType, images, firmware, play, openGateway, deadlineMs, ...more });
+  await record({ scene: name, folder, disk, bootType, releases, play, openGateway, deadlineMs, ...more });
   await rm(disk);
 }

@@ -50,6 +50,20 @@ describe('what a slot holds', () => {
     expect(await repairOf(own)).toBe('');
   });
 
+  test('has its kernel in a file of its own, too, where that is wanted', async () => {
+    const root = join(folder, 'root-kernel');
+    await tool(['cp', '-r', join(folder, 'pristine'), root]);
+    await tool(['mkdir', join(root, 'boot')]);
+    await tool(['mv', join(root, 'vmlinuz'), join(root, 'boot/vmlinuz-6')]);
+    await tool(['ln', '-s', 'boot/vmlinuz-6', join(root, 'vmlinuz')]);
+    const [out, kernel] = [`${root}.ext4`, `${root}.kernel.ext4`];
+    await tool([join(scripts, 'slot'), '--root', root, '--out', out, '--kernel-out', kernel]);
+    await tool(['e2fsck', '-fn', kernel]);
+    expect(await tool(['debugfs', '-R', 'cat /vmlinuz', kernel])).toBe('vmlinuz');
+    expect(await tool(['debugfs', '-R', 'cat /initrd.img', kernel])).toBe('initrd.img');
+    expect(await tool(['debugfs', '-R', 'ls /', kernel])).not.toContain('usr');
+  });
+
   test('needs an agent and a kernel', async () => {
     await mkdir(join(folder, 'empty'), { recursive: true });
     const { exitCode, output } = await run(
@@ -151,6 +165,32 @@ describe('a disk for GRUB', () => {
       expect(await program.start(1, '')).toMatchObject({ starts: ['A'], complaint: undefined });
     },
   );
+
+  test('with kernels in partitions of their own starts no slot but that whose kernel is there', async () => {
+    const disk = join(folder, 'pairs.img');
+    const slot = join(folder, 'rootfs.ext4');
+    const kernel = join(folder, 'kernel.ext4');
+    await tool(['cp', '-r', join(folder, 'pristine'), join(folder, 'kernels')]);
+    const roots = ['--root', join(folder, 'kernels'), '--out', join(folder, 'other.ext4'), '--kernel-out', kernel];
+    await tool([join(scripts, 'slot'), ...roots]);
+    const size = ['--slot-size', '16', '--boot-size', '12', '--state-size', '8'];
+    await tool([join(scripts, 'grub'), '--slot', slot, '--kernel', kernel, '--out', disk, ...size]);
+    await tool(['sgdisk', '--verify', disk]);
+    const partitions = await partitionsOf(disk);
+    expect(partitions.map(({ name }) => name).slice(-3)).toEqual(['grub', 'kernel-a', 'kernel-b']);
+    const a = partitions.find(({ name }) => name === 'kernel-a');
+    const offset = (a?.sector ?? 0) * 512;
+    const image = readFileSync(kernel);
+    expect(
+      readFileSync(disk)
+        .subarray(offset, offset + image.byteLength)
+        .equals(image),
+    ).toBe(true);
+    using program = new GrubProgram(disk);
+    expect(await program.start(1, '')).toMatchObject({ starts: ['A'], complaint: undefined });
+    await tool(['dd', 'if=/dev/zero', `of=${disk}`, 'bs=512', `seek=${a?.sector ?? 0}`, 'count=64', 'conv=notrunc']);
+    expect((await program.start(1, '')).starts).toEqual(['none']);
+  });
 
   test('begins with GRUB’s own code, which knows where it goes on', async () => {
     const disk = join(folder, 'code.img');

@@ -233,7 +233,9 @@ export interface DiskOptions {
   readonly slot: string;
   readonly out: string;
   readonly bootType: BootType;
-  readonly firmware?: 'bios' | 'efi';
+  readonly firmware?: 'bios' | 'efi' | undefined;
+  /** Of the second pair of partitions. */
+  readonly kernel?: string | undefined;
 }
 
 /** The kernel's command line, beside what the page for integrators says. */
@@ -241,7 +243,7 @@ const kernelArguments =
   'console=ttyS0 systemd.volatile=state systemd.journald.forward_to_console=1 systemd.show_status=no quiet mitigations=off apparmor=0';
 
 /** A gateway's whole disk, as the factory delivers it. */
-export async function makeGrubDisk({ slot, out, bootType, firmware = 'bios' }: DiskOptions): Promise<void> {
+export async function makeGrubDisk({ slot, out, bootType, firmware = 'bios', kernel }: DiskOptions): Promise<void> {
   const options = {
     slot,
     out,
@@ -250,6 +252,7 @@ export async function makeGrubDisk({ slot, out, bootType, firmware = 'bios' }: D
     args: kernelArguments,
     'state-size': '16',
     'boot-size': '12',
+    ...(kernel === undefined ? {} : { kernel }),
   };
   const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   await tool([join(imageScripts, 'grub'), '--serial', ...given]);

@@ -1,6 +1,6 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { debianRootFileSystem } from './debian.ts';
@@ -86,25 +86,24 @@ export class SlotImages implements AsyncDisposable {
 
   /** A signed artifact with this image. */
   async sign(name: string, image: string): Promise<string> {
+    return this.#write('rootfs-image', name, ['--file', image]);
+  }
+
+  /** A signed artifact with a file for each of several targets: target → file. Boards among them come in the order given. */
+  async signParts(name: string, parts: Readonly<Record<string, string>>, boards: readonly string[]): Promise<string> {
+    const targets = Object.fromEntries(Object.entries(parts).map(([target, file]) => [basename(file), target]));
+    const description = this.#path('json');
+    await writeFile(description, JSON.stringify({ targets, order: boards }));
+    const files = Object.values(parts).flatMap((file) => ['--file', file]);
+    return this.#write('module-image', name, ['--type', 'thing-firmware', ...files, '--meta-data', description]);
+  }
+
+  async #write(kind: string, name: string, contents: readonly string[]): Promise<string> {
     const output = this.#path('mender');
+    const { deviceType, compression = 'none' } = this.#options;
     const key = join(this.#folder, 'private.pem');
-    const device = this.#options.deviceType;
-    await tool(
-      [
-        'mender-artifact',
-        'write',
-        'rootfs-image',
-        '--artifact-name',
-        name,
-        '--device-type',
-        device,
-        '--file',
-        image,
-      ].concat(['--compression', this.#options.compression ?? 'none', '--key', key, '--output-path', output]) as [
-        string,
-        ...string[],
-      ],
-    );
+    const common = ['--artifact-name', name, '--device-type', deviceType, '--compression', compression, '--key', key];
+    await tool(['mender-artifact', 'write', kind, ...common, ...contents, '--output-path', output]);
     return output;
   }
 

@@ -1,13 +1,15 @@
 /*
  * simboot: a real AVR bootloader in simavr, in real time, with UART0 on a pseudo-terminal.
  *
- *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o]
+ *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o] [-w FOLDER]
  *
  *   -l  symbolic link to make to the pty
  *   -p  how long a page erase and a page write take each (data sheets: 3.7 to 4.5 ms)
  *   -u  hold back what the chip says like the latency timer of an FTDI adapter
  *   -i  contents of the flash memory to begin with
  *   -o  reset when the pty is opened, as DTR does through its capacitor on an Arduino
+ *   -w  append each page that changed to FOLDER/board-writes: how many bytes FOLDER/writes-0, writes-1, … have by then (the
+ *       logs of a gateway's disk), its address, and its bytes in hex
  *
  * Commands on stdin, one per line; each is answered with one line on stdout:
  *   reset         pull RESET low            power         cut the power and give it back
@@ -32,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,6 +105,28 @@ static void on_xoff(struct avr_irq_t *irq, uint32_t value, void *parameter) {
   chip_listens = 0;
 }
 
+static const char *watched;
+static FILE *page_notes;
+
+static long long watched_bytes(void) {
+  long long bytes = 0;
+  for (int number = 0;; number++) {
+    char path[4096];
+    struct stat log;
+    snprintf(path, sizeof path, "%s/writes-%d", watched, number);
+    if (stat(path, &log)) return bytes;
+    bytes += log.st_size;
+  }
+}
+
+static void note_page(uint32_t address) {
+  uint32_t page = address - address % flash->spm_pagesize;
+  fprintf(page_notes, "%lld %u ", watched_bytes(), page);
+  for (int i = 0; i < flash->spm_pagesize; i++) fprintf(page_notes, "%02x", avr->flash[page + i]);
+  fputc('\n', page_notes);
+  fflush(page_notes);
+}
+
 /* Counts and times page erases and writes. In the RWW section the CPU runs on and SELFPRGEN reads 1 until the page is
  * done; in the NRWW section the CPU halts. */
 static int on_flash_ioctl(avr_io_t *io, uint32_t control, void *parameter) {
@@ -116,6 +141,11 @@ static int on_flash_ioctl(avr_io_t *io, uint32_t control, void *parameter) {
       if (erase) count.erases++;
       else count.writes++;
       if (write && die_at >= 0 && address >= (uint32_t)die_at) dead = 1;
+      if (page_notes) {
+        int result = simavr_flash_ioctl(io, control, parameter);
+        note_page(address);
+        return result;
+      }
     }
   }
   return simavr_flash_ioctl(io, control, parameter);
@@ -323,7 +353,7 @@ int main(int argc, char **argv) {
   const char *model = "atmega328p", *bootloader = 0, *contents = 0;
   long frequency = 16000000;
   int option;
-  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:o")) > 0) switch (option) {
+  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:ow:")) > 0) switch (option) {
     case 'm': model = optarg; break;
     case 'b': bootloader = optarg; break;
     case 'l': link_path = optarg; break;
@@ -332,6 +362,7 @@ int main(int argc, char **argv) {
     case 'u': latency_ms = atof(optarg); break;
     case 'i': contents = optarg; break;
     case 'o': resets_on_open = 1; break;
+    case 'w': watched = optarg; break;
     default: return 64;
   }
   if (!bootloader || !link_path) return 64;
@@ -345,6 +376,12 @@ int main(int argc, char **argv) {
     FILE *file = fopen(contents, "rb");
     if (!file || fread(avr->flash, 1, avr->flashend + 1, file) == 0) fail(contents);
     fclose(file);
+  }
+  if (watched) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/board-writes", watched);
+    page_notes = fopen(path, "a");
+    if (!page_notes) fail(path);
   }
   if (strstr(model, "2560")) nrww_start = 0x3e000;
   else if (strstr(model, "168")) nrww_start = 0x3800;

@@ -40,6 +40,8 @@ export interface AvrOptions {
   readonly latencyMs?: number;
   /** Of the flash memory, to begin with; without it, it is blank. */
   readonly contents?: Uint8Array;
+  /** Has the logs of a gateway's disk; each page that changes is noted there, too, with its place in them. */
+  readonly notesFolder?: string | undefined;
 }
 
 /** An AVR with its real bootloader, in simavr, on a pty whose DTR resets it. */
@@ -63,7 +65,13 @@ export class SimulatedAvr implements AsyncDisposable {
     child.stdin.on('error', () => {});
   }
 
-  static async start({ bootloader, pageMs = 4, latencyMs = 0, contents }: AvrOptions): Promise<SimulatedAvr> {
+  static async start({
+    bootloader,
+    pageMs = 4,
+    latencyMs = 0,
+    contents,
+    notesFolder,
+  }: AvrOptions): Promise<SimulatedAvr> {
     const model = models[bootloader];
     const folder = await mkdtemp(join(tmpdir(), 'avr-'));
     const options = ['-m', model.mcu, '-b', await model.hex(), '-l', join(folder, 'port'), '-p', `${pageMs}`, '-o'];
@@ -71,6 +79,7 @@ export class SimulatedAvr implements AsyncDisposable {
       await writeFile(join(folder, 'contents.bin'), contents);
       options.push('-i', join(folder, 'contents.bin'));
     }
+    if (notesFolder !== undefined) options.push('-w', notesFolder);
     const child = spawn(await buildSimboot(), [...options, '-u', `${latencyMs}`]);
     const board = new SimulatedAvr(folder, model.baud, child);
     await board.#answer();
