@@ -43,8 +43,15 @@ export interface TextKernel {
   readonly unhex: (text: Uint8Array) => Buffer;
 }
 
-/** A processor without SSE4.1, as older gateways have, has no vectors for WebAssembly. */
-export function openTextKernel(hasVectors: boolean = WebAssembly.validate(compiledKernel())): TextKernel {
+let knownVectors: boolean | undefined;
+
+/** A processor without SSE4.1, as older gateways have, has no vectors for WebAssembly. Answering takes 1 ms: it is asked once. */
+function processorHasVectors(): boolean {
+  knownVectors ??= WebAssembly.validate(compiledKernel());
+  return knownVectors;
+}
+
+export function openTextKernel(hasVectors: boolean = processorHasVectors()): TextKernel {
   return hasVectors ? new VectorTextKernel() : new PlainTextKernel();
 }
 

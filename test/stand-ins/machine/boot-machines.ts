@@ -215,7 +215,7 @@ const tryboot: Bootrom = {
 function partitionOf(memory: ReadonlyMap<string, string>, isTrial: boolean): SlotName | undefined {
   let passes = true;
   let partition = '';
-  for (const line of (memory.get(FILE) ?? '').split('\n')) {
+  for (const line of (memory.get(FILE) ?? '').trimEnd().split('\n')) {
     if (line.startsWith('[')) passes = line === '[all]' || (line === '[tryboot]' && isTrial);
     const [key, value = ''] = line.split('=');
     if (passes && key === 'boot_partition') partition = value;

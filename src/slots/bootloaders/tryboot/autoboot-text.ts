@@ -97,9 +97,10 @@ function lastValue(lines: readonly Line[], key: 'boot_partition' | 'tryboot_a_b'
   return lines.findLast(({ setting }) => setting?.key === key)?.setting?.value;
 }
 
+/** Blank lines that follow each other are one: they fill the file's sector. */
 function splitLines(text: string): readonly Line[] {
   let filter = 'all';
-  return (text.match(/[^\n]*\n|[^\n]+$/g) ?? []).map((line) => {
+  return (text.match(/\n+|[^\n]+\n?/g) ?? []).map((line) => {
     if (line.startsWith('[')) filter = /^\[(.*)\]\s*$/s.exec(line)?.[1] ?? line.trimEnd();
     return { text: line, section: sectionOf(filter), filter, setting: settingOf(line) };
   });
