@@ -97,10 +97,11 @@ async function play(episodes: Iterator<Drawn>, options: CampaignOptions, tally: 
 
 async function playOne(rig: Rig, { episode, onStruck }: Drawn, tally: Tally): Promise<boolean> {
   try {
-    const { violations, struck, runs, story } = await playEpisode(rig, episode);
+    const { violations, struck, runs, resumed, story } = await playEpisode(rig, episode);
     onStruck?.(struck.length > 0);
     tally.episodes += 1;
     tally.runs += runs;
+    tally.by[RESUMED] = (tally.by[RESUMED] ?? 0) + resumed;
     for (const { strike, phase } of struck) count(tally, strike, phase, episode.wish.kind);
     if (violations.length > 0) tally.failures.push({ episode, violations, story });
     return violations.length === 0;
@@ -117,6 +118,9 @@ function count(tally: Tally, { trigger, aftermath }: Strike, phase: string, wish
     tally.by[name] = (tally.by[name] ?? 0) + 1;
   }
 }
+
+/** Runs, not kills. */
+const RESUMED = 'went on with a transfer';
 
 /** Of the kills, how many at least must have been of this kind: a campaign proves nothing where it never struck. */
 const LEAST_SHARES: Readonly<Record<string, number>> = {

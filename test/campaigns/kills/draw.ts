@@ -5,7 +5,8 @@ import type { Aftermath, Strike, Trigger } from './strike.ts';
 type Random = () => number;
 
 const wishes: readonly (readonly [weight: number, Wish])[] = [
-  [22, { kind: 'update', firmware: 'good', by: 'command' }],
+  [10, { kind: 'update', firmware: 'good', by: 'command' }],
+  [12, { kind: 'update', firmware: 'good', by: 'command', isLineCut: true }],
   [22, { kind: 'update', firmware: 'good', by: 'daemon' }],
   [6, { kind: 'update', firmware: 'unhealthy', by: 'command' }],
   [6, { kind: 'update', firmware: 'unhealthy', by: 'daemon' }],

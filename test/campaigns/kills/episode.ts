@@ -4,7 +4,13 @@ import type { RunEnd, Strike } from './strike.ts';
 
 /** What somebody wants of the gateway. */
 export type Wish =
-  | { readonly kind: 'update'; readonly firmware: Firmware; readonly by: 'command' | 'daemon' }
+  | {
+      readonly kind: 'update';
+      readonly firmware: Firmware;
+      readonly by: 'command' | 'daemon';
+      /** In the middle of the transfer, where it leaves a checkpoint. */
+      readonly isLineCut?: boolean;
+    }
   | { readonly kind: 'install'; readonly firmware: Firmware }
   | { readonly kind: 'rollback' }
   | { readonly kind: 'activate' };
@@ -25,6 +31,8 @@ export interface EpisodeReport {
   readonly violations: readonly string[];
   readonly struck: readonly StruckRun[];
   readonly runs: number;
+  /** Runs that went on with a transfer of one before. */
+  readonly resumed: number;
   /** What everybody said, for a person who reads a failure. */
   readonly story: string;
 }
@@ -46,6 +54,7 @@ class Play {
   readonly #struck: StruckRun[] = [];
   #story = '';
   #isAtRest = false;
+  #resumed = 0;
   runs = 0;
 
   constructor(rig: Rig, intent: Intent) {
@@ -61,7 +70,11 @@ class Play {
   async run(strike: Strike | undefined): Promise<void> {
     const { args, followingArgs } = this.#intent;
     const typed = this.runs === 0 ? args : followingArgs;
+    const { view, ledger } = this.#rig;
+    const { arrivedBytes } = view;
+    const before = ledger.firmwareCalls.length;
     const end = await this.#rig.run({ args: typed, strike, isEnough: roundsOf(typed) });
+    this.#judgeTransfer(arrivedBytes, ledger.firmwareCalls[before]);
     this.#story += describeRun(typed, end);
     this.#violations.push(...complaintsAbout(end));
     await this.#followUp(end, typed === followingArgs);
@@ -69,12 +82,21 @@ class Play {
     this.runs += 1;
   }
 
+  /** What was transferred, and is durable, does not come again. */
+  #judgeTransfer(arrivedBytes: number | undefined, call: string | undefined): void {
+    if (arrivedBytes === undefined || call === undefined) return;
+    this.#resumed += 1;
+    const wanted = `bytes=${arrivedBytes}-`;
+    if (call !== wanted) this.#violations.push(`${call} was asked for, not ${wanted}, up to which it was there`);
+  }
+
   report(): EpisodeReport {
     const violations = [...this.#violations];
     if (this.#isAtRest)
       violations.push(...violationsAtRest(this.#rig), ...this.#intent.unfulfilled(this.#struck.length));
     else if (violations.length === 0) violations.push('the gateway does not come to rest');
-    return { violations, struck: this.#struck, runs: this.runs, story: this.#story };
+    const { runs } = this;
+    return { violations, struck: this.#struck, runs, resumed: this.#resumed, story: this.#story };
   }
 
   async #followUp({ struck }: RunEnd, mayBeTheLast: boolean): Promise<void> {
@@ -106,6 +128,8 @@ async function prepare(rig: Rig, wish: Wish): Promise<Intent> {
   switch (wish.kind) {
     case 'update': {
       const version = await rig.publish(wish.firmware);
+      rig.service.clearFaults();
+      if (wish.isLineCut === true) rig.cutLineOnce();
       const args = wish.by === 'daemon' ? ['run'] : now;
       // A good firmware that is killed again and again on its trial is given up at last.
       const unfulfilled = (strikes: number): readonly string[] =>

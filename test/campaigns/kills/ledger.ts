@@ -20,6 +20,11 @@ export class Ledger {
     if (attempt !== undefined) this.#begun.add(attempt);
   }
 
+  /** What of a firmware was asked for, each time; `all`: no range. */
+  get firmwareCalls(): readonly string[] {
+    return this.#service.callsOf('firmware').map(({ headers }) => headers['range'] ?? 'all');
+  }
+
   /** In the order in which they arrived; the same end may arrive again. */
   get ends(): readonly End[] {
     const accepted = this.#service.callsOf('setProperty').filter(({ status }) => status === 204);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { checkpointOf } from '../../../src/update/journal/checkpoint.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
@@ -66,6 +67,12 @@ export class MachineView {
   get journal(): UpdateState | undefined {
     const text = this.#stateFile('journal.json');
     return text === undefined ? undefined : updateState.parse(JSON.parse(text));
+  }
+
+  /** Of a firmware that is being staged, up to its last checkpoint. */
+  get arrivedBytes(): number | undefined {
+    const phase = this.journal?.phase;
+    return phase?.kind === 'staging' ? checkpointOf(phase)?.wire.offset : undefined;
   }
 
   get identity(): Identity | undefined {

@@ -1,5 +1,6 @@
 import process from 'node:process';
 
+import { setup as buildAgent } from '../../stand-ins/machine/built-agent.ts';
 import { countOption, runTool } from '../../tool.ts';
 import { describeFailure, describeTally, runCampaign, tooSeldom } from './campaign.ts';
 
@@ -19,6 +20,8 @@ await runTool(help, options, async (values) => {
   const seed = countOption('seed', values.seed, 0);
   const gateways = countOption('gateways', values.gateways, 1);
   console.log(`seed ${seed}`);
+  await using built = new AsyncDisposableStack();
+  built.defer(await buildAgent());
   const startMs = performance.now();
   let told = 0;
   const interruption = new AbortController();

@@ -19,6 +19,9 @@ import type { Aftermath, RunEnd, RunOptions } from './strike.ts';
 const IMAGE_BYTES = 200_003;
 const SLOT_BYTES = 1024 * 1024;
 
+/** Of the text, which is a third longer than the image. */
+const CUT_BYTES = 150_000;
+
 export type Firmware =
   | 'good'
   /** Signed, and its application does not work. */
@@ -84,6 +87,12 @@ export class Rig implements AsyncDisposable {
     this.service.world.addVersion({ id, firmware: bufferContent(artifact) });
     this.service.world.targetVersionId = id;
     return id;
+  }
+
+  /** The next transfer breaks off in the middle of its payload, and a login page stands where it would go on. */
+  cutLineOnce(): void {
+    this.service.fail({ operation: 'firmware', fault: { kind: 'reset', afterBytes: CUT_BYTES } });
+    this.service.fail({ operation: 'firmware', fault: { kind: 'body', text: '<html>' }, ranged: true });
   }
 
   /** A file as on a USB stick. */

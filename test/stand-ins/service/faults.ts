@@ -80,6 +80,8 @@ export const faultRuleSchema = z.strictObject({
   times: z.union([z.number().int().min(1), z.literal('always')]).default(1),
   /** How many calls it lets pass before. */
   skip: z.number().int().min(0).default(0),
+  /** Only calls that ask for a part of a text. */
+  ranged: z.boolean().default(false),
 });
 
 export type FaultRule = z.input<typeof faultRuleSchema>;
@@ -87,6 +89,7 @@ export type FaultRule = z.input<typeof faultRuleSchema>;
 interface ArmedRule {
   readonly operation: Operation | 'any';
   readonly fault: Fault;
+  readonly ranged: boolean;
   skip: number;
   times: number;
 }
@@ -108,8 +111,9 @@ export class FaultPlan {
     return this.#rules.map(({ operation, fault }) => ({ operation, fault }));
   }
 
-  next(operation: Operation): Fault | undefined {
+  next(operation: Operation, isRanged: boolean): Fault | undefined {
     for (const rule of this.#rules) {
+      if (rule.ranged && !isRanged) continue;
       if (rule.operation !== 'any' && rule.operation !== operation) continue;
       if (rule.skip > 0) {
         rule.skip -= 1;

@@ -67,7 +67,7 @@ async function handle(service: Service, incoming: IncomingMessage, response: Ser
   const operation = 'status' in route ? 'unknown' : route.operation;
   const call: RecordedCall = { operation, method, path, headers, body, status: 0 };
   if (service.calls.length < maxRecordedCalls) service.calls.push(call);
-  const fault = 'status' in route ? undefined : service.faults.next(route.operation);
+  const fault = 'status' in route ? undefined : service.faults.next(route.operation, headers['range'] !== undefined);
   const reply =
     'status' in route ? refusal(route.status, 'no such call') : perform(service, { route, headers, body }, fault);
   call.status = isReplyKept(fault) ? 0 : reply.status;
