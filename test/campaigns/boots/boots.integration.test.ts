@@ -20,7 +20,7 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
   let judged: JudgedCuts;
 
   beforeAll(async () => {
-    rig = await openRig('loop', 'ext4');
+    rig = await openRig({ machine: 'loop', bootType: 'ext4' });
     recording = await recordingOf({ name: 'short', scene, rig, isKept: false });
   }, PATIENCE_MS.loop);
 

@@ -25,6 +25,7 @@ power cuts are made from the recording. For root.
   --boots N         so many of them, of all scenes together, are started until the gateway has come to rest (10)
   --seed S          of the cuts (a random one)
   --boot-type TYPE  file system of the boot partition: ext4 (default) or vfat
+  --firmware NAME   of the emulated machine: bios (default) or efi, whose boot partition is on vfat
   --machine KIND    qemu (default), or loop: GRUB as a program, this Linux and the agent with the disk of a small gateway, in seconds
   --fresh           record again what is kept in .cache/boots
   --console         show the console of every gateway
@@ -39,13 +40,14 @@ const options = {
   boots: { type: 'string', default: '10' },
   seed: { type: 'string', default: String(Math.floor(Math.random() * 1_000_000)) },
   machine: { type: 'string', default: 'qemu' },
+  firmware: { type: 'string', default: 'bios' },
   'boot-type': { type: 'string', default: 'ext4' },
   fresh: { type: 'boolean', default: false },
   console: { type: 'boolean', default: false },
   total: { type: 'boolean', default: false },
 } as const;
 
-type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type' | 'machine', string>> & {
+type Values = Readonly<Record<'cuts' | 'boots' | 'boot-type' | 'machine' | 'firmware', string>> & {
   readonly scene: readonly string[];
   readonly fresh: boolean;
   readonly console: boolean;
@@ -72,7 +74,8 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
   const mebibytes = Math.round((events.at(-1)?.position ?? 0) / 2 ** 20);
   console.log(`\n${name}: ${scene.says}`);
   console.log(`recorded in ${seconds} s: ${cycles} starts, ${events.length} writes and flushes, ${mebibytes} MiB`);
-  const common = { scene: name, machine: rig.machine, bootType: rig.bootType, key: rig.images.key };
+  const machine = rig.firmware === 'efi' ? `${rig.machine} with UEFI` : rig.machine;
+  const common = { scene: name, machine, bootType: rig.bootType, key: rig.images.key };
   let holds = true;
   let first: JudgedCuts | undefined;
   for (let done = 0; done < Math.max(cuts, 1); done += PIECE) {
@@ -114,10 +117,14 @@ function readOrders(values: Values, seed: number): readonly Order[] {
 }
 
 async function readRig(values: Values): Promise<Rig> {
-  const { machine, 'boot-type': bootType } = values;
+  const { machine, firmware } = values;
+  const bootType = firmware === 'efi' ? 'vfat' : values['boot-type'];
   if (bootType !== 'ext4' && bootType !== 'vfat') throw new WrongUse('--boot-type is ext4 or vfat');
   if (machine !== 'qemu' && machine !== 'loop') throw new WrongUse('--machine is qemu or loop');
-  return openRig(machine, bootType);
+  if (firmware !== 'bios' && (firmware !== 'efi' || machine !== 'qemu')) {
+    throw new WrongUse('--firmware is bios, or efi for qemu');
+  }
+  return openRig({ machine, bootType, firmware });
 }
 
 await runTool(help, options, async (values) => {

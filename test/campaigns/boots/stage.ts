@@ -28,7 +28,7 @@ export async function recordingOf(options: StageOptions): Promise<Recording> {
     .update(`${rig.images.key} ${name} ${String(scene.play)}`)
     .digest('hex')
     .slice(0, 16);
-  const folder = join(cacheFolder, `recording-${name}-${rig.machine}-${rig.bootType}-${key}`);
+  const folder = join(cacheFolder, `recording-${name}-${rig.machine}-${rig.firmware}-${rig.bootType}-${key}`);
   if (!options.isKept) await rm(folder, { recursive: true, force: true });
   if (!existsSync(folder)) await make(options, folder);
   return readRecording(folder);

@@ -1,8 +1,18 @@
 import { once } from 'node:events';
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 import { GatewayMachine } from './gateway-machine.ts';
 import { startQemu } from './qemu.ts';
 import type { QemuOptions } from './qemu.ts';
+
+const ovmf = '/usr/share/OVMF';
+
+/** UEFI, with the variables of a new machine in this file. */
+export function newUefi(variables: string): NonNullable<QemuOptions['efi']> {
+  copyFileSync(join(ovmf, 'OVMF_VARS_4M.fd'), variables);
+  return { code: join(ovmf, 'OVMF_CODE_4M.fd'), variables };
+}
 
 export interface QemuGatewayOptions extends Pick<QemuOptions, 'disk' | 'servicePort' | 'efi' | 'more'> {
   readonly serialNumber?: string;

@@ -67,7 +67,7 @@ function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }:
     console,
     ['-smbios', `type=1,serial=${serialNumber}`],
     blocks,
-    ['-device', `nvme,drive=${log === undefined ? 'disk' : 'logged'},serial=disk`],
+    ['-device', `nvme,drive=${log === undefined ? 'disk' : 'logged'},serial=disk,bootindex=0`],
     network,
     efi === undefined ? [] : flash(efi),
     more,
