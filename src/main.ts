@@ -125,10 +125,11 @@ async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliCon
   const { problems, warnings } = await check(path, process.env);
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
   const { loadConfig } = await import('./config/load-config.ts');
-  const { refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
+  const { refuseExposedState, refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
   const { checkBootEnvironment } = await import('./daemon/doctor/boot-check.ts');
   const { config } = await loadConfig(path, process.env);
   await refuseMisplacedState(config);
+  await refuseExposedState(config);
   const { readConfigText, withLines } = await import('./config/read-config.ts');
   const text = await readConfigText(path);
   const boot = await checkBootEnvironment(config, signal);

@@ -4,6 +4,8 @@ import { isAbsolute } from 'node:path';
 
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
+import type { Exposure } from '../system/files/guarded-file.ts';
+import { findProgramExposures } from '../system/files/guarded-program.ts';
 import { MCUBOOT_RSA_MINIMUM_BITS, PublicKeyError, readPublicKey } from '../system/files/public-key.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { type Finding, findWarnings } from './cross-check.ts';
@@ -52,7 +54,7 @@ async function referenceFindings(tables: SoundTables): Promise<readonly Finding[
 
 /** Why the file cannot be used; undefined: it can. */
 async function examine({ file, need }: Reference): Promise<string | undefined> {
-  const exposures = guarded.has(need) && isAbsolute(file) ? await findExposures(file) : [];
+  const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   if (need === 'own program') return undefined;
   try {
@@ -62,6 +64,11 @@ async function examine({ file, need }: Reference): Promise<string | undefined> {
   } catch (error) {
     return describeFailure(error, need);
   }
+}
+
+async function exposuresOf(file: string, need: Need): Promise<readonly Exposure[]> {
+  if (need === 'handler' || need === 'own program') return findProgramExposures(file);
+  return guarded.has(need) ? findExposures(file) : [];
 }
 
 async function open(file: string, need: Need): Promise<void> {
@@ -80,7 +87,7 @@ function describeFailure(error: unknown, need: Need): string {
 }
 
 /** Others may not write there. */
-const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key', 'handler', 'own program']);
+const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key']);
 
 function describeWrongKind(facts: Stats, need: Need): string | undefined {
   if (need === 'device') return facts.isCharacterDevice() ? undefined : 'is not a character device';

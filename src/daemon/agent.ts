@@ -13,7 +13,7 @@ import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
-import { describeStateTrouble } from './doctor/state-directory.ts';
+import { describeStateTrouble, stateConcerns } from './doctor/state-directory.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints } from './values.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -63,7 +63,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
       quarantineMs: config.update.quarantineMs,
       obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
       nextLookAtMs: this.#options.nextLookAtMs(),
-      warnings: [...this.#options.warnings(), ...(await trust.concerns(journal.state.installed?.digest, signal))],
+      warnings: [
+        ...this.#options.warnings(),
+        ...(await trust.concerns(journal.state.installed?.digest, signal)),
+        ...(await stateConcerns(config)),
+      ],
       telemetry: this.#telemetry?.status(),
       service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
     });

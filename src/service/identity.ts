@@ -1,9 +1,8 @@
-import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
+import { ownFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { activationShape } from './replies.ts';
@@ -39,7 +38,7 @@ export class FileIdentityStore implements IdentityStore {
   readonly #log: Log;
   readonly #fs: DurableFs;
 
-  constructor(stateDirectory: string, serialNumber: string, log: Log, fs: DurableFs = realFs) {
+  constructor(stateDirectory: string, serialNumber: string, log: Log, fs: DurableFs = ownFs) {
     this.#path = join(stateDirectory, 'identity.json');
     this.#serialNumber = serialNumber;
     this.#log = log;

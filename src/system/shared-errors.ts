@@ -24,7 +24,7 @@ export const sharedErrors = {
     remedy: 'give-up',
     exit: 'configuration',
     means:
-      'A key, a password, a program or the configuration could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',
+      'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',
     advice: 'type the line that the message names, as root, after a look at who wrote there',
   },
   'value-unusable': {

@@ -221,7 +221,7 @@ function silenceOf(source: SourceSettings): number | undefined {
   return source.kind === 'exec' || source.kind === 'mqtt' ? source.silenceMs : undefined;
 }
 
-function openSpool({ settings, stateDirectory, clock, boot, log }: TelemetryOptions): Spool {
+function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryOptions): Spool {
   return new Spool({
     path: join(stateDirectory, 'spool.db'),
     bounds: settings.bounds,
@@ -232,6 +232,7 @@ function openSpool({ settings, stateDirectory, clock, boot, log }: TelemetryOpti
     maxMemoryPoints: settings.memoryPoints,
     maxMemoryBytes: settings.memoryPoints * BYTES_PER_POINT,
     maxFlashBytesPerDay: settings.flashBytesPerDay,
+    configuredEvents: new Set(measurements.flatMap(({ to }) => (to.kind === 'event' ? [to.event] : []))),
     clock,
     boot,
     log,

@@ -1,6 +1,6 @@
 import type { WatchSettings } from '../config/telemetry-config.ts';
 import { AgentError, describeError } from '../system/errors.ts';
-import { replaceFileAmongOthers } from '../system/files/durable-file.ts';
+import { replaceFileDurably } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -76,7 +76,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
     }
     case 'file':
-      return replaceFileAmongOthers(into.path, `${text}\n`);
+      return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a large package, for few
       return publish(await withPassword(into, signal), text, signal);

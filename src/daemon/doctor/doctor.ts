@@ -21,7 +21,7 @@ import { describeKey, isUsable, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { noSlots } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
-import { refuseMisplacedState } from './state-directory.ts';
+import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 
 /** The gateway, and what is being done with it meanwhile. */
 interface Examined extends Wiring {
@@ -84,6 +84,7 @@ async function lookAtClock({ world }: Wiring): Promise<string> {
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   await refuseMisplacedState(config);
+  await refuseExposedState(config);
   const path = join(config.paths.state, '.doctor');
   await replaceFileDurably(path, 'written by agent doctor\n');
   await rm(path, { force: true });

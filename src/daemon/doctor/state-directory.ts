@@ -2,8 +2,9 @@ import { mkdir } from 'node:fs/promises';
 
 import type { Config } from '../../config/config.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
+import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
@@ -17,6 +18,22 @@ export async function admitStateDirectory(config: Config): Promise<void> {
 export async function refuseMisplacedState({ paths, targets }: Config): Promise<void> {
   const slots = targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
   await refuseStateOnSlot(paths.state, slots);
+}
+
+/** Throws `writable-by-others`: who can change what the agent remembers decides what it installs. */
+export async function refuseExposedState({ paths }: Config): Promise<void> {
+  await refuseExposedFolder(paths.state);
+}
+
+/** For the status; nothing: nobody else can change what lies there. */
+export async function stateConcerns(config: Config): Promise<readonly string[]> {
+  try {
+    await refuseExposedState(config);
+    return [];
+  } catch (error) {
+    if (error instanceof AgentError) return [error.message];
+    throw error;
+  }
 }
 
 /** The agent lives without its state directory, but says so: once for each trouble, and when it is over. */
@@ -55,14 +72,19 @@ async function makeStateDirectory(path: string): Promise<void> {
   }
 }
 
-/** Before anything is read there. */
-export async function prepareStateDirectory(path: string, log: Log): Promise<void> {
+/** Before anything is read there. What others may write is closed where it is ours, and said where it is not. */
+export async function prepareStateDirectory(config: Config, log: Log): Promise<void> {
+  const path = config.paths.state;
   try {
     await makeStateDirectory(path);
+    if (await closeFolder(path))
+      log.error({ path }, 'others may write in the state directory no more: look at what is there');
   } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    log.error({ code: error.code }, describeStateTrouble(error));
+    if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+    const trouble = error instanceof AgentError ? error : new StorageError('close', path, error);
+    log.error({ code: trouble.code }, describeStateTrouble(trouble));
   }
+  for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
 export function describeStateTrouble({ message }: AgentError): string {

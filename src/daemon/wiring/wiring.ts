@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
@@ -17,6 +16,7 @@ import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
+import { ownFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
@@ -89,7 +89,7 @@ export async function wire(
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
-  await prepareStateDirectory(config.paths.state, log);
+  await prepareStateDirectory(config, log);
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
@@ -127,7 +127,7 @@ function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => voi
 }
 
 async function openJournal(config: Config, log: Log): Promise<Journal> {
-  return FileJournal.open(config.paths.state, log, realFs, async () => admitStateDirectory(config));
+  return FileJournal.open(config.paths.state, log, ownFs, async () => admitStateDirectory(config));
 }
 
 function wireSlots(

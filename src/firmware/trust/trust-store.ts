@@ -1,8 +1,7 @@
-import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { readDurableTextFile, replaceFileDurably } from '../../system/files/durable-file.ts';
+import { ownFs, readDurableTextFile, replaceFileDurably } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, parseKeptListFile } from './trust-list.ts';
@@ -18,7 +17,7 @@ export class TrustStore {
   readonly #path: string;
   readonly #fs: DurableFs;
 
-  constructor(stateDirectory: string, fs: DurableFs = realFs) {
+  constructor(stateDirectory: string, fs: DurableFs = ownFs) {
     this.#path = join(stateDirectory, 'trust.json');
     this.#fs = fs;
   }

@@ -1,11 +1,17 @@
 import { createHash } from 'node:crypto';
-import * as realFs from 'node:fs/promises';
+import type * as realFs from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import * as z from 'zod';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
+import {
+  ownFs,
+  readTextFile,
+  replaceFileDurably,
+  StorageError,
+  syncDirectory,
+} from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { McuError } from '../errors.ts';
 import { makeImage } from '../images/image.ts';
@@ -91,7 +97,7 @@ export class BoardStore {
   readonly #writingPath: string;
   readonly #fs: BoardFs;
 
-  constructor(directory: string, fs: BoardFs = realFs) {
+  constructor(directory: string, fs: BoardFs = ownFs) {
     this.directory = directory;
     this.#fs = fs;
     this.payloadPath = join(directory, 'payload');
@@ -172,7 +178,7 @@ export class BoardStore {
 }
 
 /** Makes a folder, and what is missing above it, so that no power cut takes it away with what is in it. */
-export async function makeFolder(path: string, fs: BoardFs = realFs): Promise<void> {
+export async function makeFolder(path: string, fs: BoardFs = ownFs): Promise<void> {
   const first = await fs.mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made), fs);

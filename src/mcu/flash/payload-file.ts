@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import * as realFs from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { StorageError, syncDirectory } from '../../system/files/durable-file.ts';
+import { ownFs, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -22,7 +21,7 @@ export async function openPayloadFile(
   path: string,
   opening: PayloadOpening,
   check: (bytes: Uint8Array) => Promise<unknown>,
-  fs: BoardFs = realFs,
+  fs: BoardFs = ownFs,
 ): Promise<PayloadWriter> {
   const { sizeBytes, resumeAt } = opening;
   refuseTooLarge(sizeBytes ?? 0);
@@ -95,7 +94,7 @@ class PayloadFile implements PayloadWriter {
     await this.#guarded(async () => {
       for (let done = 0; done < copy.byteLength;) {
         const { bytesWritten } = await this.#file.write(copy, done, copy.byteLength - done, at + done);
-        if (bytesWritten === 0) throw new Error(`the file takes no byte at ${at + done}`);
+        if (bytesWritten === 0) throw new StorageError('write', this.#path, `the file takes no byte at ${at + done}`);
         done += bytesWritten;
       }
     });
@@ -131,7 +130,7 @@ class PayloadFile implements PayloadWriter {
     try {
       return await work();
     } catch (error) {
-      throw new StorageError('write', this.#path, error);
+      throw error instanceof StorageError ? error : new StorageError('write', this.#path, error);
     }
   }
 }

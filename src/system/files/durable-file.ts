@@ -1,12 +1,38 @@
 import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
+import { openOwn, readToBound } from './outside-file.ts';
 
-/** The slice of node:fs/promises that a durable file needs; memfs and the crash sweep's file system satisfy it. */
-export type DurableFs = Pick<typeof realFs, 'open' | 'readFile' | 'rename'>;
+/** What a durable file needs of node:fs/promises, which satisfies it, as memfs and the crash sweep's file system do. */
+export interface DurableFs {
+  open(path: string, flags: string | number, mode?: number): Promise<FileHandle>;
+  readFile(path: string): Promise<Buffer>;
+  rename(from: string, to: string): Promise<void>;
+}
+
+/** The largest is the image of a board. */
+const MAX_BYTES = 256 * 1024 * 1024;
+
+/**
+ * Of the agent's own files. A pipe, a device or a link in the place of one is refused where it is read, without being opened,
+ * and removed where a new file is to be: whoever planted it gets nothing read, written or held up.
+ */
+export const ownFs = {
+  open: async (path: string, flags: string | number, mode?: number): Promise<FileHandle> => {
+    if (flags === 'r') return openOwn(path, 'file or folder');
+    if (flags !== 'w' && flags !== 'w+') return realFs.open(path, flags, mode);
+    await realFs.rm(path, { force: true });
+    return realFs.open(path, flags.replace('w', 'wx'), mode);
+  },
+  readFile: async (path: string): Promise<Buffer> =>
+    readToBound(path, { maxBytes: MAX_BYTES, open: async (own) => openOwn(own, 'file') }),
+  rename: realFs.rename,
+  mkdir: realFs.mkdir,
+} satisfies DurableFs & Pick<typeof realFs, 'mkdir'>;
 
 /** A state file cannot be read or written. */
 export class StorageError extends SystemError {
@@ -18,9 +44,9 @@ export class StorageError extends SystemError {
 }
 
 /** The text of a file, or undefined where there is none. */
-export async function readTextFile(path: string, fs: DurableFs = realFs): Promise<string | undefined> {
+export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
   try {
-    return await fs.readFile(path, 'utf8');
+    return (await fs.readFile(path)).toString('utf8');
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined;
     throw new StorageError('read', path, error);
@@ -31,7 +57,7 @@ export async function readTextFile(path: string, fs: DurableFs = realFs): Promis
  * The same, once no power cut can take it back: a program that was killed between its rename and its fsync leaves a text
  * that every reader sees, and that the medium may not have.
  */
-export async function readDurableTextFile(path: string, fs: DurableFs = realFs): Promise<string | undefined> {
+export async function readDurableTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
   const text = await readTextFile(path, fs);
   if (text === undefined) return undefined;
   try {
@@ -47,7 +73,7 @@ export async function readDurableTextFile(path: string, fs: DurableFs = realFs):
 }
 
 /** What is to replace a file, beside it and durable. Returns its path. */
-export async function writeDraft(path: string, text: string, fs: DurableFs = realFs, mode = 0o600): Promise<string> {
+export async function writeDraft(path: string, text: string, fs: DurableFs = ownFs, mode = 0o600): Promise<string> {
   const draft = `${path}.new`;
   try {
     await using file = await fs.open(draft, 'w', mode);
@@ -66,7 +92,7 @@ export async function writeDraft(path: string, text: string, fs: DurableFs = rea
 export async function replaceFileDurably(
   path: string,
   text: string,
-  fs: DurableFs = realFs,
+  fs: DurableFs = ownFs,
   mode = 0o600,
 ): Promise<void> {
   const draft = await writeDraft(path, text, fs, mode);
@@ -76,22 +102,6 @@ export async function replaceFileDurably(
   } catch (error) {
     throw new StorageError('write', path, error);
   }
-}
-
-/** What lies where the draft is to be is removed, never followed: others may write in that directory. */
-const amongOthers: DurableFs = {
-  open: async (path, flags, mode) => {
-    if (flags !== 'w') return realFs.open(path, flags, mode);
-    await realFs.rm(path, { force: true });
-    return realFs.open(path, 'wx', mode);
-  },
-  readFile: realFs.readFile,
-  rename: realFs.rename,
-};
-
-/** The same, in a directory that is not the agent's own. */
-export async function replaceFileAmongOthers(path: string, text: string): Promise<void> {
-  await replaceFileDurably(path, text, amongOthers);
 }
 
 /**
@@ -112,7 +122,7 @@ export async function overwriteDurably(
 }
 
 /** Makes renames and new names in a directory durable. */
-export async function syncDirectory(path: string, fs: DurableFs = realFs): Promise<void> {
+export async function syncDirectory(path: string, fs: DurableFs = ownFs): Promise<void> {
   await using directory = await fs.open(path, 'r');
   await directory.sync();
 }

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import type { Stats } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -23,7 +24,9 @@ const ROOT = 0;
 const GROUP_MAY_WRITE = 0o020;
 const ALL_MAY_WRITE = 0o002;
 const STICKY = 0o1000;
+const PERMISSIONS = 0o7777;
 const MAX_LINKS = 40;
+const MAX_ENTRIES = 1_000;
 
 /**
  * What lets others change a file, or put another in its place: itself and each folder from `/` on, through symbolic links,
@@ -57,6 +60,25 @@ export async function findExposures(
     }
   }
   return [...found.values()];
+}
+
+/** The same of a folder and of what lies in it. */
+export async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
+  const found = new Map<string, Exposure>();
+  for (const path of [folder, ...(await entriesOf(folder))]) {
+    for (const exposure of await findExposures(path)) found.set(exposure.path, exposure);
+  }
+  return [...found.values()];
+}
+
+async function entriesOf(folder: string): Promise<readonly string[]> {
+  try {
+    const names = await realFs.readdir(folder);
+    return names.slice(0, MAX_ENTRIES).map((name) => join(folder, name));
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return [];
+  }
 }
 
 function partsOf(path: string): string[] {
@@ -107,9 +129,26 @@ export function describeExposures(exposures: readonly Exposure[]): string {
 
 /** Throws `writable-by-others`. Where only root and we may write, nobody changes anything between this look and the use. */
 export async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
-  const exposures = await findExposures(path, fs);
+  refuse(path, await findExposures(path, fs));
+}
+
+/** The same of a folder and of what lies in it. */
+export async function refuseExposedFolder(path: string): Promise<void> {
+  refuse(path, await findExposuresIn(path));
+}
+
+function refuse(path: string, exposures: readonly Exposure[]): void {
   if (exposures.length === 0) return;
   throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
+}
+
+/** Takes from others what they may write in a folder of root or of ours. True: they could. */
+export async function closeFolder(path: string): Promise<boolean> {
+  await using folder = await realFs.open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  const { mode, uid } = await folder.stat();
+  if ((mode & (GROUP_MAY_WRITE | ALL_MAY_WRITE)) === 0 || (uid !== ROOT && uid !== process.getuid?.())) return false;
+  await folder.chmod(mode & PERMISSIONS & ~(GROUP_MAY_WRITE | ALL_MAY_WRITE));
+  return true;
 }
 
 /** As `readOutsideFile`, of a file on whose content the safety of the gateway rests: a key, a password, a configuration. */

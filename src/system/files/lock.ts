@@ -1,10 +1,11 @@
-import { closeSync, constants, fstatSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
-import { mkdir, readdir, readFile, readlink, realpath } from 'node:fs/promises';
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, statSync, writeSync } from 'node:fs';
+import { mkdir, readdir, readlink, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { describeError, systemErrorCode } from '../errors.ts';
 import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
+import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
 /** Held until it is disposed or this process ends, however it ends. */
 export type AgentLock = AsyncDisposable;
@@ -25,8 +26,11 @@ export interface LockHolder {
   readonly purpose: string;
 }
 
+const HOW_TO_OPEN =
+  constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const FLOCK_TIMEOUT_MS = 10_000;
 const MAX_REPLACED = 10;
+const MAX_HOLDER_BYTES = 4_096;
 
 /**
  * One agent at a time, across processes. The lock is the kernel's (flock(2)): it belongs to the open file of this
@@ -59,10 +63,11 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
  */
 export async function whoHolds(path: string): Promise<LockHolder | undefined> {
   try {
-    const holder = parseHolder(await readFile(path, 'utf8'));
+    const text = await readToBound(path, { maxBytes: MAX_HOLDER_BYTES, open: async (own) => openOwn(own, 'file') });
+    const holder = parseHolder(text.toString('utf8'));
     return holder !== undefined && (await hasOpen(holder.pid, path)) ? holder : undefined;
   } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
+    if (systemErrorCode(error) === undefined && !(error instanceof OutsideFileError)) throw error;
     return undefined;
   }
 }
@@ -105,10 +110,13 @@ async function openLockFile(path: string): Promise<number> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 });
     // A plain descriptor: nobody closes it behind our back, as the garbage collector does with a FileHandle.
-    return openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    const descriptor = openSync(path, HOW_TO_OPEN, 0o600);
+    if (fstatSync(descriptor).isFile()) return descriptor;
+    closeSync(descriptor);
   } catch (error) {
     throw unavailable(path, describeError(error), error);
   }
+  throw unavailable(path, 'it is not a regular file');
 }
 
 /**
@@ -141,7 +149,9 @@ function writeHolder(descriptor: number, { pid, purpose }: LockHolder): void {
 }
 
 function readHolder(descriptor: number): LockHolder | undefined {
-  return parseHolder(readFileSync(descriptor, 'utf8'));
+  const bytes = Buffer.alloc(MAX_HOLDER_BYTES);
+  const length = readSync(descriptor, bytes, 0, bytes.byteLength, 0);
+  return parseHolder(bytes.toString('utf8', 0, length));
 }
 
 function parseHolder(text: string): LockHolder | undefined {

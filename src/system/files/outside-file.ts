@@ -1,4 +1,5 @@
 import { constants } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
@@ -40,7 +41,7 @@ export async function readOutsideFile(
   const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const late = (): Error => new OutsideFileError(`it was not read within ${timeoutMs} ms`);
   using deadline = new Deadline(timeoutMs, late, signal);
-  return await reads.run(async () => read(path, options, deadline.signal), deadline.signal);
+  return await reads.run(async () => readToBound(path, options, deadline.signal), deadline.signal);
 }
 
 /**
@@ -49,7 +50,17 @@ export async function readOutsideFile(
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   await using place = await open(path, O_PATH);
-  if (!(await place.stat()).isFile()) throw new OutsideFileError('it is not a regular file');
+  return await openPlace(place, path, (facts) => facts.isFile());
+}
+
+/** The same of a file, or a folder, that nobody but this program has put there: a link is none. */
+export async function openOwn(path: string, kind: 'file' | 'file or folder'): Promise<FileHandle> {
+  await using place = await open(path, O_PATH | constants.O_NOFOLLOW);
+  return await openPlace(place, path, (facts) => facts.isFile() || (kind === 'file or folder' && facts.isDirectory()));
+}
+
+async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stats) => boolean): Promise<FileHandle> {
+  if (!isWanted(await place.stat())) throw new OutsideFileError('it is not a regular file');
   const same = `/proc/self/fd/${place.fd}`;
   try {
     return await open(same, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
@@ -59,14 +70,18 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
   }
 }
 
-/** A file of the kernel says that it is empty, and a file may grow: only what was read counts. */
-async function read(
+/**
+ * The same without a deadline: of a file system that must answer anyway. A file of the kernel says that it is empty, and a file
+ * may grow: only what was read counts.
+ */
+export async function readToBound(
   path: string,
   { maxBytes, longer = 'refused', open: openFile = openRegularFile }: OutsideFileOptions,
-  signal: AbortSignal,
+  signal: AbortSignal = never,
 ): Promise<Buffer> {
   await using file = await openFile(path);
   const { size } = await file.stat();
+  if (size > maxBytes && longer === 'refused') throw tooLong(maxBytes);
   let buffer = Buffer.alloc(Math.min(maxBytes, Math.max(size, FIRST_BYTES)) + 1);
   let length = 0;
   for (;;) {
@@ -75,10 +90,14 @@ async function read(
     length += bytesRead;
     if (length > maxBytes) {
       if (longer === 'cut') return buffer.subarray(0, maxBytes);
-      throw new OutsideFileError(`it is longer than ${maxBytes} bytes`);
+      throw tooLong(maxBytes);
     }
     if (bytesRead === 0) return buffer.subarray(0, length);
     if (length === buffer.byteLength)
       buffer = Buffer.concat([buffer, Buffer.alloc(Math.min(length, maxBytes + 1 - length))]);
   }
+}
+
+function tooLong(maxBytes: number): OutsideFileError {
+  return new OutsideFileError(`it is longer than ${maxBytes} bytes`);
 }

@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 
-import { refuseExposed } from '../files/guarded-file.ts';
+import { refuseExposedProgram } from '../files/guarded-program.ts';
 import type { Environment } from './environment.ts';
 
 /** A program, and its arguments. */
@@ -26,7 +26,7 @@ export function asUser(command: Command, user: string | undefined): Command {
   return user === undefined ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
 }
 
-/** Throws `writable-by-others`: who could change a program that has the agent's rights would have them, too. */
-export async function refuseExposedProgram([program]: Command, user: string | undefined): Promise<void> {
-  if (user === undefined && isAbsolute(program)) await refuseExposed(program);
+/** Throws `writable-by-others`, of a program that has the agent's rights. */
+export async function refuseExposed([program]: Command, user: string | undefined): Promise<void> {
+  if (user === undefined && isAbsolute(program)) await refuseExposedProgram(program);
 }

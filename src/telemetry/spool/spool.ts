@@ -29,6 +29,8 @@ export interface SpoolOptions extends Omit<ArchiveOptions, 'flash' | 'monotonicM
   /** Beyond this, groups become as large as the memory takes. */
   readonly maxFlashBytesPerDay: number;
   readonly flash?: FlashFigure;
+  /** They find a place, however many names others use. */
+  readonly configuredEvents?: ReadonlySet<string>;
   readonly log: Log;
 }
 
@@ -49,7 +51,7 @@ const LONGEST_SLEEP_MS = 60_000;
  */
 export class Spool implements Disposable {
   readonly #options: SpoolOptions;
-  readonly #book = new StreamBook();
+  readonly #book: StreamBook;
   readonly #boots: Boots;
   readonly #drops = new Drops();
   readonly #properties = new PropertyQueue();
@@ -68,6 +70,7 @@ export class Spool implements Disposable {
   constructor(options: SpoolOptions) {
     const { clock, boot, flash = new FlashFigure() } = options;
     this.#options = options;
+    this.#book = new StreamBook(options.configuredEvents);
     this.#flash = flash;
     this.#boots = new Boots(boot.name);
     this.#live = new LiveLane(this.#boots);

@@ -32,18 +32,28 @@ export interface Stamp {
 
 /** All streams, and the times that their points get: unique and rising within an event. */
 export class StreamBook {
+  /** Those of the configuration: however many names others make up, these are taken. */
+  readonly #configured: ReadonlySet<string>;
   readonly #streams = new Map<string, Stream>();
   readonly #byId = new Map<number, Stream>();
   readonly #last = new Map<string, LastTimes>();
   #nextId = 1;
 
-  of({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): Stream {
-    const key = `${pointClass} ${event}`;
-    const known = this.#streams.get(key);
+  constructor(configured: ReadonlySet<string> = new Set()) {
+    this.#configured = configured;
+  }
+
+  of(name: Pick<NewPoint, 'event' | 'class'>): Stream {
+    const known = this.#streams.get(keyOf(name));
     if (known !== undefined) return known;
-    if (this.#streams.size >= MAX_STREAMS) {
+    if (this.#streams.size >= MAX_STREAMS && !this.#configured.has(name.event)) {
       throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} events are kept apart`);
     }
+    return this.#add(name);
+  }
+
+  #add({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): Stream {
+    const key = keyOf({ event, class: pointClass });
     const stream: Stream = { id: undefined, event, class: pointClass, last: this.#lastOf(event), points: 0, bytes: 0 };
     this.#streams.set(key, stream);
     return stream;
@@ -77,7 +87,7 @@ export class StreamBook {
     this.#byId.clear();
     for (const stream of this.#streams.values()) Object.assign(stream, { id: undefined, points: 0, bytes: 0 });
     for (const { id, points, bytes, lastAtMs, lastSinceBootMs, ...name } of records) {
-      const stream = this.of(name);
+      const stream = this.#streams.get(keyOf(name)) ?? this.#add(name);
       Object.assign(stream, { id, points, bytes });
       stream.last.atMs = Math.max(stream.last.atMs, lastAtMs);
       if (isThisBoot) stream.last.sinceBootMs = Math.max(stream.last.sinceBootMs, lastSinceBootMs);
@@ -112,6 +122,10 @@ export class StreamBook {
     this.#last.set(event, last);
     return last;
   }
+}
+
+function keyOf({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): string {
+  return `${pointClass} ${event}`;
 }
 
 function nextAfter(lastMs: number, nowMs: number): number {

@@ -1,8 +1,8 @@
-import * as realFs from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AgentError } from '../../system/errors.ts';
 import {
+  ownFs,
   readDurableTextFile,
   readTextFile,
   replaceFileDurably,
@@ -70,7 +70,7 @@ export class FileJournal implements Journal {
   static async open(
     directory: string,
     log: Log,
-    fs: DurableFs = realFs,
+    fs: DurableFs = ownFs,
     admit = async (): Promise<void> => {},
   ): Promise<FileJournal> {
     const journal = new FileJournal(directory, { fs, log, admit });
@@ -183,7 +183,7 @@ export class FileJournal implements Journal {
 }
 
 /** As it stands, for who only looks: nothing is set aside, and nothing that is appended lasts. */
-export async function lookAtJournal(directory: string, fs: DurableFs = realFs): Promise<Journal> {
+export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): Promise<Journal> {
   try {
     const text = await readTextFile(join(directory, FILE_NAME), fs);
     return new MemoryJournal(text === undefined ? initialState : readState(text).state);

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -195,6 +195,64 @@ describe('a daemon without a state directory', () => {
     expect(await readFile(inGateway('state/identity.json'), 'utf8')).toContain('apiKey');
     expect(await stop(daemon)).toBe(0);
   });
+});
+
+// Seen: `agent status` hung, and SIGTERM did not end it.
+describe('a pipe in place of a state file', () => {
+  test.each([
+    ['journal.json', 'the record of updates was unreadable'],
+    ['identity.json', 'it is not a regular file'],
+    ['trust.json', 'it is not a regular file'],
+    ['spool.db', 'state directory'],
+  ])('holds up nobody: %s', async (name, said) => {
+    await gateway.run('--update-now');
+    const path = inGateway(`state/${name}`);
+    await rm(path, { force: true });
+    await run('mkfifo', [path]);
+    await gateway.run('status');
+    const daemon = await gateway.startDaemon(() => {});
+    const looked = [await gateway.run('status'), await gateway.run('doctor')];
+    const text = looked.map(({ stdout }) => stdout).join('');
+    expect(text.replaceAll(/\s+/g, ' ')).toContain(said);
+    expect(await stop(daemon)).toBe(0);
+  });
+});
+
+describe('a state directory that others may write', () => {
+  const STRANGER = 65_534;
+  const said = matching(/is not trusted: .* mend it with: ch/);
+
+  async function told(): Promise<readonly unknown[]> {
+    const check = await gateway.run('config', 'check');
+    const doctor = await gateway.run('doctor');
+    return [check.exitCode, ...[check.stderr, doctor.stdout].map((text) => text.replaceAll(/\s+/g, ' '))];
+  }
+
+  test('is mended where it is ours, which is logged', async () => {
+    await mkdir(inGateway('state'));
+    await chmod(inGateway('state'), 0o777);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: matching(/chmod go-w/) });
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    expect(lines.join('\n')).toMatch(/others may write .*state/);
+    expect((await stat(inGateway('state'))).mode & 0o777).toBe(0o755);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 0 });
+    expect(await stop(daemon)).toBe(0);
+  });
+
+  test.each(['state', 'state/journal.json'])(
+    'is said, and nobody is locked out, where a stranger owns %s',
+    async (name) => {
+      await gateway.run('--update-now');
+      await chown(inGateway(name), STRANGER, STRANGER);
+      expect(await told()).toEqual([78, said, said]);
+      const lines: string[] = [];
+      const daemon = await gateway.startDaemon((line) => lines.push(line));
+      expect(lines.join('\n')).toMatch(/chown root:/);
+      expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('mend it with: chown root:');
+      expect(await stop(daemon)).toBe(0);
+    },
+  );
 });
 
 /** A slot that is mounted, as the running one is, with the state directory in it. */

@@ -11,6 +11,7 @@ import type { BoardFs } from '../../../src/mcu/flash/board-store.ts';
 import { payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { openPayloadFile } from '../../../src/mcu/flash/payload-file.ts';
 import { maxImageBytes } from '../../../src/mcu/images/image.ts';
+import { ownFs } from '../../../src/system/files/durable-file.ts';
 import type { PayloadOpening, PayloadWriter } from '../../../src/update/ports.ts';
 
 const signal = new AbortController().signal;
@@ -44,14 +45,14 @@ function cruel(fs: BoardFs, { atOnce = Infinity, fullAfter = Infinity, lieAt }: 
     }) as FileHandle['read'];
     return file;
   };
-  return { ...fs, open: open as BoardFs['open'] };
+  return { ...fs, open };
 }
 
 const inMemory = memfs({ '/': null }).fs.promises as unknown as BoardFs;
 
 describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly root: string }>]>([
   ['in memory', async () => ({ fs: inMemory, root: '/' })],
-  ['on the disk', async () => ({ fs: realFs, root: await realFs.mkdtemp(join(tmpdir(), 'payload-')) })],
+  ['on the disk', async () => ({ fs: ownFs, root: await realFs.mkdtemp(join(tmpdir(), 'payload-')) })],
 ])('the payload of a microcontroller %s', (_, make) => {
   let fs: BoardFs;
   let root: string;
@@ -98,11 +99,11 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
       await writeAll(second);
       await second.checkpoint(signal);
     }
-    expect(await fs.readFile(path, 'utf8')).toBe('before');
+    expect(String(await fs.readFile(path))).toBe('before');
     await using third = await openPayloadFile(path, opening(), accept, fs);
     await third.write(Buffer.from('x'));
     await third.finish(signal);
-    expect(await fs.readFile(path, 'utf8')).toBe('x');
+    expect(String(await fs.readFile(path))).toBe('x');
   });
 
   test('says at a checkpoint how far it is', async () => {
@@ -123,6 +124,16 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     await writeAll(writer);
     await expect(writer.finish(signal)).rejects.toMatchObject({ code: 'image-malformed', exit: 'refused' });
     await expect(fs.readFile(path)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  test('is an error with a code where the file takes no byte', async () => {
+    await using writer = await openPayloadFile(place(), opening(), accept, cruel(fs, { atOnce: 0 }));
+    const refused = writer.write(bytes);
+    await expect(refused).rejects.toMatchObject({
+      code: 'state-unavailable',
+      message: expect.stringMatching(/payload: the file takes no byte at 0$/) as unknown,
+      cause: 'the file takes no byte at 0',
+    });
   });
 
   test('on a full disk is an error that says so', async () => {

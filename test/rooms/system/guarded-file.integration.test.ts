@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 import fc from 'fast-check';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { findExposures, readGuardedFile } from '../../../src/system/files/guarded-file.ts';
 import { runProgram } from '../../../src/system/processes/child-process.ts';
@@ -100,4 +100,38 @@ test('a program that others may write is not run with the agent’s rights, but 
   const intake = { take: () => {}, drop: () => {}, rest: async () => {} };
   await expect(execStreamSource({ command: [program] }).run(intake, signal)).rejects.toMatchObject(refusal);
   expect((await runProgram([program], { timeoutMs: 20_000, user: 'nobody' }, signal)).stdout).toBe('ran\n');
+});
+
+describe('a script', () => {
+  const refusal = { code: 'writable-by-others' };
+
+  async function interpreter(): Promise<string> {
+    await mkdir(join(base, 'bin'));
+    const path = join(base, 'bin/python');
+    await writeFile(path, await readFile('/bin/sh'));
+    await chmod(path, 0o755);
+    return path;
+  }
+
+  test.each([
+    ['its path', (path: string) => `#! ${path} -e`],
+    ['a name that env looks for', () => '#!/usr/bin/env -S A=b python -e'],
+  ])('is not run where others may write its interpreter, named by %s', async (_, firstLine) => {
+    const path = await interpreter();
+    const program = join(base, 'program');
+    await writeFile(program, `${firstLine(path)}\necho ran\n`);
+    await chmod(program, 0o755);
+    const searched = process.env['PATH'];
+    process.env['PATH'] = `${join(base, 'bin')}:${searched}`;
+    try {
+      expect((await runProgram([program], { timeoutMs: 20_000 }, signal)).stdout).toBe('ran\n');
+      await chmod(path, 0o757);
+      await expect(runProgram([program], { timeoutMs: 20_000 }, signal)).rejects.toMatchObject(refusal);
+      await chmod(path, 0o755);
+      await chmod(join(base, 'bin'), 0o777);
+      await expect(runProgram([program], { timeoutMs: 20_000 }, signal)).rejects.toMatchObject(refusal);
+    } finally {
+      process.env['PATH'] = searched;
+    }
+  });
 });

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { acquireLock } from '../../../src/system/files/lock.ts';
+import { acquireLock, whoHolds } from '../../../src/system/files/lock.ts';
 import { runProgram } from '../../../src/system/processes/child-process.ts';
 
 const signal = AbortSignal.timeout(120_000);
@@ -50,6 +50,16 @@ async function kill(child: ChildProcess): Promise<void> {
   child.kill('SIGKILL');
   await gone;
 }
+
+test('a pipe in place of the lock is neither locked nor waited for', async () => {
+  await mkdir(join(directory, 'run'));
+  execFileSync('mkfifo', [path]);
+  expect(await whoHolds(path)).toBeUndefined();
+  await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({
+    code: 'lock-unavailable',
+    message: expect.stringMatching(/it is not a regular file$/) as unknown,
+  });
+});
 
 describe('acquireLock', () => {
   test('lets one agent in at a time and names the one that is at work', async () => {

@@ -333,3 +333,14 @@ test('what is on its way out of memory is not sent from the disk too, though it 
   if (live !== undefined) rig.spool.release(live);
   expect(values(rig.spool.takeBacklog(10, noEvents) ?? { points: [] })).toEqual([0, 1, 2]);
 });
+
+test('names that somebody makes up take the place of no event of the configuration, also after a start', () => {
+  using rig = new SpoolRig({ configuredEvents: new Set(['temperature']), maxMemoryPoints: 20_000 });
+  rig.spool.push(Array.from({ length: 10_000 }, (_, index) => point(index, `made-up-${index}`)));
+  for (const start of [() => {}, () => rig.crash()]) {
+    rig.spool.flush();
+    start();
+    expect(() => rig.spool.push([point(1, 'another')])).toThrow(/no more than 10000 events/);
+    rig.spool.push([point(1, 'temperature'), point(2, 'temperature', 'urgent'), point(3, 'made-up-7')]);
+  }
+});

@@ -1,0 +1,72 @@
+import { access } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+
+import { systemErrorCode } from '../errors.ts';
+import { SystemError } from '../system-errors.ts';
+import { describeExposures, findExposures } from './guarded-file.ts';
+import type { Exposure } from './guarded-file.ts';
+import { OutsideFileError, readOutsideFile } from './outside-file.ts';
+
+/** What Linux reads of a script to find its interpreter (BINPRM_BUF_SIZE). */
+const FIRST_BYTES = 256;
+const SEPARATOR = /[ \t]+/;
+
+/** What lets others change what a program does: the file, and where it is a script, the program that reads it. */
+export async function findProgramExposures(
+  path: string,
+  searched = process.env['PATH'] ?? '',
+): Promise<readonly Exposure[]> {
+  const found = new Map<string, Exposure>();
+  for (const file of [path, ...(await interpretersOf(path, searched))]) {
+    for (const exposure of await findExposures(file)) found.set(exposure.path, exposure);
+  }
+  return [...found.values()];
+}
+
+/** Throws `writable-by-others`: who could change a program that has the agent's rights would have them, too. */
+export async function refuseExposedProgram(path: string): Promise<void> {
+  const exposures = await findProgramExposures(path);
+  if (exposures.length === 0) return;
+  throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
+}
+
+/** Those that the first line of a script names: one, or env(1) and what that looks for. */
+async function interpretersOf(path: string, searched: string): Promise<readonly string[]> {
+  const [interpreter, ...words] = await wordsOfFirstLine(path);
+  if (interpreter === undefined || !isAbsolute(interpreter)) return [];
+  if (!interpreter.endsWith('/env')) return [interpreter];
+  const name = words.find((word) => !word.startsWith('-') && !word.includes('='));
+  const program = name === undefined ? undefined : await findProgram(name, searched);
+  return program === undefined ? [interpreter] : [interpreter, program];
+}
+
+/** After `#!`; none: it is no script, or cannot be read, which who starts it tells. */
+async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
+  try {
+    const bytes = await readOutsideFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });
+    const [, line] = /^#!([^\n]*)/.exec(bytes.toString('latin1')) ?? [];
+    return (line ?? '').split(SEPARATOR).filter((word) => word !== '');
+  } catch (error) {
+    if (error instanceof OutsideFileError || systemErrorCode(error) !== undefined) return [];
+    throw error;
+  }
+}
+
+async function findProgram(name: string, searched: string): Promise<string | undefined> {
+  if (name.includes('/')) return isAbsolute(name) ? name : undefined;
+  for (const folder of searched.split(':').filter(isAbsolute)) {
+    const path = join(folder, name);
+    if (await isThere(path)) return path;
+  }
+  return undefined;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
+}
