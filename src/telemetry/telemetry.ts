@@ -232,11 +232,15 @@ function openSpool({ settings, measurements, stateDirectory, clock, boot, log }:
     maxMemoryPoints: settings.memoryPoints,
     maxMemoryBytes: settings.memoryPoints * BYTES_PER_POINT,
     maxFlashBytesPerDay: settings.flashBytesPerDay,
-    configuredEvents: new Set(measurements.flatMap(({ to }) => (to.kind === 'event' ? [to.event] : []))),
+    configuredEvents: new Set(measurements.flatMap(eventsOf)),
     clock,
     boot,
     log,
   });
+}
+
+function eventsOf({ outputs }: MeasurementSettings): readonly string[] {
+  return outputs.flatMap(({ to }) => (to.kind === 'event' ? [to.event] : []));
 }
 
 const PAUSE_AFTER_BUG_MS = 5_000;
