@@ -16,10 +16,19 @@ export class ByteReader implements AsyncDisposable {
   #offset = 0;
   #record: Uint8Array[] | undefined;
 
-  /** `where` names the stream in errors. */
-  constructor(bytes: AsyncIterable<Uint8Array>, where: string) {
+  readonly #totalBytes: number | undefined;
+
+  /** `where` names the stream in errors. `totalBytes`: so many there are, if that is known already. */
+  constructor(bytes: AsyncIterable<Uint8Array>, where: string, totalBytes?: number) {
     this.#source = bytes[Symbol.asyncIterator]();
     this.#where = where;
+    this.#totalBytes = totalBytes;
+  }
+
+  /** Throws `firmware-truncated` where it is known already that so many bytes will not come. */
+  requireLeft(sizeBytes: number): void {
+    const missingBytes = this.#offset + sizeBytes - (this.#totalBytes ?? Number.POSITIVE_INFINITY);
+    if (missingBytes > 0) throw this.#truncated(this.#totalBytes ?? 0, missingBytes);
   }
 
   /** Bytes consumed so far. */
@@ -52,7 +61,7 @@ export class ByteReader implements AsyncDisposable {
   /** Exactly so many bytes; `firmware-truncated` if there are fewer. */
   async read(sizeBytes: number): Promise<Uint8Array> {
     const bytes = await this.peek(sizeBytes);
-    if (bytes.length < sizeBytes) throw this.#truncated(sizeBytes - bytes.length);
+    if (bytes.length < sizeBytes) throw this.#truncated(this.#end, sizeBytes - bytes.length);
     this.#take(sizeBytes);
     this.#record?.push(bytes);
     return bytes;
@@ -62,7 +71,7 @@ export class ByteReader implements AsyncDisposable {
   async *stream(sizeBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let left = sizeBytes;
     while (left > 0) {
-      if (!(await this.#fill())) throw this.#truncated(left);
+      if (!(await this.#fill())) throw this.#truncated(this.#end, left);
       const slice = this.#take(Math.min(left, this.#chunk.length));
       left -= slice.length;
       yield slice;
@@ -122,8 +131,11 @@ export class ByteReader implements AsyncDisposable {
     return slice;
   }
 
-  #truncated(missingBytes: number): FirmwareFormatError {
-    const end = this.#offset + this.#chunk.length;
+  get #end(): number {
+    return this.#offset + this.#chunk.length;
+  }
+
+  #truncated(end: number, missingBytes: number): FirmwareFormatError {
     return new FirmwareFormatError(
       'firmware-truncated',
       this.#where,

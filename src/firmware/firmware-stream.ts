@@ -38,7 +38,8 @@ export async function openFirmwareStream(
   assert(isContinued || startOffset === 0, `a transfer that begins at ${startOffset}`);
   const decoder =
     source.form === 'decoded' ? undefined : new FirmwareTextDecoder(isContinued ? positionOf(from) : encoding);
-  const bytes = new ByteReader(decoded(transfer, decoder, onProgress, signal), 'firmware');
+  const totalBytes = decoder === undefined ? transfer.totalBytes : undefined;
+  const bytes = new ByteReader(decoded(transfer, decoder, onProgress, signal), 'firmware', totalBytes);
   return {
     bytes,
     isContinued,

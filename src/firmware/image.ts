@@ -32,9 +32,9 @@ export async function stageImage(
   { trust, request, resumeAt, checkpoints }: ImageContext,
   signal: AbortSignal,
 ): Promise<StagedFirmware> {
-  requireUnsignedPermitted(trust);
   if (resumeAt === undefined && (await content.atEnd()))
     throw new FirmwareFormatError('image-empty', 'image', 0, 'it is empty');
+  requireUnsignedPermitted(trust);
   await request.accept(imageHeader);
   signal.throwIfAborted();
 
@@ -53,7 +53,7 @@ function requireUnsignedPermitted({ allowUnsigned }: TrustSettings): void {
   if (allowUnsigned) return;
   throw new VerificationError(
     'image-unsigned',
-    'the firmware is a raw image, which has no signature',
-    'build a signed artifact of it (mender-artifact), or set allow_unsigned = true in [trust]',
+    'it is no artifact: a raw image, which has no signature, or no firmware at all',
+    'see whether it is the right file, and whole; an image is made a signed artifact with mender-artifact, or permitted by allow_unsigned = true in [trust]',
   );
 }

@@ -61,6 +61,12 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'An update is under way.',
     advice: 'agent status shows what runs',
   },
+  'another-waits': {
+    remedy: 'give-up',
+    exit: 'tryAgain',
+    means: 'A file was not installed, since another version is staged and waits for its boot.',
+    advice: 'agent cancel gives the other one up, agent reboot starts it; then install the file',
+  },
   'clock-not-set': {
     remedy: 'retry',
     exit: 'failed',

@@ -8,6 +8,7 @@ import type { InstallOrder, InstallOutcome, UpdatePorts } from './choice/order.t
 import { windowHold } from './choice/plan.ts';
 import type { HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
+import { isAnotherThan } from './choice/waiting-order.ts';
 import { endUnwantedStaging, withdraw } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { Journal } from './journal/journal.ts';
@@ -113,9 +114,21 @@ export class Updater {
     options: InstallOptions,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const settled = await this.#settleFor(options, onEvent, signal);
-    if (settled !== undefined && settled.kind !== 'installed') return settled;
-    return this.#install({ version: { name }, by: 'file', source, ...options }, onEvent, signal);
+    const order = { version: { name }, by: 'file', source, ...options } as const;
+    const waiting = await this.#waitsBeside(order, signal);
+    const reboot = options.reboot && waiting === undefined;
+    const settled = await this.#settleFor({ ...options, reboot }, onEvent, signal);
+    if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal);
+    if (waiting === undefined) return settled;
+    throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
+  }
+
+  /** A version that was staged before, and did not boot yet, if it is another one than that of this order. */
+  async #waitsBeside(order: InstallOrder, signal: AbortSignal): Promise<InstallOrder['version'] | undefined> {
+    const { ports } = this.#parts;
+    const { phase } = ports.journal.state;
+    if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
+    return (await isAnotherThan(phase, order, ports, signal)) ? phase.attempt.version : undefined;
   }
 
   /** A person keeps the trial without waiting for the health gate. */

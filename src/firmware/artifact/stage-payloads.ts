@@ -108,7 +108,8 @@ export class PayloadStager {
     if (member === undefined || compression === undefined) throw unexpected(member?.name, stem);
     const { name, sizeBytes } = member;
     await insideMember(name, outer.content(), async (content) => {
-      await using unpacked = new ByteReader(this.#context.decompress(compression, content, signal), name);
+      const decompressed = this.#context.decompress(compression, content, signal);
+      await using unpacked = new ByteReader(decompressed, name, compression === 'none' ? sizeBytes : undefined);
       const inner = new TarReader(unpacked, `artifact, ${name}`);
       const data = { number, outer, sizeBytes, inner, unpacked, isCompressed: compression !== 'none' };
       await this.#stageFiles(data, await inner.next(), signal);

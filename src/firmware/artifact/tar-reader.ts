@@ -10,6 +10,9 @@ const PAX_LIMIT_BYTES = 8 * 1024;
 /** GNU tar fills its last record with zeros: 10 KiB, or what a blocking factor makes of it. */
 const FILL_LIMIT_BYTES = 64 * 1024;
 
+/** What ends an archive. */
+const END_BYTES = 2 * BLOCK_BYTES;
+
 export interface TarMember {
   readonly name: string;
   readonly sizeBytes: number;
@@ -60,6 +63,7 @@ export class TarReader {
     this.#names.add(member.name);
     this.#member = member;
     this.#contentEnd = this.#bytes.offset + member.sizeBytes;
+    this.#bytes.requireLeft(member.sizeBytes + paddingOf(member.sizeBytes) + END_BYTES);
     return member;
   }
 
@@ -89,7 +93,7 @@ export class TarReader {
   }
 
   async #skipPadding(sizeBytes: number): Promise<void> {
-    const padding = await this.#bytes.read((BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES);
+    const padding = await this.#bytes.read(paddingOf(sizeBytes));
     if (padding.some((byte) => byte !== 0)) throw malformed(this.#place(), 'the padding of a member is not zero');
   }
 
@@ -126,6 +130,10 @@ export class TarReader {
   #place(): string {
     return `${this.#where}, byte ${this.#bytes.offset}`;
   }
+}
+
+function paddingOf(sizeBytes: number): number {
+  return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
 }
 
 function requireHarmlessName(name: string, where: string): void {

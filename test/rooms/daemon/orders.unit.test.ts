@@ -59,6 +59,32 @@ describe('a rollback by hand', () => {
   });
 });
 
+describe('a file, while another version waits for its boot,', () => {
+  // Seen: exit 0, and the gateway started the other one.
+  test('is not dropped in silence: it is said what waits, and what to do', async () => {
+    const technician = await withTwoVersions();
+    technician.gateway.service.target = '3';
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ kind: 'reboot-required' });
+    const refused = {
+      code: 'another-waits',
+      exit: 'tryAgain',
+      advice: expect.stringContaining('agent cancel') as unknown,
+    };
+    await expect(technician.install('image from a stick')).rejects.toMatchObject(refused);
+    await (await technician.updater()).cancel(() => {}, AbortSignal.timeout(10_000));
+    await technician.install('image from a stick');
+    expect(technician.gateway.running).toBe('image from a stick');
+  });
+
+  test('is started, if it is what waits', async () => {
+    const technician = await withTwoVersions();
+    await technician.install('image from a stick', false, 'by-hand', { reboot: false });
+    expect(technician.gateway.running).toBe('image of version 2');
+    await technician.install('image from a stick');
+    expect(technician.gateway.running).toBe('image from a stick');
+  });
+});
+
 describe('--force', () => {
   // Seen: a file that was forced lifted the quarantine of every version for good.
   test('holds for the order that it was said with, and for no other', async () => {

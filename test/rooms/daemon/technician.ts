@@ -65,10 +65,11 @@ export class Technician {
     return this.update();
   }
 
-  async install(text: string, force = false, name = 'by-hand'): Promise<unknown> {
+  async install(text: string, force = false, name = 'by-hand', { reboot } = { reboot: true }): Promise<unknown> {
     const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
-    const options = { ...byHand, force };
+    const options = { ...byHand, force, reboot };
     await (await this.updater()).installFile(source, name, options, { onEvent: () => {}, signal });
+    if (!reboot) return undefined;
     this.gateway.start();
     return this.update();
   }

@@ -65,6 +65,28 @@ describe('an artifact', () => {
     expect(bench.slot.finished?.equals(rootfs)).toBe(true);
   });
 
+  // Seen: what was in the slot before was gone when the end of the file was noticed.
+  test.each(['none', 'gzip'] as const)(
+    'in a file that was cut is refused before a place is opened (%s)',
+    async (compression) => {
+      const files = [{ name: 'r.ext4', content: rootfs }];
+      const artifact = await buildArtifact({ name: 'r2', devices: ['gw'], files, key, compression });
+      const bench = new Bench();
+      bench.settings = { ...bench.settings, trust: { keys: [trusted], allowUnsigned: false } };
+      const cutBytes = fc.integer({ min: 512, max: artifact.length - 1 });
+      await fc.assert(
+        fc.asyncProperty(cutBytes, async (size) => {
+          const error = await failure(bench, new MemorySource(artifact.subarray(0, size), { form: 'decoded' }));
+          expect(error?.code).toMatch(/-truncated$/);
+          expect(bench.slot.openings).toEqual([]);
+        }),
+        { numRuns: 50, examples: [[artifact.length - 1], [artifact.length - 1024]] },
+      );
+      await bench.stage(new MemorySource(artifact, { form: 'decoded' }));
+      expect(bench.slot.finished?.equals(rootfs)).toBe(true);
+    },
+  );
+
   test('whose first name is damaged is still an artifact, not an image', async () => {
     const artifact = await buildArtifact({ name: 'r2', devices: ['gw'], files: [{ name: 'r.ext4', content: rootfs }] });
     artifact[0] = 0x57;
@@ -126,7 +148,8 @@ describe('a raw image', () => {
     bench.settings = { ...bench.settings, trust: { keys, allowUnsigned: false } };
     const refusal = await failure(bench, new MemorySource(imageText()));
     expect(refusal).toMatchObject({ code: 'image-unsigned', exit: 'refused' });
-    expect(refusal?.advice).toContain('allow_unsigned');
+    expect(refusal?.message).toContain('no firmware at all');
+    expect(refusal?.advice).toMatch(/^see whether it is the right file, and whole.*allow_unsigned/);
     expect(bench.accepted).toEqual([]);
     expect(bench.slot.openings).toEqual([]);
   });
@@ -134,6 +157,8 @@ describe('a raw image', () => {
   test('of nothing is refused before a place is opened', async () => {
     for (const source of [new MemorySource('', { form: 'decoded' }), new MemorySource(imageText(gzipSync('')))]) {
       const bench = new Bench();
+      expect(await failure(bench, source)).toMatchObject({ code: 'image-empty' });
+      bench.settings = { ...bench.settings, trust: { keys: [trusted], allowUnsigned: false } };
       expect(await failure(bench, source)).toMatchObject({ code: 'image-empty' });
       expect(bench.slot.openings).toEqual([]);
     }
