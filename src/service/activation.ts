@@ -5,10 +5,11 @@ import type { Clock } from '../system/time/clock.ts';
 import type { ServiceTransport } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
+import { operations } from './operations.ts';
 import type { RenewalLimit } from './renewal-limit.ts';
 
 export interface ActivationContext {
-  readonly transport: Pick<ServiceTransport, 'activate'>;
+  readonly transport: Pick<ServiceTransport, 'call'>;
   readonly store: IdentityStore;
   readonly serialNumber: string;
   readonly limit: RenewalLimit;
@@ -84,7 +85,7 @@ export class ActivatedIdentity {
 
   async #activate(signal: AbortSignal): Promise<Identity> {
     const { transport, serialNumber, clock, log } = this.#context;
-    const { thingId, apiKey } = await transport.activate(serialNumber, signal);
+    const { thingId, apiKey } = await transport.call(operations.activate, { serialNumber }, signal);
     const identity = { serialNumber, thingId, apiKey, activatedAt: new Date(clock.nowMs()).toISOString() };
     this.#identity = identity;
     this.#context.onActivated?.();

@@ -1,4 +1,4 @@
-/** The service's interface, whole, whatever the transport: nine operations (interface.md, Endpoints). */
+import type { Input, Operation } from './operations.ts';
 
 export interface Activation {
   readonly thingId: string;
@@ -32,32 +32,13 @@ export interface FirmwareText extends AsyncDisposable {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/**
- * One call each, one attempt each (but `firmware`, which takes up a cut transfer by itself). Errors are ServiceErrors;
- * retry policy and re-activation are in session.ts, above both transports.
- */
-export interface ServiceTransport extends AsyncDisposable {
-  activate(serialNumber: string, signal: AbortSignal): Promise<Activation>;
-  currentVersion(thing: Activation, signal: AbortSignal): Promise<Version>;
-  targetVersion(thing: Activation, signal: AbortSignal): Promise<Version>;
-  updates(thing: Activation, fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]>;
-  firmware(
-    thing: Activation,
-    versionId: string,
-    from: FirmwarePosition | undefined,
-    signal: AbortSignal,
-  ): Promise<FirmwareText>;
-  switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void>;
-}
+/** What every call about a thing names; an activation is one. */
+export type OfVersion = Activation & { readonly versionId: string };
 
-/** Property values and datapoints exist in REST form only. */
-export interface ValueTransport {
-  property(thing: Activation, propertyId: string, signal: AbortSignal): Promise<unknown>;
-  setProperty(thing: Activation, propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
-  postDatapoints(
-    thing: Activation,
-    eventId: string,
-    datapoints: readonly Datapoint[],
-    signal: AbortSignal,
-  ): Promise<void>;
+/** One form of the service (operations.ts). Errors are ServiceErrors; retry policy and re-activation are in session.ts. */
+export interface ServiceTransport extends AsyncDisposable {
+  /** One call, one attempt. */
+  call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O>;
+  /** Takes up a cut transfer by itself. */
+  firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText>;
 }

@@ -16,7 +16,7 @@ const MAX_DESCRIPTION_LENGTH = 4_096;
 const MAX_KEY_LENGTH = 4_096;
 const MAX_VERSIONS = 10_000;
 
-/** It becomes a part of an address (rest/paths.ts), where these would name another one. */
+/** It becomes a part of an address (operations.ts), where these would name another one. */
 const isSegment = (text: string): boolean => text !== '.' && text !== '..' && text.isWellFormed();
 
 const id = z.string().min(1).max(MAX_NAME_LENGTH).refine(isSegment, 'cannot be used in an address');

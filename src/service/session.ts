@@ -5,14 +5,15 @@ import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
-import type { Datapoint, ServiceTransport, ValueTransport, Version } from './contract.ts';
+import type { Activation, Datapoint, ServiceTransport, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
+import { operations } from './operations.ts';
+import type { Input, Operation } from './operations.ts';
 import { RenewalLimit } from './renewal-limit.ts';
 
 export interface SessionContext {
-  readonly provisioning: ServiceTransport;
-  readonly values: ValueTransport;
+  readonly transport: ServiceTransport;
   readonly identities: IdentityStore;
   readonly serialNumber: string;
   readonly clock: Clock;
@@ -53,11 +54,11 @@ export class ServiceSession implements ProvisioningService {
   #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
 
   constructor(context: SessionContext) {
-    const { provisioning, identities, serialNumber, clock, log } = context;
+    const { transport, identities, serialNumber, clock, log } = context;
     const limit = context.renewals ?? new RenewalLimit();
     this.#context = context;
     this.#identity = new ActivatedIdentity({
-      transport: provisioning,
+      transport,
       store: identities,
       serialNumber,
       limit,
@@ -86,61 +87,67 @@ export class ServiceSession implements ProvisioningService {
   }
 
   async currentVersion(signal: AbortSignal): Promise<Version> {
-    return this.#ofThing(async (thing) => this.#context.provisioning.currentVersion(thing, signal), signal);
+    return this.#ofThing(operations.currentVersion, signal);
   }
 
   async targetVersion(signal: AbortSignal): Promise<Version> {
-    return this.#ofThing(async (thing) => this.#context.provisioning.targetVersion(thing, signal), signal);
+    return this.#ofThing(operations.targetVersion, signal);
   }
 
-  async updates(fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
-    return this.#call(async (thing) => this.#context.provisioning.updates(thing, fromVersionId, signal), signal);
+  async updates(versionId: string, signal: AbortSignal): Promise<readonly Version[]> {
+    return this.#ask(operations.updates, { versionId }, signal);
   }
 
   async switchTo(versionId: string, signal: AbortSignal): Promise<void> {
-    await this.#call(async (thing) => this.#context.provisioning.switchTo(thing, versionId, signal), signal);
+    await this.#ask(operations.switchTo, { versionId }, signal);
   }
 
   async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
-    return this.#call(async (thing) => this.#context.values.property(thing, propertyId, signal), signal);
+    return this.#ask(operations.property, { propertyId }, signal);
   }
 
   async setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
-    await this.#call(async (thing) => this.#context.values.setProperty(thing, propertyId, value, signal), signal);
+    await this.#ask(operations.setProperty, { propertyId, value }, signal);
   }
 
   /** One attempt: points that were sent twice would be there twice, and whoever keeps them has a policy of its own. */
-  async postDatapoints(eventId: string, datapoints: readonly Datapoint[], signal: AbortSignal): Promise<void> {
-    const post = async (thing: Identity): Promise<void> =>
-      this.#context.values.postDatapoints(thing, eventId, datapoints, signal);
-    await this.#noted(this.#withIdentity(post, signal));
+  async postDatapoints(eventId: string, value: readonly Datapoint[], signal: AbortSignal): Promise<void> {
+    await this.#noted(this.#once(operations.postDatapoints, { eventId, value }, signal));
   }
 
   firmware(versionId: string): FirmwareSource {
     return {
       form: 'json-string',
       open: async (from, signal) => {
+        const open = async (thing: Identity, position: WirePosition | undefined): Promise<FirmwareTransfer> =>
+          this.#context.transport.firmware({ ...thing, versionId }, position, signal);
         const reopen = async (position: WirePosition | undefined): Promise<FirmwareTransfer> =>
-          this.#call(async (thing) => this.#context.provisioning.firmware(thing, versionId, position, signal), signal);
+          this.#attempts(async () => this.#withIdentity(async (thing) => open(thing, position), signal), signal);
         return new RekeyedTransfer(await reopen(from), reopen);
       },
     };
   }
 
-  async #call<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
-    return this.#attempts(async () => this.#withIdentity(operation, signal), signal);
+  async #ask<R extends Input, O>(operation: Operation<R & Activation, O>, rest: R, signal: AbortSignal): Promise<O> {
+    return this.#attempts(async () => this.#once(operation, rest, signal), signal);
+  }
+
+  async #once<R extends Input, O>(operation: Operation<R & Activation, O>, rest: R, signal: AbortSignal): Promise<O> {
+    const call = async (thing: Identity): Promise<O> =>
+      this.#context.transport.call(operation, { ...rest, ...thing }, signal);
+    return this.#withIdentity(call, signal);
   }
 
   /** A call that names nothing but the thing: where that is not known, it was deleted, and is made again. */
-  async #ofThing<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #ofThing<O>(operation: Operation<Activation, O>, signal: AbortSignal): Promise<O> {
     try {
-      return await this.#call(operation, signal);
+      return await this.#ask(operation, {}, signal);
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'service-not-found') throw error;
       const remade = await this.#identity.remake(await this.#identity.obtain(signal), signal);
       if (remade === undefined) throw error;
     }
-    return this.#call(operation, signal);
+    return this.#ask(operation, {}, signal);
   }
 
   /** If the key was dropped: once more with a new one. */

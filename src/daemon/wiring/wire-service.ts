@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Config, MessagingSettings as ConfiguredMessaging } from '../../config/config.ts';
-import type { ServiceTransport, ValueTransport } from '../../service/contract.ts';
+import type { ServiceTransport } from '../../service/contract.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
@@ -11,13 +11,12 @@ import type { World } from './wiring.ts';
 
 /** The service in the form, or the forms, that are configured. */
 export interface ServiceWiring extends AsyncDisposable {
-  readonly provisioning: ServiceTransport;
-  readonly values: ValueTransport;
+  readonly transport: ServiceTransport;
   /** Undefined: nothing is said through a broker, and no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
 }
 
-/** Values are only spoken of in REST form, so that is always there. */
+/** Some operations are only spoken of in REST form, so that is always there. */
 export async function wireService(config: Config, world: World, serialNumber: string): Promise<ServiceWiring> {
   await using opened = new AsyncDisposableStack();
   const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), world));
@@ -30,8 +29,13 @@ export async function wireService(config: Config, world: World, serialNumber: st
   const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
   const resources = opened.move();
   return {
-    provisioning: withFirmwareOf(provisioning, firmware),
-    values: rest,
+    transport: {
+      call: async (operation, input, signal) =>
+        (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
+      firmware: async (input, from, signal) => firmware.firmware(input, from, signal),
+      // whoever made the two ends them
+      [Symbol.asyncDispose]: async () => {},
+    },
     messaging,
     [Symbol.asyncDispose]: async () => resources.disposeAsync(),
   };
@@ -82,18 +86,4 @@ function messagingSettings(
 /** The same for each start, and of a kind that every broker takes: MQTT 3.1.1, section 3.1.3.1. */
 function clientIdOf(serialNumber: string): string {
   return `thingagent${createHash('sha256').update(serialNumber).digest('hex').slice(0, 13)}`;
-}
-
-/** Whoever made the two ends them. */
-function withFirmwareOf(provisioning: ServiceTransport, firmware: ServiceTransport): ServiceTransport {
-  if (provisioning === firmware) return provisioning;
-  return {
-    activate: async (serialNumber, signal) => provisioning.activate(serialNumber, signal),
-    currentVersion: async (thing, signal) => provisioning.currentVersion(thing, signal),
-    targetVersion: async (thing, signal) => provisioning.targetVersion(thing, signal),
-    updates: async (thing, fromVersionId, signal) => provisioning.updates(thing, fromVersionId, signal),
-    switchTo: async (thing, versionId, signal) => provisioning.switchTo(thing, versionId, signal),
-    firmware: async (thing, versionId, from, signal) => firmware.firmware(thing, versionId, from, signal),
-    [Symbol.asyncDispose]: async () => {},
-  };
 }

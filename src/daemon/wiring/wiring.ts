@@ -94,11 +94,10 @@ export async function wire(
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
   const heard = { ...world, onServiceTime: tellBoth(trust, world) };
-  const { provisioning, values, messaging } = opened.use(await wireService(config, heard, serialNumber));
+  const { transport, messaging } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log);
   const session = new ServiceSession({
-    provisioning,
-    values,
+    transport,
     identities,
     serialNumber,
     clock,

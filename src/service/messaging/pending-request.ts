@@ -12,7 +12,7 @@ export interface RpcCall {
   /** The reply may be as large as any message. */
   readonly isLarge: boolean;
   /** What no error may say, though the service says it. */
-  readonly secret?: string;
+  readonly secret?: string | undefined;
 }
 
 /** How far a request got: with the broker, and by its account heard or not. */

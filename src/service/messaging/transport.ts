@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 
-import type { Activation, FirmwarePosition, FirmwareText, ServiceTransport, Version } from '../contract.ts';
+import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
 import type { ServiceError } from '../errors.ts';
-import { malformed, readActivation, readVersion, readVersions } from '../replies.ts';
+import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
+import type { Input, Operation, Row } from '../operations.ts';
+import { malformed } from '../replies.ts';
 import type { BrokerContext, BrokerState } from './broker/broker.ts';
 import type { IgnoredCounts } from './broker/ignored.ts';
 import { parseJson } from './json-members.ts';
@@ -20,7 +22,7 @@ export interface BrokerReport {
   readonly ignored: IgnoredCounts;
 }
 
-/** The messaging form of interface.md: one call each, one attempt each. */
+/** The messaging form of interface.md. */
 export class MessagingTransport implements ServiceTransport {
   readonly #settings: MessagingSettings;
   readonly #rpc: RpcClient;
@@ -46,51 +48,18 @@ export class MessagingTransport implements ServiceTransport {
     return { url: this.#settings.url, state, problem: problem ?? refusal, ignored: ignored.counts };
   }
 
-  async activate(serialNumber: string, signal: AbortSignal): Promise<Activation> {
-    const call = {
-      operation: 'activation',
-      topic: this.#settings.topics.activate,
-      method: 'things.activate',
-      params: { serialNumber },
-      isRepeatable: false,
-      isLarge: false,
-    };
-    return readActivation(parseResult(await this.#rpc.call(call, signal), call), call.operation);
-  }
-
-  async currentVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    const call = this.#request(thing, 'current version', 'things.versions.current.get');
-    return readVersion(parseResult(await this.#rpc.call(call, signal), call), call.operation);
-  }
-
-  async targetVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    const call = this.#request(thing, 'target version', 'things.versions.target.get');
-    return readVersion(parseResult(await this.#rpc.call(call, signal), call), call.operation);
-  }
-
-  async updates(thing: Activation, versionId: string, signal: AbortSignal): Promise<readonly Version[]> {
-    const operation = `updates from version ${shown(versionId)}`;
-    const call = this.#request(thing, operation, 'things.versions.updates.list', { versionId });
-    return readVersions(parseResult(await this.#rpc.call(call, signal), call), operation);
-  }
-
-  /** Any reply without an error is consent. */
-  async switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void> {
-    const operation = `switch to version ${shown(versionId)}`;
-    await this.#rpc.call(this.#request(thing, operation, 'things.versions.switch', { versionId }), signal);
+  async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
+    const call = this.#callOf(operation, input);
+    const result = await this.#rpc.call(call, signal);
+    const value = operation.reply.form === 'consent' ? undefined : parseResult(result, call);
+    return operation.reply.read(value, call.operation);
   }
 
   /** Always from the beginning: a message comes whole or not at all. */
-  async firmware(
-    thing: Activation,
-    versionId: string,
-    _from: FirmwarePosition | undefined,
-    signal: AbortSignal,
-  ): Promise<FirmwareText> {
-    const operation = `firmware of version ${shown(versionId)}`;
-    const request = this.#request(thing, operation, 'things.versions.firmware.get', { versionId });
-    const result = await this.#rpc.call({ ...request, isLarge: true }, signal);
-    if (result === undefined) throw malformed(operation, 'the reply has no result');
+  async firmware(input: OfVersion, _from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
+    const call = this.#callOf(operations.firmware, input);
+    const result = await this.#rpc.call(call, signal);
+    if (result === undefined) throw malformed(call.operation, 'the reply has no result');
     return firmwareText(result, signal);
   }
 
@@ -98,20 +67,17 @@ export class MessagingTransport implements ServiceTransport {
     await this.#rpc[Symbol.asyncDispose]();
   }
 
-  #request(
-    { thingId, apiKey }: Activation,
-    operation: string,
-    method: string,
-    others: RpcCall['params'] = {},
-  ): RpcCall {
+  #callOf(operation: Row, input: Input): RpcCall {
+    const { topics } = this.#settings;
+    if (operation.rpc === undefined) throw new Error(`${operation.title} is only spoken of in REST form`);
     return {
-      operation,
-      topic: this.#settings.topics.request,
-      method,
-      params: { thingId, ...others },
-      isRepeatable: true,
-      isLarge: false,
-      secret: apiKey,
+      operation: titleOf(operation, input),
+      topic: operation.key === 'none' ? topics.activate : topics.request,
+      method: operation.rpc,
+      params: paramsOf(operation, input),
+      isRepeatable: operation.isRepeatable,
+      isLarge: operation.reply.form === 'stream',
+      secret: 'apiKey' in input ? textOf(input, 'apiKey') : undefined,
     };
   }
 }
@@ -138,9 +104,4 @@ function parseResult(result: PayloadRange | undefined, { operation }: RpcCall): 
   const value = parseJson(result.payload.join(result.start, result.end));
   if (value === undefined) throw malformed(operation, 'the result of the reply is not JSON in UTF-8');
   return value;
-}
-
-/** An id in a message: without control characters, and not endless. */
-function shown(id: string): string {
-  return id.replace(/\p{C}/gu, '?').slice(0, 64);
 }

@@ -1,21 +1,14 @@
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
-import type {
-  Activation,
-  Datapoint,
-  FirmwarePosition,
-  FirmwareText,
-  ServiceTransport,
-  ValueTransport,
-  Version,
-} from '../contract.ts';
+import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
-import { malformed, readActivation, readJson, readJsonOrText, readVersion, readVersions } from '../replies.ts';
+import { operations, pathOf, textOf, titleOf } from '../operations.ts';
+import type { Input, Operation, Row } from '../operations.ts';
+import { malformed, readJson, readJsonOrText } from '../replies.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
-import { paths } from './paths.ts';
 import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts';
 import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
@@ -39,8 +32,8 @@ interface Call {
   readonly key: { readonly apiKey: string | undefined } | 'activation';
 }
 
-/** The REST form of interface.md: one call each, one attempt each, but a firmware, which goes on after a cut. */
-export class RestTransport implements ServiceTransport, ValueTransport {
+/** The REST form of interface.md. */
+export class RestTransport implements ServiceTransport {
   readonly #settings: RestSettings;
   readonly #context: RestContext;
   readonly #http: HttpClient;
@@ -51,75 +44,19 @@ export class RestTransport implements ServiceTransport, ValueTransport {
     this.#http = new HttpClient(settings, context.clock);
   }
 
-  async activate(serialNumber: string, signal: AbortSignal): Promise<Activation> {
-    const operation = 'activation';
-    const path = paths.activate(serialNumber);
-    const reply = await this.#call({ operation, method: 'PUT', path, key: 'activation' }, signal);
-    return readActivation(readJson(reply, operation), operation);
+  async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
+    const call = this.#callOf(operation, input);
+    if (operation.reply.form === 'consent') {
+      await this.#tell(call, signal);
+      return operation.reply.read(undefined, call.operation);
+    }
+    const body = await this.#ask(call, signal);
+    const read = operation.reply.form === 'json' ? readJson : readJsonOrText;
+    return operation.reply.read(read(body, call.operation), call.operation);
   }
 
-  async currentVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    const operation = 'current version';
-    const path = paths.currentVersion(thing.thingId);
-    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
-    return readVersion(readJson(reply, operation), operation);
-  }
-
-  async targetVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    const operation = 'target version';
-    const path = paths.targetVersion(thing.thingId);
-    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
-    return readVersion(readJson(reply, operation), operation);
-  }
-
-  async updates(thing: Activation, fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
-    const operation = `updates from version ${shown(fromVersionId)}`;
-    const path = paths.updates(thing.thingId, fromVersionId);
-    const reply = await this.#call({ operation, method: 'GET', path, key: this.#provisioningKey(thing) }, signal);
-    return readVersions(readJson(reply, operation), operation);
-  }
-
-  async switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void> {
-    const operation = `switch to version ${shown(versionId)}`;
-    const path = paths.switchTo(thing.thingId, versionId);
-    await this.#tell({ operation, method: 'PUT', path, key: this.#provisioningKey(thing) }, signal);
-  }
-
-  async property(thing: Activation, propertyId: string, signal: AbortSignal): Promise<unknown> {
-    const operation = `property ${shown(propertyId)}`;
-    const path = paths.property(thing.thingId, propertyId);
-    const reply = await this.#call({ operation, method: 'GET', path, key: thing }, signal);
-    return readJsonOrText(reply, operation);
-  }
-
-  async setProperty(thing: Activation, propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
-    const operation = `property ${shown(propertyId)}`;
-    const path = paths.property(thing.thingId, propertyId);
-    const isPlain = typeof value === 'string' && this.#settings.propertyText === 'plain';
-    const body = isPlain ? value : toJson(value, operation);
-    await this.#tell({ operation, method: 'PUT', path, key: thing, body }, signal);
-  }
-
-  async postDatapoints(
-    thing: Activation,
-    eventId: string,
-    datapoints: readonly Datapoint[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const operation = `datapoints of event ${shown(eventId)}`;
-    const path = paths.datapoints(thing.thingId, eventId);
-    await this.#tell({ operation, method: 'POST', path, key: thing, body: toJson(datapoints, operation) }, signal);
-  }
-
-  async firmware(
-    thing: Activation,
-    versionId: string,
-    from: FirmwarePosition | undefined,
-    signal: AbortSignal,
-  ): Promise<FirmwareText> {
-    const operation = `firmware of version ${shown(versionId)}`;
-    const path = paths.firmware(thing.thingId, versionId);
-    const call: Call = { operation, method: 'GET', path, key: this.#provisioningKey(thing) };
+  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
+    const call = this.#callOf(operations.firmware, input);
     const request = async (range: { offset: number; validator: string } | undefined, textSignal: AbortSignal) => {
       const headers = range && { range: `bytes=${range.offset}-`, 'if-range': range.validator };
       const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, textSignal);
@@ -130,7 +67,7 @@ export class RestTransport implements ServiceTransport, ValueTransport {
       throw await this.#refusal(call, exchange);
     };
     const { resume, deadlines } = this.#settings;
-    const context = { ...this.#context, operation, request, resume, deadlineMs: deadlines.transferMs };
+    const context = { ...this.#context, operation: call.operation, request, resume, deadlineMs: deadlines.transferMs };
     return FirmwareDownload.open(context, from, signal);
   }
 
@@ -139,7 +76,7 @@ export class RestTransport implements ServiceTransport, ValueTransport {
   }
 
   /** A call that wants to know: its whole reply, of any 2xx status. */
-  async #call(call: Call, signal: AbortSignal): Promise<Uint8Array> {
+  async #ask(call: Call, signal: AbortSignal): Promise<Uint8Array> {
     using deadline = this.#wholeDeadline(call, signal);
     await using exchange = await this.#send(call, deadline.signal);
     const chunks: Uint8Array[] = [];
@@ -187,8 +124,20 @@ export class RestTransport implements ServiceTransport, ValueTransport {
     return errorOfStatus({ operation, status, headers, excerpt, key: keyState }, this.#context.clock.nowMs());
   }
 
-  #provisioningKey(thing: Activation): Call['key'] {
-    return { apiKey: this.#settings.keyOnProvisioning ? thing.apiKey : undefined };
+  #callOf(operation: Row, input: Input): Call {
+    const { keyOnProvisioning, propertyText } = this.#settings;
+    const isKeySent = operation.key === 'always' || keyOnProvisioning;
+    const title = titleOf(operation, input);
+    const value: unknown = Reflect.get(input, 'value');
+    const isPlain = operation.body?.form === 'json-or-text' && propertyText === 'plain';
+    const text = (): string => (isPlain && typeof value === 'string' ? value : toJson(value, title));
+    return {
+      operation: title,
+      method: operation.method,
+      path: pathOf(operation, input),
+      key: operation.key === 'none' ? 'activation' : { apiKey: isKeySent ? textOf(input, 'apiKey') : undefined },
+      body: operation.body && text(),
+    };
   }
 }
 
@@ -230,9 +179,4 @@ function toJson(value: unknown, operation: string): string {
     why = `${why}: ${error.message}`;
   }
   throw new ServiceError({ code: 'value-unusable', operation, why });
-}
-
-/** An id in a message: without control characters, and not endless. */
-function shown(id: string): string {
-  return id.replace(/\p{C}/gu, '?').slice(0, 64);
 }

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 
 import type { Activation, ServiceTransport } from '../../../src/service/contract.ts';
+import { operations } from '../../../src/service/operations.ts';
 import { messagingRig } from '../../rooms/service/messaging/messaging-rig.ts';
 import { Mosquitto } from '../../rooms/service/messaging/mosquitto.ts';
 import { restRig } from '../../rooms/service/rest/rest-rig.ts';
@@ -73,7 +74,7 @@ async function roundTrips({ context, broker, service }: Rig): Promise<readonly F
   await using messaging = messagingRig(broker.url);
   await using plain = messagingRig(broker.url, { protocolVersion: 4 });
   await using rest = restRig(service.url);
-  const thing = await rest.transport.activate('round-trips', signal);
+  const thing = await rest.transport.call(operations.activate, { serialNumber: 'round-trips' }, signal);
   const count = context.quick ? ROUND_TRIPS.quick : ROUND_TRIPS.usual;
   const contenders = [
     ['messaging, MQTT 5', messaging.transport, 1],
@@ -104,7 +105,7 @@ async function perSecond(
   const before = performance.now();
   let left = count;
   const lane = async (): Promise<void> => {
-    for (; left > 0; left -= 1) await transport.currentVersion(thing, signal);
+    for (; left > 0; left -= 1) await transport.call(operations.currentVersion, thing, signal);
   };
   await Promise.all(Array.from({ length: atATime }, lane));
   return (count / (performance.now() - before)) * 1000;

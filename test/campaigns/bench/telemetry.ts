@@ -70,8 +70,7 @@ async function pointsPerSecond(url: string, batchPoints: number, count: number):
     log: silentLog,
   });
   const session = new ServiceSession({
-    provisioning: transport,
-    values: transport,
+    transport,
     identities: new FileIdentityStore(rig.directory, 'bench', silentLog),
     serialNumber: 'bench',
     clock: systemClock,

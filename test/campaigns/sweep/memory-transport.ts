@@ -1,12 +1,13 @@
 import type {
-  Activation,
   FirmwarePosition,
   FirmwareText,
+  OfVersion,
   ServiceTransport,
-  ValueTransport,
   Version,
 } from '../../../src/service/contract.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
+import { operations, textOf } from '../../../src/service/operations.ts';
+import type { Input, Operation, Row } from '../../../src/service/operations.ts';
 import type { Outcome } from '../../../src/update/journal/state.ts';
 import type { Power } from '../../stand-ins/machine/power.ts';
 import type { Catalog } from './catalog.ts';
@@ -37,7 +38,7 @@ export interface ServiceState {
 export const newService: ServiceState = { current: 'v1', target: undefined, switches: [], reports: [], keys: [] };
 
 /** The service as interface.md tells it, for one thing, without a network. It survives what happens to the gateway. */
-export class MemoryTransport implements ServiceTransport, ValueTransport {
+export class MemoryTransport implements ServiceTransport {
   readonly #parts: TransportParts;
   current: string;
   /** Undefined: no switch is pending. */
@@ -65,50 +66,38 @@ export class MemoryTransport implements ServiceTransport, ValueTransport {
     return this.target ?? this.current;
   }
 
-  async activate(_serialNumber: string, signal: AbortSignal): Promise<Activation> {
-    return this.#call(undefined, signal, () => ({ thingId: THING_ID, apiKey: this.#newKey() }));
+  async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
+    const key = operation.key === 'none' ? undefined : textOf(input, 'apiKey');
+    return this.#call(key, signal, () => operation.reply.read(this.#answer(operation, input), operation.title));
   }
 
-  async currentVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    return this.#call(thing, signal, () => versionOf(this.current));
+  #answer(operation: Row, input: Input): unknown {
+    const versionId = textOf(input, 'versionId');
+    switch (operation) {
+      case operations.activate:
+        return { thingId: THING_ID, apiKey: this.#newKey() };
+      case operations.currentVersion:
+        return versionOf(this.current);
+      case operations.targetVersion:
+        return versionOf(this.wanted);
+      case operations.updates:
+        return [versionId, this.wanted].map(versionOf);
+      case operations.setProperty:
+        return this.reports.push(Reflect.get(input, 'value') as Outcome);
+      case operations.switchTo:
+        this.#parts.onSwitch(versionId);
+        this.switches.push(versionId);
+        this.current = versionId;
+        if (this.target === versionId) this.target = undefined;
+        return undefined;
+      default:
+        throw new Error('nobody asks');
+    }
   }
 
-  async targetVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    return this.#call(thing, signal, () => versionOf(this.wanted));
-  }
-
-  async updates(thing: Activation, fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
-    return this.#call(thing, signal, () => [fromVersionId, this.wanted].map(versionOf));
-  }
-
-  async switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void> {
-    await this.#call(thing, signal, () => {
-      this.#parts.onSwitch(versionId);
-      this.switches.push(versionId);
-      this.current = versionId;
-      if (this.target === versionId) this.target = undefined;
-    });
-  }
-
-  async property(): Promise<never> {
-    throw new Error('nobody asks');
-  }
-
-  async setProperty(thing: Activation, _propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
-    await this.#call(thing, signal, () => this.reports.push(value as Outcome));
-  }
-
-  async postDatapoints(): Promise<never> {
-    throw new Error('nobody measures');
-  }
-
-  async firmware(
-    thing: Activation,
-    versionId: string,
-    from: FirmwarePosition | undefined,
-    signal: AbortSignal,
-  ): Promise<FirmwareText> {
-    return this.#call(thing, signal, () => {
+  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
+    const { versionId } = input;
+    return this.#call(input.apiKey, signal, () => {
       this.#parts.onTransfer(versionId, from);
       const { text, chunkEnds } = this.#parts.catalog.entry(versionId);
       const validator = `"${versionId}"`;
@@ -133,13 +122,13 @@ export class MemoryTransport implements ServiceTransport, ValueTransport {
     }
   }
 
-  async #call<T>(thing: Activation | undefined, signal: AbortSignal, work: () => T): Promise<T> {
+  async #call<T>(key: string | undefined, signal: AbortSignal, work: () => T): Promise<T> {
     const { power, faults } = this.#parts;
     signal.throwIfAborted();
     power.need('send');
     if (faults.strikes('request-lost')) throw lost('no connection');
     if (faults.strikes('key-dropped')) this.#newKey();
-    if (thing !== undefined && thing.apiKey !== this.keys.at(-1)) {
+    if (key !== undefined && key !== this.keys.at(-1)) {
       throw new ServiceError({ code: 'key-rejected', why: 'the key is not valid' });
     }
     const answer = work();

@@ -51,8 +51,7 @@ export class Program {
     const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
     this.session = new ServiceSession({
-      provisioning: transport,
-      values: transport,
+      transport,
       identities: chronicle.identityStore(identities),
       serialNumber: SERIAL_NUMBER,
       clock,

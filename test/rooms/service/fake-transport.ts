@@ -3,18 +3,18 @@ import type {
   Datapoint,
   FirmwarePosition,
   FirmwareText,
+  OfVersion,
   ServiceTransport,
-  ValueTransport,
-  Version,
 } from '../../../src/service/contract.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
-import { readVersion, readVersions } from '../../../src/service/replies.ts';
+import { operations, textOf } from '../../../src/service/operations.ts';
+import type { Input, Operation as ServiceOperation, Row } from '../../../src/service/operations.ts';
 import type { Operation } from '../../stand-ins/service/faults.ts';
 import { Refused } from '../../stand-ins/service/world.ts';
 import type { Thing, World } from '../../stand-ins/service/world.ts';
 
 /** The service without a network: the same world as the stand-in's, and errors on demand. */
-export class FakeTransport implements ServiceTransport, ValueTransport {
+export class FakeTransport implements ServiceTransport {
   readonly world: World;
   readonly calls: Operation[] = [];
   readonly #failures: { readonly operation: Operation; readonly error: unknown }[] = [];
@@ -29,69 +29,21 @@ export class FakeTransport implements ServiceTransport, ValueTransport {
     this.#failures.push({ operation, error });
   }
 
-  async activate(serialNumber: string, signal: AbortSignal): Promise<Activation> {
-    return this.#call('activate', signal, () => {
-      const { thingId, apiKey } = this.world.activate(serialNumber);
-      return { thingId, apiKey };
-    });
+  async call<I extends Input, O>(operation: ServiceOperation<I, O>, input: I, signal: AbortSignal): Promise<O> {
+    const name = nameOf(operation);
+    return this.#call(name, signal, () => operation.reply.read(this.#answer(operation, input), name));
   }
 
-  async currentVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    return this.#call('currentVersion', signal, () =>
-      readVersion(this.world.currentVersion(this.#known(thing)), 'current version'),
-    );
+  #answer(operation: Row, input: Input): unknown {
+    if (operation === operations.activate) return this.world.activate(textOf(input, 'serialNumber'));
+    const thing = this.#known({ thingId: textOf(input, 'thingId'), apiKey: textOf(input, 'apiKey') });
+    return answers.get(operation)?.(this.world, thing, input);
   }
 
-  async targetVersion(thing: Activation, signal: AbortSignal): Promise<Version> {
-    return this.#call('targetVersion', signal, () =>
-      readVersion(this.world.targetVersion(this.#known(thing)), 'target version'),
-    );
-  }
-
-  async updates(thing: Activation, fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]> {
-    return this.#call('updates', signal, () => {
-      this.#known(thing);
-      return readVersions(this.world.updates(fromVersionId), 'updates');
-    });
-  }
-
-  async switchTo(thing: Activation, versionId: string, signal: AbortSignal): Promise<void> {
-    await this.#call('switchTo', signal, () => this.world.switchTo(this.#known(thing), versionId));
-  }
-
-  async property(thing: Activation, propertyId: string, signal: AbortSignal): Promise<unknown> {
-    return this.#call('property', signal, () => {
-      const { properties } = this.#known(thing);
-      if (!properties.has(propertyId)) throw new Refused(404, 'no such property');
-      return properties.get(propertyId);
-    });
-  }
-
-  async setProperty(thing: Activation, propertyId: string, value: unknown, signal: AbortSignal): Promise<void> {
-    await this.#call('setProperty', signal, () => this.#known(thing).properties.set(propertyId, value));
-  }
-
-  async postDatapoints(
-    thing: Activation,
-    eventId: string,
-    datapoints: readonly Datapoint[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    await this.#call('postDatapoints', signal, () => {
-      const { datapoints: stored } = this.#known(thing);
-      stored.set(eventId, [...(stored.get(eventId) ?? []), ...datapoints]);
-    });
-  }
-
-  async firmware(
-    thing: Activation,
-    versionId: string,
-    from: FirmwarePosition | undefined,
-    signal: AbortSignal,
-  ): Promise<FirmwareText> {
+  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
     return this.#call('firmware', signal, () => {
-      this.#known(thing);
-      const { text, tag } = this.world.firmware(versionId);
+      this.#known(input);
+      const { text, tag } = this.world.firmware(input.versionId);
       const validator = `"${tag}"`;
       const goesOn = from?.validator === validator && from.totalBytes === text.sizeBytes;
       const startOffset = goesOn ? from.offset : 0;
@@ -128,6 +80,39 @@ export class FakeTransport implements ServiceTransport, ValueTransport {
     if (thing.apiKey !== apiKey) throw new Refused(401, 'the API key is not valid');
     return thing;
   }
+}
+
+type Answer = (world: World, thing: Thing, input: Input) => unknown;
+
+const answers = new Map<Row, Answer>([
+  [operations.currentVersion, (world, thing) => world.currentVersion(thing)],
+  [operations.targetVersion, (world, thing) => world.targetVersion(thing)],
+  [operations.updates, (world, _, input) => world.updates(textOf(input, 'versionId'))],
+  [operations.switchTo, (world, thing, input) => world.switchTo(thing, textOf(input, 'versionId'))],
+  [operations.property, (_, { properties }, input) => known(properties, textOf(input, 'propertyId'))],
+  [operations.setProperty, (_, { properties }, input) => properties.set(textOf(input, 'propertyId'), valueOf(input))],
+  [
+    operations.postDatapoints,
+    (_, { datapoints }, input) => {
+      const event = textOf(input, 'eventId');
+      const points = valueOf(input) as readonly Datapoint[];
+      datapoints.set(event, [...(datapoints.get(event) ?? []), ...points]);
+    },
+  ],
+]);
+
+function known(properties: ReadonlyMap<string, unknown>, id: string): unknown {
+  if (!properties.has(id)) throw new Refused(404, 'no such property');
+  return properties.get(id);
+}
+
+function valueOf(input: Input): unknown {
+  return Reflect.get(input, 'value');
+}
+
+function nameOf(operation: Row): Operation {
+  const entries = Object.entries(operations) as [Operation, Row][];
+  return entries.find(([, row]) => row === operation)?.[0] ?? 'activate';
 }
 
 async function* cutAfter(chunks: Iterable<Uint8Array>, cut: FakeTransport['cutTransfer']): AsyncGenerator<Uint8Array> {

@@ -32,8 +32,7 @@ export class SessionRig {
     const identities = new FileIdentityStore('/state', SERIAL_NUMBER, log, this.disk.api);
     const serialNumber = SERIAL_NUMBER;
     return new ServiceSession({
-      provisioning: transport,
-      values: transport,
+      transport,
       identities,
       serialNumber,
       clock,

@@ -34,8 +34,7 @@ afterEach(async () => {
 function session(stateDirectory = directory): ServiceSession {
   const { transport, log } = rig;
   return new ServiceSession({
-    provisioning: transport,
-    values: transport,
+    transport,
     identities: new FileIdentityStore(stateDirectory, 'GW-1', log),
     serialNumber: 'GW-1',
     clock: new ManualClock(),

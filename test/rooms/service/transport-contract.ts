@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import type { Activation, ServiceTransport, ValueTransport } from '../../../src/service/contract.ts';
+import type { Activation, ServiceTransport } from '../../../src/service/contract.ts';
+import { operations } from '../../../src/service/operations.ts';
 import { randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';
 import type { World } from '../../stand-ins/service/world.ts';
@@ -29,21 +30,23 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
   describe(`the transport for ${name}`, () => {
     async function activated(): Promise<{ readonly rig: TransportRig; readonly thing: Activation }> {
       const rig = await open();
-      return { rig, thing: await rig.transport.activate('GW-1', signal) };
+      return { rig, thing: await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal) };
     }
 
     test('activation makes a thing, and a second one keeps it but changes its key', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      const again = await rig.transport.activate('GW-1', signal);
+      const again = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
       expect(again.thingId).toBe(thing.thingId);
       expect(again.apiKey).not.toBe(thing.apiKey);
-      expect((await rig.transport.activate('GW-2', signal)).thingId).not.toBe(thing.thingId);
+      expect((await rig.transport.call(operations.activate, { serialNumber: 'GW-2' }, signal)).thingId).not.toBe(
+        thing.thingId,
+      );
     });
 
     test('a serial number may hold any character', async () => {
       await using rig = await open();
-      await rig.transport.activate(nastyId, signal);
+      await rig.transport.call(operations.activate, { serialNumber: nastyId }, signal);
       expect(rig.world.things[0]?.serialNumber).toBe(nastyId);
     });
 
@@ -51,33 +54,36 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       const { rig, thing } = await activated();
       await using _ = rig;
       const one = { id: '1', name: 'one', description: undefined };
-      expect(await rig.transport.currentVersion(thing, signal)).toEqual(one);
-      expect(await rig.transport.targetVersion(thing, signal)).toEqual(one);
+      expect(await rig.transport.call(operations.currentVersion, thing, signal)).toEqual(one);
+      expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(one);
       rig.world.targetVersionId = nastyId;
       const third = { id: nastyId, name: 'three', description: 'the third' };
-      expect(await rig.transport.targetVersion(thing, signal)).toEqual(third);
-      expect(await rig.transport.currentVersion(thing, signal)).toEqual(one);
+      expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(third);
+      expect(await rig.transport.call(operations.currentVersion, thing, signal)).toEqual(one);
     });
 
     test('updates are listed, and may be none', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      expect(await rig.transport.updates(thing, '1', signal)).toMatchObject([{ id: '2' }, { id: nastyId }]);
-      expect(await rig.transport.updates(thing, nastyId, signal)).toEqual([]);
+      expect(await rig.transport.call(operations.updates, { ...thing, versionId: '1' }, signal)).toMatchObject([
+        { id: '2' },
+        { id: nastyId },
+      ]);
+      expect(await rig.transport.call(operations.updates, { ...thing, versionId: nastyId }, signal)).toEqual([]);
     });
 
     test('a switch sets the version, and may be repeated', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      await rig.transport.switchTo(thing, nastyId, signal);
-      await rig.transport.switchTo(thing, nastyId, signal);
-      expect(await rig.transport.currentVersion(thing, signal)).toMatchObject({ id: nastyId });
+      await rig.transport.call(operations.switchTo, { ...thing, versionId: nastyId }, signal);
+      await rig.transport.call(operations.switchTo, { ...thing, versionId: nastyId }, signal);
+      expect(await rig.transport.call(operations.currentVersion, thing, signal)).toMatchObject({ id: nastyId });
     });
 
     test('a firmware comes whole, as one JSON string', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      await using text = await rig.transport.firmware(thing, nastyId, undefined, signal);
+      await using text = await rig.transport.firmware({ ...thing, versionId: nastyId }, undefined, signal);
       expect(text.startOffset).toBe(0);
       const expected = Buffer.concat([...new FirmwareText(firmware).read()]);
       expect((await readAll(text.chunks)).equals(expected)).toBe(true);
@@ -86,13 +92,17 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
     test('a firmware goes on where it stood, or begins anew', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      await using first = await rig.transport.firmware(thing, '1', undefined, signal);
+      await using first = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
       const whole = await readAll(first.chunks);
       const from = { offset: 400_000, validator: first.validator ?? '"none"', totalBytes: whole.byteLength };
-      await using second = await rig.transport.firmware(thing, '1', from, signal);
+      await using second = await rig.transport.firmware({ ...thing, versionId: '1' }, from, signal);
       expect([0, 400_000]).toContain(second.startOffset);
       expect((await readAll(second.chunks)).equals(whole.subarray(second.startOffset))).toBe(true);
-      await using changed = await rig.transport.firmware(thing, '1', { ...from, validator: '"other"' }, signal);
+      await using changed = await rig.transport.firmware(
+        { ...thing, versionId: '1' },
+        { ...from, validator: '"other"' },
+        signal,
+      );
       expect(changed.startOffset).toBe(0);
     });
 
@@ -100,25 +110,33 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       const { rig, thing } = await activated();
       await using _ = rig;
       const notFound = { code: 'service-not-found', remedy: 'give-up' };
-      await expect(rig.transport.updates(thing, 'unknown', signal)).rejects.toMatchObject(notFound);
-      await expect(rig.transport.switchTo(thing, 'unknown', signal)).rejects.toMatchObject(notFound);
-      await expect(rig.transport.firmware(thing, 'unknown', undefined, signal)).rejects.toMatchObject(notFound);
+      await expect(
+        rig.transport.call(operations.updates, { ...thing, versionId: 'unknown' }, signal),
+      ).rejects.toMatchObject(notFound);
+      await expect(
+        rig.transport.call(operations.switchTo, { ...thing, versionId: 'unknown' }, signal),
+      ).rejects.toMatchObject(notFound);
+      await expect(rig.transport.firmware({ ...thing, versionId: 'unknown' }, undefined, signal)).rejects.toMatchObject(
+        notFound,
+      );
       const stranger = { ...thing, thingId: 'unknown' };
-      await expect(rig.transport.targetVersion(stranger, signal)).rejects.toMatchObject(notFound);
+      await expect(rig.transport.call(operations.targetVersion, stranger, signal)).rejects.toMatchObject(notFound);
     });
 
     test('an aborted signal ends a call with its reason', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
       const reason = new Error('stop');
-      await expect(rig.transport.targetVersion(thing, AbortSignal.abort(reason))).rejects.toBe(reason);
-      await expect(rig.transport.firmware(thing, '1', undefined, AbortSignal.abort(reason))).rejects.toBe(reason);
+      await expect(rig.transport.call(operations.targetVersion, thing, AbortSignal.abort(reason))).rejects.toBe(reason);
+      await expect(
+        rig.transport.firmware({ ...thing, versionId: '1' }, undefined, AbortSignal.abort(reason)),
+      ).rejects.toBe(reason);
     });
   });
 }
 
 export interface ValueRig extends AsyncDisposable {
-  readonly transport: ServiceTransport & ValueTransport;
+  readonly transport: ServiceTransport;
   readonly world: World;
 }
 
@@ -129,33 +147,43 @@ export function valueTransportContract(name: string, open: () => Promise<ValueRi
       'a property that is set to %j has that value',
       async (value) => {
         await using rig = await open();
-        const thing = await rig.transport.activate('GW-1', signal);
-        await rig.transport.setProperty(thing, nastyId, value, signal);
-        expect(await rig.transport.property(thing, nastyId, signal)).toEqual(value);
+        const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+        await rig.transport.call(operations.setProperty, { ...thing, propertyId: nastyId, value }, signal);
+        expect(await rig.transport.call(operations.property, { ...thing, propertyId: nastyId }, signal)).toEqual(value);
       },
     );
 
     test('datapoints arrive in their order', async () => {
       await using rig = await open();
-      const thing = await rig.transport.activate('GW-1', signal);
+      const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
       const points = [1, 2, 3].map((value) => ({ value, at: `2027-01-01T00:00:0${value}.500Z` }));
-      await rig.transport.postDatapoints(thing, nastyId, points.slice(0, 2), signal);
-      await rig.transport.postDatapoints(thing, nastyId, points.slice(2), signal);
+      await rig.transport.call(
+        operations.postDatapoints,
+        { ...thing, eventId: nastyId, value: points.slice(0, 2) },
+        signal,
+      );
+      await rig.transport.call(
+        operations.postDatapoints,
+        { ...thing, eventId: nastyId, value: points.slice(2) },
+        signal,
+      );
       expect(rig.world.things[0]?.datapoints.get(nastyId)).toEqual(points);
     });
 
     test('an unknown property is not found', async () => {
       await using rig = await open();
-      const thing = await rig.transport.activate('GW-1', signal);
-      const call = rig.transport.property(thing, 'unknown', signal);
+      const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+      const call = rig.transport.call(operations.property, { ...thing, propertyId: 'unknown' }, signal);
       await expect(call).rejects.toMatchObject({ code: 'service-not-found' });
     });
 
     test('a dropped key is rejected', async () => {
       await using rig = await open();
-      const thing = await rig.transport.activate('GW-1', signal);
-      await rig.transport.activate('GW-1', signal);
-      await expect(rig.transport.property(thing, 'p', signal)).rejects.toMatchObject({ code: 'key-rejected' });
+      const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+      await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+      await expect(
+        rig.transport.call(operations.property, { ...thing, propertyId: 'p' }, signal),
+      ).rejects.toMatchObject({ code: 'key-rejected' });
     });
   });
 }

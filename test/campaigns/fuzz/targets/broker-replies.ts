@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import fc from 'fast-check';
 
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { correlationProperty, packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
@@ -19,8 +20,8 @@ const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, wholeMs: 100, 
 const CALLS_UNTIL_RIGHT = 100;
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
-const operations = ['activate', 'currentVersion', 'targetVersion', 'updates', 'firmware', 'switchTo'] as const;
-type Operation = (typeof operations)[number];
+const names = ['activate', 'currentVersion', 'targetVersion', 'updates', 'firmware', 'switchTo'] as const;
+type Operation = (typeof names)[number];
 
 const result = fc.oneof(
   fc.constantFrom(
@@ -47,7 +48,7 @@ const message = fc.oneof(
 );
 
 const cases = fc.record({
-  operation: fc.constantFrom(...operations),
+  operation: fc.constantFrom(...names),
   protocolVersion: fc.constantFrom<4 | 5>(4, 5),
   replies: fc.array(
     fc.record({
@@ -80,7 +81,7 @@ export const brokerReplies: FuzzTarget = {
       if ('value' in outcome) requireForm(input.operation, outcome.value);
       broker.plan = undefined;
       for (let calls = 0; calls < CALLS_UNTIL_RIGHT; calls += 1) {
-        const next = await outcomeOf(async () => transport.currentVersion(thing, signal));
+        const next = await outcomeOf(async () => transport.call(operations.currentVersion, thing, signal));
         if ('value' in next && next.value.id === 'right') return;
       }
       throw new Error('it does not speak with the broker any more');
@@ -105,22 +106,22 @@ async function transportTo(broker: HostileBroker): Promise<MessagingTransport> {
 async function call(transport: MessagingTransport, operation: Operation): Promise<unknown> {
   switch (operation) {
     case 'activate':
-      return transport.activate('GW-0001', signal);
+      return transport.call(operations.activate, { serialNumber: 'GW-0001' }, signal);
     case 'currentVersion':
-      return transport.currentVersion(thing, signal);
+      return transport.call(operations.currentVersion, thing, signal);
     case 'targetVersion':
-      return transport.targetVersion(thing, signal);
+      return transport.call(operations.targetVersion, thing, signal);
     case 'updates':
-      return transport.updates(thing, '1', signal);
+      return transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
     case 'firmware':
       return readFirmware(transport);
     case 'switchTo':
-      return transport.switchTo(thing, '2', signal);
+      return transport.call(operations.switchTo, { ...thing, versionId: '2' }, signal);
   }
 }
 
 async function readFirmware(transport: MessagingTransport): Promise<number> {
-  await using text = await transport.firmware(thing, '2', undefined, signal);
+  await using text = await transport.firmware({ ...thing, versionId: '2' }, undefined, signal);
   let size = 0;
   for await (const chunk of text.chunks) size += chunk.byteLength;
   if (size > MOST_TEXT_BYTES) throw new Error('more came than is permitted');

@@ -4,9 +4,10 @@ import { gzipSync } from 'node:zlib';
 
 import fc from 'fast-check';
 
+import { operations } from '../../../../src/service/operations.ts';
 import type { RestTransport } from '../../../../src/service/rest/transport.ts';
 import { restRig } from '../../../rooms/service/rest/rest-rig.ts';
-import { operations } from '../../../stand-ins/service/faults.ts';
+import { operations as names } from '../../../stand-ins/service/faults.ts';
 import type { Operation } from '../../../stand-ins/service/faults.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
@@ -99,7 +100,7 @@ const reply = fc
   });
 
 const cases = fc.record({
-  operation: fc.constantFrom(...operations),
+  operation: fc.constantFrom(...names),
   reply: fc.oneof({ arbitrary: reply, weight: 2 }, { arbitrary: hostile(reply), weight: 3 }),
   pieces: fc.integer({ min: 1, max: 4 }),
   ending: fc.constantFrom<'close' | 'reset' | 'stay'>('close', 'close', 'close', 'close', 'reset', 'stay'),
@@ -125,9 +126,9 @@ export const serviceReplies: FuzzTarget = {
         throw new Error(`the key: ${outcome.error.message}`);
       if (!('error' in outcome)) requireForm(input.operation, outcome.value);
       service.plan = undefined;
-      const next = await outcomeOf(async () => rig.transport.currentVersion(thing, signal));
+      const next = await outcomeOf(async () => rig.transport.call(operations.currentVersion, thing, signal));
       if ('value' in next && next.value.id === 'right') return;
-      const again = await rig.transport.currentVersion(thing, signal); // a connection that died on the way is no harm
+      const again = await rig.transport.call(operations.currentVersion, thing, signal); // a connection that died on the way is no harm
       if (again.id !== 'right') throw new Error(`the next call got ${again.id}`);
     };
     return openTarget(cases, check, async () => {
@@ -140,28 +141,32 @@ export const serviceReplies: FuzzTarget = {
 async function call(transport: RestTransport, operation: Operation): Promise<unknown> {
   switch (operation) {
     case 'activate':
-      return transport.activate('GW-0001', signal);
+      return transport.call(operations.activate, { serialNumber: 'GW-0001' }, signal);
     case 'currentVersion':
-      return transport.currentVersion(thing, signal);
+      return transport.call(operations.currentVersion, thing, signal);
     case 'targetVersion':
-      return transport.targetVersion(thing, signal);
+      return transport.call(operations.targetVersion, thing, signal);
     case 'updates':
-      return transport.updates(thing, '1', signal);
+      return transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
     case 'firmware':
       return readFirmware(transport);
     case 'switchTo':
-      return transport.switchTo(thing, '2', signal);
+      return transport.call(operations.switchTo, { ...thing, versionId: '2' }, signal);
     case 'property':
-      return transport.property(thing, 'p', signal);
+      return transport.call(operations.property, { ...thing, propertyId: 'p' }, signal);
     case 'setProperty':
-      return transport.setProperty(thing, 'p', { a: 1 }, signal);
+      return transport.call(operations.setProperty, { ...thing, propertyId: 'p', value: { a: 1 } }, signal);
     case 'postDatapoints':
-      return transport.postDatapoints(thing, 'e', [{ value: 1, at: '2027-01-01T00:00:00.0Z' }], signal);
+      return transport.call(
+        operations.postDatapoints,
+        { ...thing, eventId: 'e', value: [{ value: 1, at: '2027-01-01T00:00:00.0Z' }] },
+        signal,
+      );
   }
 }
 
 async function readFirmware(transport: RestTransport): Promise<number> {
-  await using text = await transport.firmware(thing, '2', undefined, signal);
+  await using text = await transport.firmware({ ...thing, versionId: '2' }, undefined, signal);
   let size = 0;
   for await (const chunk of text.chunks) {
     size += chunk.byteLength;

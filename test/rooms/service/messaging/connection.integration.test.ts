@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ServiceError } from '../../../../src/service/errors.ts';
 import { Broker } from '../../../../src/service/messaging/broker/broker.ts';
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { packet } from '../../mqtt/packets.ts';
@@ -41,7 +42,9 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       });
     });
     await using rig = messagingRig(broker.url, { protocolVersion });
-    await expect(rig.transport.currentVersion(thing, signal)).rejects.toMatchObject({ code: 'broker-lost' });
+    await expect(rig.transport.call(operations.currentVersion, thing, signal)).rejects.toMatchObject({
+      code: 'broker-lost',
+    });
     expect(came.slice(0, 3)).toEqual([first.connect, first.subscribe, first.publish]);
   });
 
@@ -58,7 +61,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       });
     });
     await using rig = messagingRig(broker.url, { protocolVersion });
-    await expect(rig.transport.currentVersion(thing, signal)).rejects.toMatchObject({
+    await expect(rig.transport.call(operations.currentVersion, thing, signal)).rejects.toMatchObject({
       code: 'broker-not-authorized',
       message: expect.stringContaining('does not let us read v1.a1b2.reply.json') as string,
     });
@@ -85,7 +88,9 @@ describe.each([5, 4] as const)('a broker that permits no more than is needed, MQ
     const settings = messagingSettings(broker.url, { protocolVersion, topics: { ...topics, wake: 'gateways/wake' } });
     await using transport = new MessagingTransport(settings, { clock: systemClock, random: () => 1, log });
     transport.attend({ onWake: () => {}, onProgress: () => {} });
-    await expect(transport.currentVersion(thing, signal)).rejects.toMatchObject({ code: 'broker-lost' });
+    await expect(transport.call(operations.currentVersion, thing, signal)).rejects.toMatchObject({
+      code: 'broker-lost',
+    });
     expect(log.lines).toContainEqual({
       level: 'warn',
       fields: expect.objectContaining({ code: 'broker-not-authorized' }) as unknown,
@@ -167,7 +172,9 @@ test('who is to be known as online is so from the first connection on, whoever o
   const context = { clock: systemClock, random: () => 1, log: new RecordingLog() };
   await using transport = new MessagingTransport(settings, context);
   transport.attend({ onWake: () => {}, onProgress: () => {} });
-  const failed = (await transport.currentVersion(thing, signal).catch((error: unknown) => error)) as ServiceError;
+  const failed = (await transport
+    .call(operations.currentVersion, thing, signal)
+    .catch((error: unknown) => error)) as ServiceError;
   expect(failed.code).toBe('broker-lost');
   expect(await said.promise).toContain('gateways/status');
 });

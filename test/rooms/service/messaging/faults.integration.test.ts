@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';
 import type { ProvisioningOperation } from '../../../stand-ins/service/messaging.ts';
@@ -66,7 +67,7 @@ class FaultRig implements AsyncDisposable {
     world.setUpdates('1', ['2']);
     const service = opened.use(await MessagingSide.start(world, { url: broker.url, client: { protocolVersion } }));
     const rig = opened.use(messagingRig(link.url, { protocolVersion, deadlines }));
-    const thing = await rig.transport.activate('GW-1', signal);
+    const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     return new FaultRig({ broker, link, world, service, rig, thing }, opened.move());
   }
 
@@ -74,16 +75,16 @@ class FaultRig implements AsyncDisposable {
   async ask(name: (typeof names)[number], { transport } = this.rig): Promise<unknown> {
     switch (name) {
       case 'currentVersion':
-        return transport.currentVersion(this.thing, signal);
+        return transport.call(operations.currentVersion, this.thing, signal);
       case 'targetVersion':
-        return transport.targetVersion(this.thing, signal);
+        return transport.call(operations.targetVersion, this.thing, signal);
       case 'updates':
-        return transport.updates(this.thing, '1', signal);
+        return transport.call(operations.updates, { ...this.thing, versionId: '1' }, signal);
       case 'switchTo':
-        await transport.switchTo(this.thing, '2', signal);
+        await transport.call(operations.switchTo, { ...this.thing, versionId: '2' }, signal);
         return this.world.things[0]?.currentVersionId;
       case 'firmware': {
-        await using text = await transport.firmware(this.thing, '1', undefined, signal);
+        await using text = await transport.firmware({ ...this.thing, versionId: '1' }, undefined, signal);
         return (await readAll(text.chunks)).byteLength;
       }
     }
@@ -159,7 +160,9 @@ describe.concurrent('an activation', () => {
       faulty.link.cut();
       return [{ text }];
     });
-    expect(await faulty.rig.transport.activate('GW-2', signal)).toMatchObject({ thingId: 'thing-2' });
+    expect(await faulty.rig.transport.call(operations.activate, { serialNumber: 'GW-2' }, signal)).toMatchObject({
+      thingId: 'thing-2',
+    });
     expect(faulty.service.requestsOf('activate')).toHaveLength(2);
     expect(faulty.world.things[1]?.activations).toBe(1);
   });
@@ -169,7 +172,9 @@ describe.concurrent('an activation', () => {
     await using hasty = messagingRig(faulty.link.url, { deadlines: { ...deadlines, requestMs: 2_000 } });
     await faulty.ask('currentVersion', hasty);
     faulty.link.loseNext();
-    await expect(hasty.transport.activate('GW-2', signal)).rejects.toMatchObject({ code: 'activation-unanswered' });
+    await expect(hasty.transport.call(operations.activate, { serialNumber: 'GW-2' }, signal)).rejects.toMatchObject({
+      code: 'activation-unanswered',
+    });
     expect(await faulty.ask('currentVersion', hasty)).toEqual(expected.currentVersion);
     expect(faulty.service.requestsOf('activate')).toHaveLength(1);
   });
@@ -180,7 +185,7 @@ describe.concurrent('an activation', () => {
       await faulty.broker.restart('SIGKILL');
       return [];
     });
-    const call = faulty.rig.transport.activate('GW-2', signal);
+    const call = faulty.rig.transport.call(operations.activate, { serialNumber: 'GW-2' }, signal);
     await expect(call).rejects.toMatchObject({ code: 'activation-unanswered', remedy: 'retry' });
   });
 });
@@ -202,7 +207,7 @@ describe.concurrent('a firmware', () => {
       deadlines: { ...deadlines, requestMs: 3_000 },
     });
     faulty.link.slowDown(100_000);
-    await using text = await patient.transport.firmware(faulty.thing, '1', undefined, signal);
+    await using text = await patient.transport.firmware({ ...faulty.thing, versionId: '1' }, undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(expected.firmware);
     expect(patient.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
   });
@@ -211,7 +216,7 @@ describe.concurrent('a firmware', () => {
     await using faulty = await FaultRig.open();
     await using hasty = messagingRig(faulty.link.url, { deadlines: { ...deadlines, transferMs: 500 } });
     faulty.link.slowDown(50_000);
-    const call = hasty.transport.firmware(faulty.thing, '1', undefined, signal);
+    const call = hasty.transport.firmware({ ...faulty.thing, versionId: '1' }, undefined, signal);
     await expect(call).rejects.toMatchObject({ code: 'silent-whole' });
   });
 
@@ -329,11 +334,11 @@ describe.concurrent('the cause is named', () => {
 test('what still waits when the agent ends is told', async () => {
   await using faulty = await FaultRig.open();
   faulty.service.spoilNext('currentVersion', () => []);
-  const call = faulty.rig.transport.currentVersion(faulty.thing, signal);
+  const call = faulty.rig.transport.call(operations.currentVersion, faulty.thing, signal);
   await faulty.service.nextRequest('currentVersion');
   const [outcome] = await Promise.allSettled([call, faulty.rig.transport[Symbol.asyncDispose]()]);
   expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'broker-lost' } });
-  await expect(faulty.rig.transport.currentVersion(faulty.thing, signal)).rejects.toMatchObject({
+  await expect(faulty.rig.transport.call(operations.currentVersion, faulty.thing, signal)).rejects.toMatchObject({
     code: 'broker-lost',
   });
 });
@@ -345,6 +350,6 @@ test('an aborted signal ends a wait for a broker that hangs', async () => {
   const reason = new Error('stop');
   const controller = new AbortController();
   setTimeout(() => controller.abort(reason), 50);
-  await expect(late.transport.currentVersion(faulty.thing, controller.signal)).rejects.toBe(reason);
+  await expect(late.transport.call(operations.currentVersion, faulty.thing, controller.signal)).rejects.toBe(reason);
   faulty.broker.thaw();
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { ServiceError } from '../../../../src/service/errors.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { correlationProperty, packet, publishPacket } from '../../mqtt/packets.ts';
 import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 import { messagingRig } from './messaging-rig.ts';
@@ -13,7 +14,7 @@ const hasty = { connectMs: 500, requestMs: 200, unheardMs: 5_000, wholeMs: 1_000
 
 async function failure(url: string, protocolVersion: 4 | 5, deadlines = patient): Promise<unknown> {
   await using rig = messagingRig(url, { protocolVersion, deadlines });
-  return await rig.transport.currentVersion(thing, signal).catch((error: unknown) => error);
+  return await rig.transport.call(operations.currentVersion, thing, signal).catch((error: unknown) => error);
 }
 
 const PINGREQ = packet(0xc0, Buffer.alloc(0));
@@ -77,7 +78,7 @@ describe('a broker', () => {
       });
     });
     await using rig = messagingRig(broker.url, { protocolVersion: 4 });
-    await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect(text.totalBytes).toBe(100_002);
   });
 

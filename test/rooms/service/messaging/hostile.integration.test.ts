@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { Payload } from '../../../../src/mqtt/payload.ts';
 import type { Activation } from '../../../../src/service/contract.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../../stand-ins/service/firmware-text.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';
@@ -36,7 +37,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     world.addVersion({ id: '1', name: 'one', firmware });
     service = await MessagingSide.start(world, { url: broker.url, client: { protocolVersion } });
     rig = messagingRig(broker.url, { protocolVersion, maxMessageBytes: 1_000_000 });
-    thing = await rig.transport.activate('GW-1', signal);
+    thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
   });
   afterEach(async () => {
     await rig[Symbol.asyncDispose]();
@@ -53,7 +54,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
   }
 
   async function currentVersion(): Promise<unknown> {
-    return rig.transport.currentVersion(thing, signal);
+    return rig.transport.call(operations.currentVersion, thing, signal);
   }
 
   const foreign = '{"jsonrpc":"2.0","id":"another-device","result":{"id":"evil","name":"evil"}}';
@@ -83,7 +84,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
   test('a message that the broker kept is not taken', async () => {
     await service.publish(service.replyTopic, foreign, true);
     await using later = messagingRig(broker.url, { protocolVersion });
-    expect(await later.transport.currentVersion(thing, signal)).toEqual(right);
+    expect(await later.transport.call(operations.currentVersion, thing, signal)).toEqual(right);
     await service.publish(service.replyTopic, '', true);
     // with version 5 the broker was asked not to send it
     expect(later.transport.report.ignored).toMatchObject({ retained: protocolVersion === 5 ? 0 : 1, unknown: 0 });
@@ -125,7 +126,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       return [{ text }];
     });
     const late = currentVersion();
-    expect(await rig.transport.targetVersion(thing, signal)).toEqual(right);
+    expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(right);
     first.resolve();
     expect(await late).toEqual(right);
     expect(ignored()).toEqual({});
@@ -166,14 +167,14 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
 
   test('a firmware that is too large names REST as the way', async () => {
     await using small = messagingRig(broker.url, { protocolVersion, maxMessageBytes: 200_000 });
-    const call = small.transport.firmware(thing, '1', undefined, signal);
+    const call = small.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     await expect(call).rejects.toMatchObject({
       code: 'message-too-large',
       remedy: 'give-up',
       message: expect.stringMatching(/0\.4 MiB, more than the 0\.2 MiB .*REST/) as string,
       advice: expect.stringContaining('firmware_transport = "rest"') as string,
     });
-    expect(await small.transport.currentVersion(thing, signal)).toEqual(right);
+    expect(await small.transport.call(operations.currentVersion, thing, signal)).toEqual(right);
   });
 
   test('of two large messages, one of another device, the right one is taken, and the other not kept', async () => {
@@ -183,7 +184,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       foreignText.write('00000000', text.indexOf(id));
       return [{ text: foreignText, ...own }, { text }, { text }];
     });
-    await using transfer = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using transfer = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect(release).toHaveBeenCalledOnce();
     release.mockRestore();
     expect((await readAll(transfer.chunks)).equals(firmwareText)).toBe(true);
@@ -196,13 +197,13 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     ['has no result', (text: Buffer) => Buffer.from(text.toString().replace('"result"', '"resolt"'))],
   ])('a firmware whose reply %s is an error of the protocol', async (_, change) => {
     service.spoilNext('firmware', (_request, text) => [{ text: change(text) }]);
-    const call = rig.transport.firmware(thing, '1', undefined, signal);
+    const call = rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     await expect(call).rejects.toMatchObject({ code: 'reply-malformed' });
   });
 
   test('a firmware that is no text is handed on as it is, for its reader to refuse', async () => {
     service.spoilNext('firmware', ({ id }) => [{ text: `{"jsonrpc":"2.0","id":"${id}","result": [1, 2]}` }]);
-    await using transfer = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using transfer = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect((await readAll(transfer.chunks)).toString()).toBe('[1, 2]');
   });
 });
@@ -216,8 +217,8 @@ test('requests and replies may share one topic', async () => {
     await using shared = messagingRig(broker.url, { protocolVersion, topics: { ...topics, reply: topics.request } });
     service.spoilNext('any', (_request, text) => [{ text, topic: topics.request }]);
     service.spoilNext('any', (_request, text) => [{ text, topic: topics.request }]);
-    thing = await shared.transport.activate('GW-1', signal);
-    expect(await shared.transport.currentVersion(thing, signal)).toEqual(right);
+    thing = await shared.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+    expect(await shared.transport.call(operations.currentVersion, thing, signal)).toEqual(right);
     // without version 5 the broker gives us our own requests
     expect(shared.transport.report.ignored.request).toBe(protocolVersion === 5 ? 0 : 1);
     await service[Symbol.asyncDispose]();

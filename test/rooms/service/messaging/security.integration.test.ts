@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import type { MessagingSettings } from '../../../../src/service/messaging/settings.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../../stand-ins/service/firmware-text.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';
@@ -64,7 +65,7 @@ afterAll(async () => {
 
 async function activate(others: Partial<MessagingSettings> = {}): Promise<unknown> {
   await using rig = messagingRig(broker.url, { ...login, ...others });
-  return await rig.transport.activate('GW-1', signal);
+  return await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
 }
 
 describe.each([5, 4] as const)(
@@ -100,7 +101,7 @@ describe.each([5, 4] as const)(
     test('names a wrong password, and takes the right one as soon as it is there', async () => {
       const passwordFile = await authority.write('renewed', 'wrong');
       await using rig = messagingRig(broker.url, { ...login, protocolVersion, passwordFile });
-      await expect(rig.transport.activate('GW-1', signal)).rejects.toMatchObject({
+      await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
         code: 'broker-not-authorized',
         exit: 'refused',
         remedy: 'retry',
@@ -108,7 +109,9 @@ describe.each([5, 4] as const)(
       });
       expect(rig.transport.report.problem?.code).toBe('broker-not-authorized');
       await writeFile(passwordFile, 'sesame');
-      expect(await rig.transport.activate('GW-1', signal)).toMatchObject({ thingId: 'thing-1' });
+      expect(await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).toMatchObject({
+        thingId: 'thing-1',
+      });
     });
 
     test('lets nobody in without a name', async () => {
@@ -130,7 +133,9 @@ test('a status topic that may not be written is told, and keeps nobody from bein
   const { topics } = messagingSettings(broker.url);
   await using rig = messagingRig(broker.url, { ...login, topics: { ...topics, status: 'gateways/of-others' } });
   rig.transport.attend({ onWake: () => {}, onProgress: () => {} });
-  expect(await rig.transport.activate('GW-1', signal)).toMatchObject({ thingId: 'thing-1' });
+  expect(await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).toMatchObject({
+    thingId: 'thing-1',
+  });
   expect(rig.transport.report).toMatchObject({
     state: 'connected',
     problem: { code: 'broker-not-authorized', message: matching(/does not take gateways\/of-others/) },
@@ -139,8 +144,8 @@ test('a status topic that may not be written is told, and keeps nobody from bein
 
 test('a firmware comes whole through TLS', async () => {
   await using rig = messagingRig(broker.url, login);
-  const thing = await rig.transport.activate('GW-1', signal);
-  await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+  const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+  await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
   const expected = Buffer.concat([...new FirmwareText(firmware).read()]);
   expect((await readAll(text.chunks)).equals(expected)).toBe(true);
 });
@@ -155,7 +160,9 @@ test('a password file that cannot be read is named, and its content is never tol
   });
   const wrong = await authority.write('secret', 'a-secret-word');
   await using rig = messagingRig(broker.url, { ...login, passwordFile: wrong });
-  const error: unknown = await rig.transport.activate('GW-1', signal).catch((reason: unknown) => reason);
+  const error: unknown = await rig.transport
+    .call(operations.activate, { serialNumber: 'GW-1' }, signal)
+    .catch((reason: unknown) => reason);
   const told = JSON.stringify([rig.log.lines, error, String(error), rig.transport.report]);
   expect(told).not.toContain('a-secret-word');
 });
@@ -176,8 +183,12 @@ test('a client certificate opens the door where one is wanted', async () => {
   const { certFile, keyFile } = await authority.issue('gateway', 'DNS:gateway');
   const tls = { caFile: authority.caFile, clientCertificateFile: certFile, clientKeyFile: keyFile };
   await using without = messagingRig(strict.url, { tls: { caFile: authority.caFile } });
-  await expect(without.transport.activate('GW-1', signal)).rejects.toMatchObject({ code: 'tls-client-certificate' });
+  await expect(without.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
+    code: 'tls-client-certificate',
+  });
   await using rig = messagingRig(strict.url, { tls, deadlines: soon });
   // nobody listens, but the door is open
-  await expect(rig.transport.activate('GW-1', signal)).rejects.toMatchObject({ code: 'reply-missing' });
+  await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
+    code: 'reply-missing',
+  });
 });

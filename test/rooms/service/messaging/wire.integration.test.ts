@@ -2,6 +2,7 @@ import { connectAsync } from 'mqtt';
 import type { IPublishPacket, MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
+import { operations } from '../../../../src/service/operations.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';
 import { World } from '../../../stand-ins/service/world.ts';
@@ -57,12 +58,12 @@ afterEach(async () => {
 });
 
 async function askEverything({ transport }: MessagingRig): Promise<void> {
-  const thing = await transport.activate('GW-1', signal);
-  await transport.currentVersion(thing, signal);
-  await transport.targetVersion(thing, signal);
-  await using _ = await transport.firmware(thing, '1', undefined, signal);
-  await transport.updates(thing, '1', signal);
-  await transport.switchTo(thing, '1', signal);
+  const thing = await transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+  await transport.call(operations.currentVersion, thing, signal);
+  await transport.call(operations.targetVersion, thing, signal);
+  await using _ = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  await transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
+  await transport.call(operations.switchTo, { ...thing, versionId: '1' }, signal);
 }
 
 /** As many requests and replies as were made; the listener may hear them a little later. */

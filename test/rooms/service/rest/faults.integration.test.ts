@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import type { FaultInput } from '../../../stand-ins/service/faults.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -24,7 +25,7 @@ beforeAll(async () => {
   service = await startStandIn({ versions: [{ id: '1' }] });
   rig = restRig(service.url);
   hasty = restRig(service.url, { deadlines: impatient });
-  thing = await rig.transport.activate('GW-1', signal);
+  thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
 });
 
 afterAll(async () => {
@@ -66,10 +67,10 @@ describe('a call', () => {
   ])('that meets %j fails as %s, and the next one is fine', async (fault, code) => {
     const { transport } = code.startsWith('silent') ? hasty : rig;
     service.fail({ operation: 'targetVersion', fault });
-    const call = transport.targetVersion(thing, signal);
+    const call = transport.call(operations.targetVersion, thing, signal);
     await expect(call).rejects.toMatchObject({ name: 'ServiceError', code });
     await expect(call).rejects.toThrow('target version: ');
-    expect(await transport.targetVersion(thing, signal)).toEqual(one);
+    expect(await transport.call(operations.targetVersion, thing, signal)).toEqual(one);
   });
 
   test.each<[FaultInput]>([
@@ -79,33 +80,39 @@ describe('a call', () => {
     [{ kind: 'body', text: '\ufeff {"description":null,"name":"1","id":"1"}\n' }],
   ])('that meets %j succeeds all the same', async (fault) => {
     service.fail({ operation: 'targetVersion', fault });
-    expect(await rig.transport.targetVersion(thing, signal)).toEqual(one);
+    expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(one);
   });
 
   test('tells how long the service wants to be left alone, for seconds and for a date', async () => {
     service.fail({ operation: 'targetVersion', fault: { kind: 'status', status: 503, retryAfter: 7 } });
-    await expect(rig.transport.targetVersion(thing, signal)).rejects.toMatchObject({ retryAfterMs: 7_000 });
+    await expect(rig.transport.call(operations.targetVersion, thing, signal)).rejects.toMatchObject({
+      retryAfterMs: 7_000,
+    });
     const retryAfter = new Date(Date.now() - 1_000).toUTCString();
     service.fail({ operation: 'targetVersion', fault: { kind: 'status', status: 429, retryAfter } });
-    await expect(rig.transport.targetVersion(thing, signal)).rejects.toMatchObject({ retryAfterMs: 0 });
+    await expect(rig.transport.call(operations.targetVersion, thing, signal)).rejects.toMatchObject({
+      retryAfterMs: 0,
+    });
   });
 
   test('shows the beginning of an error’s body, but never the key', async () => {
     const body = `{"error":"no ${thing.apiKey} here"}`;
     service.fail({ operation: 'targetVersion', fault: { kind: 'status', status: 400, body } });
-    const call = rig.transport.targetVersion(thing, signal);
+    const call = rig.transport.call(operations.targetVersion, thing, signal);
     await expect(call).rejects.toThrow('(status 400): {"error":"no *** here"}');
   });
 
   test('shows the status even if the error’s body never ends', async () => {
     service.fail({ operation: 'targetVersion', fault: { kind: 'body', status: 500, text: 'x'.repeat(100_000) } });
-    await expect(rig.transport.targetVersion(thing, signal)).rejects.toMatchObject({ code: 'service-failed' });
+    await expect(rig.transport.call(operations.targetVersion, thing, signal)).rejects.toMatchObject({
+      code: 'service-failed',
+    });
   });
 
   test('has a deadline as a whole, even if something always comes', async () => {
     await using hastier = restRig(service.url, { deadlines: { ...impatient, wholeMs: 500 } });
     service.fail({ operation: 'targetVersion', fault: { kind: 'drip', bytes: 1, everyMs: 100 } });
-    await expect(hastier.transport.targetVersion(thing, signal)).rejects.toMatchObject({
+    await expect(hastier.transport.call(operations.targetVersion, thing, signal)).rejects.toMatchObject({
       code: 'silent-whole',
       exit: 'unreachable',
     });
@@ -116,7 +123,7 @@ describe('a call', () => {
       const controller = new AbortController();
       service.fail({ operation: 'targetVersion', fault });
       const arrived = service.nextCall('targetVersion');
-      const call = rig.transport.targetVersion(thing, controller.signal);
+      const call = rig.transport.call(operations.targetVersion, thing, controller.signal);
       const reason = new Error('stop');
       const abort = async (): Promise<void> => {
         await arrived;
@@ -133,13 +140,13 @@ describe('a call', () => {
       { kind: 'wrong-length', by: 10 },
     ] as const) {
       service.fail({ operation: 'switchTo', fault });
-      await rig.transport.switchTo(thing, '1', signal);
+      await rig.transport.call(operations.switchTo, { ...thing, versionId: '1' }, signal);
     }
-    expect(await rig.transport.targetVersion(thing, signal)).toEqual(one);
+    expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(one);
   });
 
   test('many at once share a few connections', async () => {
-    const calls = Array.from({ length: 40 }, async () => rig.transport.targetVersion(thing, signal));
+    const calls = Array.from({ length: 40 }, async () => rig.transport.call(operations.targetVersion, thing, signal));
     expect(await Promise.all(calls)).toHaveLength(40);
   });
 });
@@ -151,7 +158,7 @@ describe('without a service', () => {
     const { port } = server.address() as AddressInfo;
     await new Promise((resolve) => server.close(resolve));
     await using lost = restRig(`http://127.0.0.1:${port}`);
-    const call = lost.transport.targetVersion(thing, signal);
+    const call = lost.transport.call(operations.targetVersion, thing, signal);
     await expect(call).rejects.toMatchObject({ code: 'connection-refused', exit: 'unreachable' });
     await expect(call).rejects.toThrow(`target version: 127.0.0.1:${port} refused the connection`);
   });
@@ -160,7 +167,7 @@ describe('without a service', () => {
     const closed = restRig(service.url, { deadlines: { ...impatient, firstByteMs: 60_000 } });
     service.fail({ operation: 'targetVersion', fault: { kind: 'silence' } });
     const arrived = service.nextCall('targetVersion');
-    const call = closed.transport.targetVersion(thing, signal);
+    const call = closed.transport.call(operations.targetVersion, thing, signal);
     const close = async (): Promise<void> => {
       await arrived;
       await closed[Symbol.asyncDispose]();
@@ -172,11 +179,15 @@ describe('without a service', () => {
 describe('what is sent', () => {
   test('is a key where there is one and may be one, and the media type of the interface', async () => {
     service.calls.length = 0;
-    thing = await rig.transport.activate('GW-1', signal);
-    await rig.transport.targetVersion(thing, signal);
-    await rig.transport.setProperty(thing, 'p', 'text', signal);
-    await rig.transport.property(thing, 'p', signal);
-    await rig.transport.postDatapoints(thing, 'e', [{ value: 1, at: '2027-01-01T00:00:00.000Z' }], signal);
+    thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+    await rig.transport.call(operations.targetVersion, thing, signal);
+    await rig.transport.call(operations.setProperty, { ...thing, propertyId: 'p', value: 'text' }, signal);
+    await rig.transport.call(operations.property, { ...thing, propertyId: 'p' }, signal);
+    await rig.transport.call(
+      operations.postDatapoints,
+      { ...thing, eventId: 'e', value: [{ value: 1, at: '2027-01-01T00:00:00.000Z' }] },
+      signal,
+    );
     expect(service.calls.map(({ headers }) => headers['x-apikey'] === thing.apiKey)).toEqual([
       false,
       true,
@@ -200,23 +211,25 @@ describe('what is sent', () => {
   test('is no key on provisioning where the settings say so', async () => {
     await using shy = restRig(service.url, { keyOnProvisioning: false });
     service.calls.length = 0;
-    await shy.transport.targetVersion(thing, signal);
+    await shy.transport.call(operations.targetVersion, thing, signal);
     expect(service.calls[0]?.headers['x-apikey']).toBeUndefined();
     service.behave({ keyRequired: 'everything' });
-    await expect(shy.transport.targetVersion(thing, signal)).rejects.toMatchObject({ code: 'key-required' });
+    await expect(shy.transport.call(operations.targetVersion, thing, signal)).rejects.toMatchObject({
+      code: 'key-required',
+    });
     service.behave({ keyRequired: 'values' });
   });
 
   test('is a property’s text as it is where the settings say so', async () => {
     await using plain = restRig(service.url, { propertyText: 'plain' });
     service.calls.length = 0;
-    await plain.transport.setProperty(thing, 'p', 'two words', signal);
-    await plain.transport.setProperty(thing, 'p', { a: 1 }, signal);
+    await plain.transport.call(operations.setProperty, { ...thing, propertyId: 'p', value: 'two words' }, signal);
+    await plain.transport.call(operations.setProperty, { ...thing, propertyId: 'p', value: { a: 1 } }, signal);
     expect(service.calls.map(({ body }) => body)).toEqual(['two words', '{"a":1}']);
   });
 
   test.each([undefined, () => 1, 1n])('is not %s, which is no JSON', async (value) => {
-    const call = rig.transport.setProperty(thing, 'p', value, signal);
+    const call = rig.transport.call(operations.setProperty, { ...thing, propertyId: 'p', value }, signal);
     await expect(call).rejects.toMatchObject({ code: 'value-unusable', exit: 'usage' });
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
+import { operations } from '../../../../src/service/operations.ts';
 import type { FaultInput } from '../../../stand-ins/service/faults.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../../stand-ins/service/firmware-text.ts';
@@ -24,7 +25,7 @@ beforeEach(async () => {
   service = await startStandIn({ versions: [{ id: '1', firmware }] });
   rig = restRig(service.url);
   hasty = restRig(service.url, { deadlines: impatient });
-  thing = await rig.transport.activate('GW-1', signal);
+  thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
 });
 
 afterEach(async () => {
@@ -35,7 +36,7 @@ afterEach(async () => {
 
 async function download(fault?: FaultInput): Promise<Buffer> {
   const { transport } = fault !== undefined && fallsSilent.has(fault.kind) ? hasty : rig;
-  await using text = await transport.firmware(thing, '1', undefined, signal);
+  await using text = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
   return await readAll(text.chunks);
 }
 
@@ -53,7 +54,7 @@ const cuts: readonly [FaultInput][] = [
 
 describe('a firmware', () => {
   test('comes as the service wrote it, and its length and validator with it', async () => {
-    await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect(text).toMatchObject({ startOffset: 0, totalBytes: expected.byteLength, validator: '"1-1"' });
     expect((await readAll(text.chunks)).equals(expected)).toBe(true);
     expect(service.callsOf('firmware')).toHaveLength(1);
@@ -146,7 +147,7 @@ describe('a firmware', () => {
   test('has a deadline as a whole', async () => {
     await using hastier = restRig(service.url, { deadlines: { ...impatient, transferMs: 2_000 } });
     service.fail({ operation: 'firmware', fault: { kind: 'drip', bytes: 10, everyMs: 100 } });
-    await using text = await hastier.transport.firmware(thing, '1', undefined, signal);
+    await using text = await hastier.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     await expect(readAll(text.chunks)).rejects.toMatchObject({ code: 'silent-whole' });
   });
 
@@ -161,26 +162,26 @@ describe('a firmware', () => {
       },
     };
     service.world.addVersion({ id: 'huge', firmware: watched });
-    await using text = await rig.transport.firmware(thing, 'huge', undefined, signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: 'huge' }, undefined, signal);
     const chunks = text.chunks[Symbol.asyncIterator]();
     await chunks.next();
     furthest = 0;
-    for (let calls = 0; calls < 200; calls += 1) await rig.transport.targetVersion(thing, signal);
+    for (let calls = 0; calls < 200; calls += 1) await rig.transport.call(operations.targetVersion, thing, signal);
     expect(furthest).toBeLessThan(32 * 2 ** 20);
     await chunks.return?.();
   });
 
   test('of which only a part is wanted leaves no connection behind that others would wait for', async () => {
     for (let times = 0; times < 10; times += 1) {
-      await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+      await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
       for await (const chunk of text.chunks) if (chunk.byteLength > 0) break;
     }
-    expect(await rig.transport.targetVersion(thing, signal)).toMatchObject({ id: '1' });
+    expect(await rig.transport.call(operations.targetVersion, thing, signal)).toMatchObject({ id: '1' });
   });
 
   test('that is aborted ends with the reason', async () => {
     const controller = new AbortController();
-    await using text = await rig.transport.firmware(thing, '1', undefined, controller.signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, controller.signal);
     const reason = new Error('stop');
     const reading = (async () => {
       for await (const chunk of text.chunks) if (chunk.byteLength > 0) controller.abort(reason);

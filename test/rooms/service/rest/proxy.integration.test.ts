@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { operations } from '../../../../src/service/operations.ts';
 import type { ProxySettings } from '../../../../src/service/rest/proxy.ts';
 import type { RestSettings } from '../../../../src/service/rest/settings.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
@@ -33,7 +34,7 @@ afterAll(async () => {
 
 async function activate(service: StandIn, proxy: ProxySettings, others: Partial<RestSettings> = {}): Promise<unknown> {
   await using rig = restRig(service.url, { tls: { caFile: authority.caFile }, proxy, ...others });
-  return await rig.transport.activate('GW-1', signal);
+  return await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
 }
 
 function authorityOf(service: StandIn): string {
@@ -44,9 +45,9 @@ describe('through a proxy', () => {
   test('an http service is asked with whole addresses, and its firmware goes on after a cut', async () => {
     await using proxy = await startProxy();
     await using rig = restRig(plain.url, { proxy: { http: proxy.url } });
-    const thing = await rig.transport.activate('GW-1', signal);
+    const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     plain.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
-    await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
     expect(proxy.requests[0]).toBe(`PUT ${plain.url}/v1/things/activate/GW-1.json`);
     expect(plain.calls.at(-1)?.headers['host']).toBe(authorityOf(plain));

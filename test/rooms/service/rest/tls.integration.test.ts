@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { operations } from '../../../../src/service/operations.ts';
 import type { TlsFiles } from '../../../../src/service/rest/settings.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -34,16 +35,16 @@ afterAll(async () => {
 
 async function activate(service: StandIn, tls: TlsFiles, clock?: ManualClock): Promise<unknown> {
   await using rig = restRig(service.url, { tls }, clock);
-  return await rig.transport.activate('GW-1', signal);
+  return await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
 }
 
 describe('a service with TLS', () => {
   test('is trusted by its authority, for small calls and for a firmware', async () => {
     await using service = await startStandIn({ tls: good, versions });
     await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
-    const thing = await rig.transport.activate('GW-1', signal);
+    const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
-    await using text = await rig.transport.firmware(thing, '1', undefined, signal);
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
   });
 
@@ -79,7 +80,9 @@ describe('a service with TLS', () => {
   test('that speaks no TLS is told from one that is down', async () => {
     await using service = await startStandIn();
     await using rig = restRig(service.url.replace('http:', 'https:'), { tls: { caFile: authority.caFile } });
-    await expect(rig.transport.activate('GW-1', signal)).rejects.toMatchObject({ code: 'tls-failed' });
+    await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
+      code: 'tls-failed',
+    });
   });
 
   test('that never answers the handshake is silent, and is left alone then', async () => {
@@ -89,7 +92,9 @@ describe('a service with TLS', () => {
     const { port } = server.address() as AddressInfo;
     const deadlines = { connectMs: 200, firstByteMs: 5_000, idleMs: 5_000, wholeMs: 5_000, transferMs: 5_000 };
     await using rig = restRig(`https://127.0.0.1:${port}`, { deadlines });
-    await expect(rig.transport.activate('GW-1', signal)).rejects.toMatchObject({ code: 'silent-connect' });
+    await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
+      code: 'silent-connect',
+    });
     const socket = await connected.promise;
     socket.resume();
     await once(socket, 'close');
@@ -115,7 +120,7 @@ describe('a service that wants a client certificate', () => {
     let port: string | undefined;
     while (port === undefined) port = /^ACCEPT .*:(\d+)$/.exec(String((await lines.next()).value))?.[1];
     await using rig = restRig(`https://127.0.0.1:${port}`, { tls: { caFile: authority.caFile } });
-    const call = rig.transport.activate('GW-1', signal);
+    const call = rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     await expect(call).rejects.toMatchObject({ code: 'tls-client-certificate', exit: 'unreachable' });
   });
 });

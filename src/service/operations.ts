@@ -1,0 +1,194 @@
+import type { Datapoint } from './contract.ts';
+import { ServiceError } from './errors.ts';
+import { readActivation, readVersion, readVersions } from './replies.ts';
+
+/** What is asked of the service, and of whom: the parts of the path, the thing's key, and what is sent. */
+export type Input = object;
+
+/** One row of interface.md's tables; `{name}` stands for the member of the input that is called so. */
+export interface Row {
+  /** What is being done, for messages. */
+  readonly title: string;
+  readonly method: 'GET' | 'PUT' | 'POST';
+  readonly path: string;
+  /** The method's name in the messaging form; undefined: it is only spoken of in REST form. */
+  readonly rpc?: string;
+  /** Whether a key is sent in REST form: there is none yet, as `service.key_on_provisioning` says, or always. */
+  readonly key: 'none' | 'provisioning' | 'always';
+  /** How the input's `value` is sent: as JSON, or a text as itself where `service.property_text` says so. */
+  readonly body?: Body<unknown>;
+  readonly reply: Reply<unknown>;
+  /** Asked twice it does what it does asked once. */
+  readonly isRepeatable: boolean;
+}
+
+export interface Operation<I extends Input, O> extends Row {
+  readonly reply: Reply<O>;
+  /** Never set: the type of what it is asked with. */
+  readonly input?: (input: I) => void;
+}
+
+export interface Body<T> {
+  readonly form: 'json' | 'json-or-text';
+  /** Never set: the type of `value`. */
+  readonly type?: T;
+}
+
+export interface Reply<O> {
+  /** `consent`: that there is a reply is all; `stream`: a text that may be as long as it likes. */
+  readonly form: 'json' | 'json-or-text' | 'consent' | 'stream';
+  /** Of a value whose form is not known yet; `operation` is for messages. */
+  readonly read: (value: unknown, operation: string) => O;
+}
+
+type Names<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never;
+type InputOf<Path, Key, Value> = { readonly [Name in Names<Path>]: string } & (Key extends 'none'
+  ? unknown
+  : { readonly apiKey: string }) &
+  ([Value] extends [never] ? unknown : { readonly value: Value });
+
+interface TypedRow<Path, Key, Value, O> extends Row {
+  readonly path: Path & string;
+  readonly key: Key & Row['key'];
+  readonly body?: Body<Value>;
+  readonly reply: Reply<O>;
+}
+
+function operation<const Path, const Key, O, Value = never>(
+  row: TypedRow<Path, Key, Value, O>,
+): Operation<InputOf<Path, Key, Value>, O> {
+  return row;
+}
+
+function json<O>(read: Reply<O>['read']): Reply<O> {
+  return { form: 'json', read };
+}
+
+const consent: Reply<void> = { form: 'consent', read: () => undefined };
+const stream: Reply<void> = { form: 'stream', read: () => undefined };
+
+/** The service's nine operations, each told once: `rest/` and `messaging/` interpret them. */
+export const operations = {
+  activate: operation({
+    title: 'activation',
+    method: 'PUT',
+    path: '/v1/things/activate/{serialNumber}.json',
+    rpc: 'things.activate',
+    key: 'none',
+    reply: json(readActivation),
+    isRepeatable: false,
+  }),
+  currentVersion: operation({
+    title: 'current version',
+    method: 'GET',
+    path: '/v1/things/{thingId}/versions/current.json',
+    rpc: 'things.versions.current.get',
+    key: 'provisioning',
+    reply: json(readVersion),
+    isRepeatable: true,
+  }),
+  targetVersion: operation({
+    title: 'target version',
+    method: 'GET',
+    path: '/v1/things/{thingId}/versions/target.json',
+    rpc: 'things.versions.target.get',
+    key: 'provisioning',
+    reply: json(readVersion),
+    isRepeatable: true,
+  }),
+  firmware: operation({
+    title: 'firmware of version {versionId}',
+    method: 'GET',
+    path: '/v1/things/{thingId}/versions/{versionId}/firmware.json',
+    rpc: 'things.versions.firmware.get',
+    key: 'provisioning',
+    reply: stream,
+    isRepeatable: true,
+  }),
+  updates: operation({
+    title: 'updates from version {versionId}',
+    method: 'GET',
+    path: '/v1/things/{thingId}/versions/{versionId}/updates.json',
+    rpc: 'things.versions.updates.list',
+    key: 'provisioning',
+    reply: json(readVersions),
+    isRepeatable: true,
+  }),
+  switchTo: operation({
+    title: 'switch to version {versionId}',
+    method: 'PUT',
+    path: '/v1/things/{thingId}/versions/{versionId}/switch.json',
+    rpc: 'things.versions.switch',
+    key: 'provisioning',
+    reply: consent,
+    isRepeatable: true,
+  }),
+  property: operation({
+    title: 'property {propertyId}',
+    method: 'GET',
+    path: '/v1/things/{thingId}/properties/{propertyId}/value.json',
+    key: 'always',
+    reply: { form: 'json-or-text', read: (value: unknown) => value },
+    isRepeatable: true,
+  }),
+  setProperty: operation({
+    title: 'property {propertyId}',
+    method: 'PUT',
+    path: '/v1/things/{thingId}/properties/{propertyId}/value.json',
+    key: 'always',
+    body: { form: 'json-or-text' } satisfies Body<unknown>,
+    reply: consent,
+    isRepeatable: true,
+  }),
+  postDatapoints: operation({
+    title: 'datapoints of event {eventId}',
+    method: 'POST',
+    path: '/v1/things/{thingId}/events/{eventId}/datapoints.json',
+    key: 'always',
+    body: jsonBody<readonly Datapoint[]>(),
+    reply: consent,
+    isRepeatable: false,
+  }),
+} as const;
+
+function jsonBody<T>(): Body<T> {
+  return { form: 'json' };
+}
+
+/** The call in a message: ids without control characters, and not endless. */
+export function titleOf({ title }: Row, input: Input): string {
+  return filled(title, input, (id) => id.replace(/\p{C}/gu, '?').slice(0, 64));
+}
+
+/** The path of the call in REST form. Every id is percent-encoded as one segment (RFC 3986, section 2.1). */
+export function pathOf({ path }: Row, input: Input): string {
+  return filled(path, input, segment);
+}
+
+/** What the messaging form names: the same as the path. */
+export function paramsOf({ path }: Row, input: Input): Readonly<Record<string, string>> {
+  return Object.fromEntries(placesIn(path).map((name) => [name, textOf(input, name)]));
+}
+
+/** A part of the input that is a text. */
+export function textOf(input: Input, name: string): string {
+  const value: unknown = Reflect.get(input, name);
+  return typeof value === 'string' ? value : '';
+}
+
+/** Empty and dot segments would name another resource, lone surrogates cannot be encoded. */
+function segment(id: string, name: string): string {
+  if (id === '' || id === '.' || id === '..' || !id.isWellFormed()) {
+    const what = name.replace(/[A-Z]/g, (capital) => ` ${capital.toLowerCase()}`);
+    throw new ServiceError({ code: 'id-unusable', why: `${JSON.stringify(id)} cannot be used as a ${what}` });
+  }
+  return encodeURIComponent(id);
+}
+
+function placesIn(template: string): readonly string[] {
+  return [...template.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
+}
+
+function filled(template: string, input: Input, spell: (text: string, name: string) => string): string {
+  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => spell(textOf(input, name), name));
+}
