@@ -7,14 +7,18 @@ import { describeExposures, findExposures } from '../system/files/guarded-file.t
 import type { Exposure } from '../system/files/guarded-file.ts';
 import { findProgramExposures } from '../system/files/guarded-program.ts';
 import { MCUBOOT_RSA_MINIMUM_BITS, PublicKeyError, readPublicKey } from '../system/files/public-key.ts';
+import { runProgram } from '../system/processes/child-process.ts';
 import type { Environment } from '../system/processes/environment.ts';
+import { whyNotAs } from '../system/processes/program-rights.ts';
 import { type Finding, findWarnings } from './cross-check.ts';
 import type { ConfigProblem } from './errors.ts';
 import { describeValue, keyPath } from './file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from './read-config.ts';
-import { referencesOf } from './references.ts';
+import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { SoundTables } from './schema/schema.ts';
+
+const LOOK_MS = 10_000;
 
 export interface ConfigCheck {
   /** In the order of the file. */
@@ -29,7 +33,11 @@ export interface ConfigCheck {
 export async function checkConfig(path: string, environment: Environment): Promise<ConfigCheck> {
   const text = await readConfigText(path);
   const { file, sound, problems } = examineConfig(path, text);
-  const found = [...(await scheduleFindings(sound)), ...(await referenceFindings(sound))];
+  const found = [
+    ...(await scheduleFindings(sound)),
+    ...(await referenceFindings(sound)),
+    ...(await userFindings(sound)),
+  ];
   const warnings = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
   return { problems: inOrder([...problems, ...withLines(found, text)]), warnings: withLines(warnings, text) };
 }
@@ -50,6 +58,20 @@ async function referenceFindings(tables: SoundTables): Promise<readonly Finding[
     found.push({ path: reference.path, message: `${keyPath(reference.path)}: ${reference.file} ${why}` });
   }
   return found;
+}
+
+async function userFindings(tables: SoundTables): Promise<readonly Finding[]> {
+  const found: Finding[] = [];
+  for (const { path, user } of usersOf(tables)) {
+    const why = whyNotAs(user) ?? (await whyNobody(user));
+    if (why !== undefined) found.push({ path, message: `${keyPath(path)}: ${user}: ${why}` });
+  }
+  return found;
+}
+
+async function whyNobody(user: string): Promise<string | undefined> {
+  const { exitCode } = await runProgram(['id', '-u', '--', user], { timeoutMs: LOOK_MS }, AbortSignal.timeout(LOOK_MS));
+  return exitCode === 0 ? undefined : 'there is no such user on this machine';
 }
 
 /** Why the file cannot be used; undefined: it can. */

@@ -39,6 +39,26 @@ export function referencesOf(tables: SoundTables): readonly Reference[] {
   return all.flatMap(({ path, file, need }) => (file === undefined ? [] : [{ path, file, need }]));
 }
 
+interface NamedUser {
+  readonly path: readonly PropertyKey[];
+  readonly user: string;
+}
+
+/** All users of this machine that the tables name. */
+export function usersOf({ update, sensors, properties, watch }: SoundTables): readonly NamedUser[] {
+  const sources = (table: string, all: readonly { readonly source: object }[] = []) =>
+    all.map(({ source }, index) => ({ path: [table, index, 'source', 'user'], place: source }));
+  const places: readonly { readonly path: readonly PropertyKey[]; readonly place: object }[] = [
+    { path: ['update', 'health', 'user'], place: update?.health ?? {} },
+    ...sources('sensors', sensors),
+    ...sources('properties', properties),
+    ...(watch ?? []).map(({ into }, index) => ({ path: ['watch', index, 'into', 'user'], place: into })),
+  ];
+  return places.flatMap(({ path, place }) =>
+    'user' in place && typeof place.user === 'string' ? [{ path, user: place.user }] : [],
+  );
+}
+
 function serviceReferences(service: SoundTables['service']): readonly MaybeReference[] {
   const { messaging = {} } = service ?? {};
   return [

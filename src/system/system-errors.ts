@@ -46,6 +46,12 @@ export class SystemError extends defineErrors('SystemError', {
     advice: 'see [system] reboot_command, or reboot the gateway by hand',
   },
   'writable-by-others': sharedErrors['writable-by-others'],
+  'user-not-possible': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'A program cannot run with the rights of the user that the configuration names for it.',
+    advice: 'start the agent as root, or leave user out',
+  },
   'program-missing': { remedy: 'retry', exit: 'failed', means: 'A program cannot be started.' },
   'program-timeout': { remedy: 'retry', exit: 'failed', means: 'A program did not end in time.' },
   'program-too-loud': { remedy: 'retry', exit: 'failed', means: 'A program printed more than it may.' },

@@ -4,7 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 
 import { describeError } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
-import { asUser, programEnvironment, refuseExposed } from './program-rights.ts';
+import { asUser, programEnvironment, refuseRights } from './program-rights.ts';
 
 export interface ProgramResult {
   /** Undefined when a signal ended the program. */
@@ -48,7 +48,7 @@ export async function runProgram(
   signal: AbortSignal,
 ): Promise<ProgramResult> {
   signal.throwIfAborted();
-  await refuseExposed(command, options.user);
+  await refuseRights(command, options.user);
   signal.throwIfAborted();
   const [file, ...args] = asUser(command, options.user);
   const limit = options.maxOutputBytes ?? 1024 * 1024;

@@ -1,6 +1,9 @@
+import { userInfo } from 'node:os';
 import { isAbsolute } from 'node:path';
+import process from 'node:process';
 
 import { refuseExposedProgram } from '../files/guarded-program.ts';
+import { SystemError } from '../system-errors.ts';
 import type { Environment } from './environment.ts';
 
 /** A program, and its arguments. */
@@ -22,11 +25,36 @@ const CHANGE_USER =
   'user=$1; shift; group=$(id -g "$user") || exit 125; ' +
   'exec setpriv --reuid="$user" --regid="$group" --init-groups --inh-caps=-all --no-new-privs --reset-env -- "$@"';
 
-export function asUser(command: Command, user: string | undefined): Command {
-  return user === undefined ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
+export function asUser(command: Command, user: string | undefined, us: Us = whoWeAre()): Command {
+  return user === undefined || user === us.name ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
 }
 
-/** Throws `writable-by-others`, of a program that has the agent's rights. */
-export async function refuseExposed([program]: Command, user: string | undefined): Promise<void> {
-  if (user === undefined && isAbsolute(program)) await refuseExposedProgram(program);
+/** Throws `writable-by-others`, of a program that has the agent's rights; `user-not-possible` of one that cannot have its user's. */
+export async function refuseRights([program]: Command, user: string | undefined, us: Us = whoWeAre()): Promise<void> {
+  const why = user === undefined ? undefined : whyNotAs(user, us);
+  if (why !== undefined) throw new SystemError('user-not-possible', `${program} cannot run as ${user}: ${why}`);
+  if ((user === undefined || user === us.name) && isAbsolute(program)) await refuseExposedProgram(program);
+}
+
+/** Of this process. */
+export interface Us {
+  readonly isRoot: boolean;
+  /** Undefined: the user has none. */
+  readonly name: string | undefined;
+}
+
+/** Undefined: nothing is in the way. */
+export function whyNotAs(user: string, us: Us = whoWeAre()): string | undefined {
+  if (us.isRoot || user === us.name) return undefined;
+  return `the agent runs as ${us.name ?? 'a user without a name'}, and only root can take the rights of another user`;
+}
+
+function whoWeAre(): Us {
+  const isRoot = process.getuid?.() === 0;
+  try {
+    return { isRoot, name: isRoot ? 'root' : userInfo().username };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { isRoot, name: undefined };
+  }
 }

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 
 import { AgentError, describeError } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import { asUser, programEnvironment, refuseExposed } from '../../system/processes/program-rights.ts';
+import { asUser, programEnvironment, refuseRights } from '../../system/processes/program-rights.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
@@ -44,7 +44,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
-      await refuseExposed(command, user);
+      await refuseRights(command, user);
       signal.throwIfAborted();
       const child = spawn(file, args, {
         detached: true,

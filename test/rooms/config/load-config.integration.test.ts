@@ -212,6 +212,37 @@ protocol = "stm32"
     ]);
   });
 
+  test('names each user who is not there', async () => {
+    const program = 'command = ["/bin/true"]';
+    await writeFile(
+      path,
+      `${leastConfig}
+[update]
+health = { commands = [["/bin/true"]], user = "nobody-here" }
+[[sensors]]
+event = "a"
+every = "1m"
+source = { kind = "exec", user = "nobody", ${program} }
+[[properties]]
+id = "b"
+every = "1m"
+source = { kind = "exec", user = "nobody-here", ${program} }
+[[watch]]
+id = "w"
+every = "1m"
+into = { kind = "command", user = "nobody-here", ${program} }
+`,
+    );
+    const { problems } = await checkConfig(path, {});
+    const said = problems.map(({ message }) => message).filter((message) => message.includes('nobody'));
+    const why = 'nobody-here: there is no such user on this machine';
+    expect(said).toEqual([
+      `update.health.user: ${why}`,
+      `properties[0].source.user: ${why}`,
+      `watch[0].into.user: ${why}`,
+    ]);
+  });
+
   test('names each password, certificate and program that others may write, but no program of another user', async () => {
     const exposed = join(directory, 'exposed');
     await writeFile(exposed, 'x');
@@ -242,7 +273,7 @@ source = { kind = "exec", command = ["${exposed}"] }
 [[sensors]]
 event = "b"
 every = "1m"
-source = { kind = "exec", user = "app", command = ["${exposed}"] }
+source = { kind = "exec", user = "nobody", command = ["${exposed}"] }
 [[watch]]
 id = "w"
 every = "1m"

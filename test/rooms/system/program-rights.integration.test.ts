@@ -2,9 +2,14 @@ import process from 'node:process';
 
 import { expect, test } from 'vitest';
 
+import { silentLog } from '../../../src/system/log/log.ts';
 import { runProgram } from '../../../src/system/processes/child-process.ts';
-import { programEnvironment } from '../../../src/system/processes/program-rights.ts';
+import { asUser, programEnvironment, refuseRights } from '../../../src/system/processes/program-rights.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { execSource, execStreamSource } from '../../../src/telemetry/sources/exec.ts';
+import { Watch } from '../../../src/telemetry/watch.ts';
+import { createHealthGate } from '../../../src/update/trial/health.ts';
+import { FakeValues } from '../telemetry/fake-values.ts';
 
 const signal = new AbortController().signal;
 const options = { timeoutMs: 20_000 };
@@ -68,4 +73,35 @@ test('a program that keeps running has the user’s rights, and ends with its ch
   const source = execStreamSource({ command: ['sh', '-c', 'id -un; sleep 1000'], user: 'nobody' });
   await expect(source.run(intake, stop.signal)).rejects.toThrow('enough');
   expect(heard).toEqual(['nobody']);
+});
+
+const nobody = { isRoot: false, name: 'nobody' };
+
+test('an agent that is not root runs programs of its own user as they are, and says that it cannot run those of others', async () => {
+  expect(asUser(['id'], 'nobody', nobody)).toEqual(['id']);
+  await expect(refuseRights(['id'], 'nobody', nobody)).resolves.toBeUndefined();
+  await expect(refuseRights(['id'], 'app', nobody)).rejects.toMatchObject({
+    code: 'user-not-possible',
+    exit: 'configuration',
+    message: expect.stringContaining('id cannot run as app: the agent runs as nobody') as unknown,
+  });
+});
+
+test('health commands and watches run as their user', async () => {
+  const user = 'nobody';
+  const command = ['sh', '-c', 'test "$(id -un)" = nobody'] as const;
+  const ports = { clock: systemClock, run: runProgram, reachService: async () => {} };
+  const health = { deadlineMs: 20_000, commands: [command], user, units: [], service: false };
+  expect(await createHealthGate(health, ports).check(signal)).toBeUndefined();
+  const service = new FakeValues();
+  service.properties.set('limit', 30);
+  const into = { kind: 'command', command, user, timeoutMs: 20_000 } as const;
+  const watch = new Watch({
+    watch: { id: 'limit', everyMs: 1_000, into },
+    service,
+    clock: systemClock,
+    log: silentLog,
+  });
+  await watch.look(signal);
+  expect(watch.figures.lastError).toBeUndefined();
 });
