@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
+import { boardMemoryAt, PROGRAM_BYTES } from './gateway-board.ts';
 import type { Recording } from './recording.ts';
 import { openRig } from './rigs.ts';
 import type { Rig } from './rigs.ts';
@@ -14,24 +17,29 @@ const SEED = Math.floor(Math.random() * 1_000_000);
 
 /** On a small gateway that this machine plays; `npm run boots` does the same with one that boots. */
 describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
-  const scene = sceneNamed('short');
+  const scene = sceneNamed('together');
   let rig: Rig;
   let recording: Recording;
   let judged: JudgedCuts;
 
   beforeAll(async () => {
     rig = await openRig({ machine: 'loop', bootType: 'ext4' });
-    recording = await recordingOf({ name: 'short', scene, rig, isKept: false });
+    recording = await recordingOf({ name: 'together', scene, rig, isKept: false });
   }, PATIENCE_MS.loop);
 
   afterAll(async () => rig[Symbol.asyncDispose]());
 
-  test('records a whole update, as the service knows it', () => {
+  const programOf = (version: string): Buffer => readFileSync(recording.boards[version] ?? '');
+
+  test('records a whole update of two partitions and a board, as the service knows it', () => {
     const told = recording.happenings.flatMap((happening) =>
       happening.kind === 'known' ? [happening.thing.currentVersionId] : [],
     );
     expect([...new Set(told)]).toEqual(['v1', 'v2']);
     expect(recording.cycles).toBe(2);
+    const end = recording.events.at(-1)?.position ?? 0;
+    expect(boardMemoryAt(recording, end)?.subarray(0, PROGRAM_BYTES)).toEqual(programOf('v2'));
+    expect(boardMemoryAt(recording, 0)?.subarray(0, PROGRAM_BYTES)).toEqual(programOf('v1'));
     expect(recording.events.filter(({ kind }) => kind === 'flush').length).toBeGreaterThan(20);
   });
 
@@ -41,11 +49,15 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
     expect(judged.violations).toEqual({});
   });
 
-  test('comes to rest, and takes the next update', { timeout: PATIENCE_MS.loop }, async () => {
-    const { openGateway } = rig;
-    const deadlineMs = PATIENCE_MS.loop;
-    const booted = await bootCuts(recording, scene, judged, { boots: BOOTS, seed: SEED, openGateway, deadlineMs });
-    for (const one of booted) console.log(describeBooted(one));
-    expect(booted.flatMap(({ violations }) => violations)).toEqual([]);
-  });
+  test(
+    'comes to rest on one version in both partitions and on the board, and takes the next update',
+    { timeout: PATIENCE_MS.loop },
+    async () => {
+      const { openGateway } = rig;
+      const deadlineMs = PATIENCE_MS.loop;
+      const booted = await bootCuts(recording, scene, judged, { boots: BOOTS, seed: SEED, openGateway, deadlineMs });
+      for (const one of booted) console.log(describeBooted(one));
+      expect(booted.flatMap(({ violations }) => violations)).toEqual([]);
+    },
+  );
 });

@@ -73,9 +73,9 @@ export async function judgeCuts(recording: Recording, { cuts, seed }: JudgeOptio
   };
 }
 
-function className({ phase, cut, starts, holds, violations }: Judgement): string {
+function className({ phase, cut, starts, holds, board, violations }: Judgement): string {
   const end = violations.length > 0 ? violations.join(' and ') : `starts ${starts[0]} with ${holds.join('/')}`;
-  return `${phase}, ${cut.loss} lost: ${end}`;
+  return `${phase}, ${cut.loss} lost: ${end}${board === undefined ? '' : `, board with ${board}`}`;
 }
 
 export interface BootsOptions {

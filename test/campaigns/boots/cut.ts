@@ -46,7 +46,7 @@ export class Flushes {
 
 const losses: readonly Loss[] = ['none', 'all', 'some', 'some', 'some', 'some', 'some', 'torn', 'torn', 'torn'];
 
-/** Half of the cuts anywhere in the log, half of them about what changes boot environment and journal. */
+/** Half of the cuts anywhere in the log, half of them about what changes boot environment, journal and board. */
 export function drawCut(recording: Recording, seed: number): Cut {
   const random = seededRandom(seed);
   const { events } = recording;
@@ -73,6 +73,8 @@ function decisiveEvents(recording: Recording): readonly number[] {
     const event = recording.events[index];
     return event !== undefined && isDecisive(event);
   });
+  const flashed = recording.boardWrites.map(({ at }) => recording.events.findIndex(({ position }) => position > at));
+  found.push(...flashed.filter((index) => index >= 0));
   decisiveByRecording.set(recording, found);
   return found;
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { drawCut, Flushes, pieces, survivors } from './cut.ts';
 import type { Cut } from './cut.ts';
+import { spread } from './recording.ts';
 import type { Recording } from './recording.ts';
 import { SECTOR } from './write-log.ts';
 import type { DiskEvent } from './write-log.ts';
@@ -99,5 +100,41 @@ describe('a power cut', () => {
         expect(cut.position).toBeLessThanOrEqual((drawn.events[cut.event]?.position ?? Infinity) + 1);
       }),
     );
+  });
+});
+
+describe('the pages of a board', () => {
+  const page = (at: number, address: number) => ({ at, address, bytes: Buffer.alloc(1) });
+
+  test('that change between two events of the disk are spread over the place between these, in order', () => {
+    fc.assert(
+      fc.property(recording, fc.nat(), fc.integer({ min: 1, max: 20 }), ({ events }, pick, count) => {
+        const place = pick % events.length;
+        const from = events[place]?.position ?? 0;
+        const to = events[place + 1]?.position ?? from;
+        const found = spread(
+          Array.from({ length: count }, (_, address) => page(from, address)),
+          events,
+        );
+        expect(found.map(({ address }) => address)).toEqual([...found.keys()]);
+        const places = [from, ...found.map(({ at }) => at), to];
+        expect(places).toEqual(places.toSorted((one, other) => one - other));
+        expect(new Set(places).size).toBe(from === to ? 1 : count + 2);
+      }),
+    );
+  });
+
+  test('draw cuts among them', () => {
+    const [drawn] = fc.sample(recording, { numRuns: 1, seed: 1 });
+    if (drawn === undefined) throw new Error('nothing was drawn');
+    const boardWrites = spread(
+      Array.from({ length: 100 }, (_, address) => page(0, address)),
+      drawn.events,
+    );
+    const seen = Array.from({ length: 200 }, (_, seed) => {
+      const { position } = drawCut({ ...drawn, boardWrites }, seed);
+      return boardWrites.filter(({ at }) => at <= position).length;
+    });
+    expect(seen.filter((count) => count > 0 && count < 100).length).toBeGreaterThan(20);
   });
 });

@@ -52,3 +52,11 @@ export function boardMemoryAt({ boards, boardWrites }: Recording, position: numb
   for (const { at, address, bytes } of boardWrites) if (at <= position) memory.set(bytes, address);
   return memory;
 }
+
+/** The version whose program the board has at this place in the history; undefined: the gateway has no board. */
+export function boardProgramAt(recording: Recording, position: number): string | undefined {
+  const memory = boardMemoryAt(recording, position)?.subarray(0, PROGRAM_BYTES);
+  if (memory === undefined) return undefined;
+  const found = Object.entries(recording.boards).find(([, program]) => memory.equals(readFileSync(program)));
+  return found?.[0] ?? 'a part';
+}

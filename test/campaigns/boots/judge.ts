@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { Flushes, survivors } from './cut.ts';
 import type { Cut, Survivor } from './cut.ts';
+import { boardProgramAt } from './gateway-board.ts';
 import { GrubProgram } from './grub-choice.ts';
 import type { GrubChoice } from './grub-choice.ts';
 import { partitionOf } from './recording.ts';
@@ -22,6 +23,8 @@ export interface Judgement {
   readonly starts: readonly string[];
   /** What the slot that is started holds: the versions whose image it is, byte for byte. */
   readonly holds: readonly string[];
+  /** The version whose program a board has, or `a part` of one; undefined: there is no board. */
+  readonly board: string | undefined;
   readonly phase: string;
   /** GRUB said so of what it read. */
   readonly complaint: string | undefined;
@@ -73,7 +76,9 @@ export class Judge implements Disposable {
     const violations = this.#violations(cut, starts);
     const holds = this.#contentOf(starts[0]);
     for (const slot of this.#slots) slot.takeAway();
-    return { cut, starts, holds, phase: phaseAt(this.#recording, cut.position), complaint, violations };
+    const phase = phaseAt(this.#recording, cut.position);
+    const board = boardProgramAt(this.#recording, cut.position);
+    return { cut, starts, holds, board, phase, complaint, violations };
   }
 
   [Symbol.dispose](): void {

@@ -101,8 +101,10 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
 
 /** An emulated machine has no port for a board. */
 function allScenes(machine: string): readonly string[] {
-  const found = Object.entries(scenes).filter(([, { beside }]) => beside !== 'board' || machine === 'loop');
-  return found.map(([name]) => name).filter((name) => name !== 'short');
+  const found = Object.entries(scenes).filter(
+    ([, { beside }]) => beside?.includes('board') !== true || machine === 'loop',
+  );
+  return found.map(([name]) => name).filter((name) => name !== 'short' && name !== 'together');
 }
 
 function readOrders(values: Values, seed: number): readonly Order[] {

@@ -72,7 +72,22 @@ export function readRecording(folder: string): Recording {
     for (const event of readWriteLog(log, position)) events.push(event);
     position += statSync(log).size;
   }
-  return { ...facts, folder, base: join(folder, 'base.img'), events, boardWrites: readBoardWrites(folder) };
+  return {
+    ...facts,
+    folder,
+    base: join(folder, 'base.img'),
+    events,
+    boardWrites: spread(readBoardWrites(folder), events),
+  };
+}
+
+/** Pages that changed between two events of the disk, spread over the place between these: a cut may fall between any two. */
+export function spread(writes: readonly BoardWrite[], events: readonly DiskEvent[]): readonly BoardWrite[] {
+  const groups = Map.groupBy(writes, ({ at }) => at);
+  return [...groups].flatMap(([at, group]) => {
+    const end = events.find(({ position }) => position > at)?.position ?? at;
+    return group.map((write, place) => ({ ...write, at: at + ((end - at) * (place + 1)) / (group.length + 1) }));
+  });
 }
 
 /** As simboot notes them. */

@@ -27,10 +27,10 @@ slots = { A = "/dev/disk/by-partlabel/kernel-a", B = "/dev/disk/by-partlabel/ker
 
 /** The releases of a scene, and the next one, in this folder. */
 export async function makeReleases(scene: Scene, { images, next }: GatewayImages, folder: string): Promise<Releases> {
-  const { beside, versions } = scene;
+  const { beside = [], versions } = scene;
   const releases: Releases = { images: {}, kernels: {}, boards: {}, firmware: {} };
   for (const version of Object.keys(versions)) await make(releases, version, { scene, images, folder });
-  if (beside !== undefined) await make(releases, NEXT_VERSION, { scene, images, folder });
+  if (beside.length > 0) await make(releases, NEXT_VERSION, { scene, images, folder });
   else {
     releases.images[NEXT_VERSION] = next.image;
     releases.firmware[NEXT_VERSION] = next.firmware;
@@ -45,6 +45,7 @@ interface Making {
 }
 
 async function make(releases: Releases, version: string, { scene, images, folder }: Making): Promise<void> {
+  const { beside = [] } = scene;
   const place = join(folder, version);
   await mkdir(place);
   const file = (name: string): string => join(place, name);
@@ -52,24 +53,25 @@ async function make(releases: Releases, version: string, { scene, images, folder
   const isRootless = scene.rootless?.includes(version) === true;
   const image = isRootless ? (Object.values(releases.images).at(-1) ?? '') : file('rootfs.ext4');
   if (!isRootless) {
-    const config =
-      scene.beside === 'kernel' ? { '/etc/thing-agent/config.toml': gatewayConfig({ extra: kernelTarget }) } : {};
+    const config = beside.includes('kernel')
+      ? { '/etc/thing-agent/config.toml': gatewayConfig({ extra: kernelTarget }) }
+      : {};
     const difference = scene.versions[version] ?? { '/etc/app-version': version };
     await tool(['mv', await images.image({ ...config, ...difference }), image]);
     parts['gateway'] = image;
   }
   releases.images[version] = image;
-  if (scene.beside === 'kernel') {
+  if (beside.includes('kernel')) {
     releases.kernels[version] = parts['kernel'] = file('kernel.ext4');
     await makeKernel(image, version, file('kernel.ext4'));
   }
-  if (scene.beside === 'board') {
+  if (beside.includes('board')) {
     parts['meter'] = file('meter.hex');
     releases.boards[version] = file('meter.memory');
     await makeProgram(Object.keys(releases.boards).length, file('meter.hex'), file('meter.memory'));
   }
   const artifact =
-    scene.beside === undefined
+    beside.length === 0
       ? await images.sign(version, image)
       : await images.signParts(version, parts, 'meter' in parts ? ['meter'] : []);
   releases.firmware[version] = file('release.mender');

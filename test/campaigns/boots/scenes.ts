@@ -12,8 +12,8 @@ export interface Scene {
   /** Version → what distinguishes its image. The first one comes from the factory. */
   readonly versions: Readonly<Record<string, Difference>>;
   readonly play: (stage: RecordingStage) => Promise<void>;
-  /** What a release has beside the root file system: the second partition of its slot, or the program of a board. */
-  readonly beside?: 'kernel' | 'board';
+  /** What a release has beside the root file system: the second partition of its slot, the program of a board. */
+  readonly beside?: readonly ('kernel' | 'board')[];
   /** Releases without a root file system: that of the version before goes on. */
   readonly rootless?: readonly string[];
   /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
@@ -114,15 +114,21 @@ export const scenes: Readonly<Record<string, Scene>> = {
   pairs: {
     says: 'an update of slots of two partitions, and then one of the kernel alone',
     versions: { v1: release('v1'), v2: release('v2'), v3: {} },
-    beside: 'kernel',
+    beside: ['kernel'],
     rootless: ['v3'],
     play: inTurn('v2', 'v3'),
   },
   board: {
     says: 'an update of the gateway and of a board on its serial port, and one more',
     versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
-    beside: 'board',
+    beside: ['board'],
     play: inTurn('v2', 'v3'),
+  },
+  together: {
+    says: 'one update of slots of two partitions and of a board',
+    versions: { v1: release('v1'), v2: release('v2') },
+    beside: ['kernel', 'board'],
+    play: inTurn('v2'),
   },
   'no-init': bad('a firmware without init', { '/usr/lib/systemd/systemd': undefined }),
   'no-kernel': bad('a firmware without a kernel', { '/vmlinuz': undefined }),
