@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 
+import type { Config } from '../../config/config.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
 import { startControlServer } from '../../control/server/control-server.ts';
@@ -13,13 +14,12 @@ import { describeLook, describeOutcome } from '../status-report.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, World } from '../wiring/wiring.ts';
+import { Agenda } from './agenda.ts';
+import type { RoundEnd } from './agenda.ts';
 import { Liveness } from './liveness.ts';
 import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, sleepUntil, splayOffsetMs } from './schedule.ts';
-import type { Schedule } from './schedule.ts';
-import { SettlePause } from './settle-pause.ts';
-import { WakeLimit } from './wake-limit.ts';
 
 export interface DaemonOptions {
   readonly loaded: LoadedConfig;
@@ -31,8 +31,6 @@ export interface DaemonOptions {
   readonly onReload: (listener: () => void) => Disposable;
 }
 
-/** After a reboot was asked for: if the machine still runs then, the round is made again. */
-const REBOOT_PATIENCE_MS = 5 * 60_000;
 /** The first look does not wait for the schedule, but not all gateways of a fleet look at once after a blackout. */
 const MAX_FIRST_SPLAY_MS = 60_000;
 /** Longer than any deadline of a single wait inside an operation, but for the health gate's, which is added. */
@@ -52,19 +50,11 @@ class Daemon {
   readonly #telemetry: TelemetryHost;
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
-  #schedule: Schedule = () => Number.POSITIVE_INFINITY;
-  #nextLookAtMs: number | undefined;
+  #agenda: Agenda | undefined;
+  /** Rings when the agenda has changed: ends the nap, if there is one. */
+  #bell = new AbortController();
   #reloadProblem: string | undefined;
-  readonly #settlePause = new SettlePause();
   readonly #stateWatch: StateWatch;
-  readonly #wakes = new WakeLimit();
-  /** Of a look that a message asked for; infinity: of none. */
-  #wakeDueMs = Number.POSITIVE_INFINITY;
-  /** Ends the current nap: there is something to do now. */
-  #alarm = new AbortController();
-  /** Ends the current nap if it lasts longer than it should by now. */
-  #call = new AbortController();
-  #reloadAsked = false;
 
   constructor(options: DaemonOptions, signal: AbortSignal) {
     const { clock } = options.world;
@@ -95,7 +85,7 @@ class Daemon {
       wiring: () => this.#currentWiring,
       telemetry: () => this.#telemetry.current,
       daemon: true,
-      nextLookAtMs: () => this.#dueMs,
+      nextLookAtMs: () => this.#currentAgenda.lookAtMs,
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
     });
@@ -114,28 +104,35 @@ class Daemon {
     await this.#loop();
   }
 
-  /** What was left half done comes at once; then round after round, until the signal ends it. */
+  /** What is next, when it is due; asked again whenever the bell rings. */
   async #loop(): Promise<void> {
-    let pauseMs = await this.#round('settle');
     while (!this.#signal.aborted) {
-      await this.#nap(pauseMs);
-      if (this.#signal.aborted) return;
-      if (this.#reloadAsked) await this.#reload();
-      pauseMs = await this.#round('update');
+      this.#bell = new AbortController();
+      const { what, atMs } = this.#currentAgenda.next;
+      if (!(await this.#sleepUntil(atMs, AbortSignal.any([this.#signal, this.#bell.signal])))) continue;
+      if (what === 'reload') await this.#reload();
+      else await this.#round(what);
     }
   }
 
-  /** Returns how long to wait before the next; infinity: until the next look. */
-  async #round(what: 'settle' | 'update'): Promise<number> {
+  async #round(what: 'settle' | 'look'): Promise<void> {
     const { clock } = this.#options.world;
     const wiring = this.#currentWiring;
-    if (this.#wakeDueMs <= clock.nowMs()) this.#wakeDueMs = Number.POSITIVE_INFINITY;
+    this.#currentAgenda.beginRound(clock.nowMs());
+    const end = await this.#play(what, wiring);
+    if (end === undefined) return;
+    if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
+    this.#currentAgenda.endRound(end, clock.nowMs());
+  }
+
+  /** Undefined: the daemon ends. */
+  async #play(what: 'settle' | 'look', wiring: Wiring): Promise<RoundEnd | undefined> {
     try {
       const outcome = await this.#runner.run(
         { operation: 'update', reboot: true, force: false },
         async (onEvent, signal) => {
           await this.#stateWatch.look(wiring.config, wiring.journal);
-          if (what === 'update') return updateOnce(wiring, onEvent, signal);
+          if (what === 'look') return updateOnce(wiring, onEvent, signal);
           const settled = await settleOnce(wiring, onEvent, signal);
           // Who joined asked for a look.
           const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
@@ -144,33 +141,14 @@ class Daemon {
         () => {},
         this.#signal,
       );
-      this.#settlePause.end();
-      if (outcome.kind === 'rebooting') return REBOOT_PATIENCE_MS;
-      if (what === 'settle') return Number.POSITIVE_INFINITY;
+      if (outcome.kind === 'rebooting') return 'rebooting';
+      return what === 'settle' ? 'settled' : 'looked';
     } catch (error) {
-      if (this.#signal.aborted) return 0;
+      if (this.#signal.aborted) return undefined;
       if (!(error instanceof AgentError)) throw error;
       const { phase } = wiring.journal.state;
-      if (what === 'settle' || (phase.kind !== 'idle' && phase.kind !== 'staging')) return this.#settlePause.nextMs();
-    }
-    const { updater } = wiring;
-    this.#tellStatus(describeLook(updater?.lastLook));
-    this.#nextLookAtMs = this.#schedule(clock.nowMs());
-    return Number.POSITIVE_INFINITY;
-  }
-
-  /** Until something is due, or there is something else to do. */
-  async #nap(pauseMs: number): Promise<void> {
-    this.#alarm = new AbortController();
-    if (this.#reloadAsked) return;
-    const awake = AbortSignal.any([this.#signal, this.#alarm.signal]);
-    if (pauseMs !== Number.POSITIVE_INFINITY) {
-      await this.#sleepUntil(this.#options.world.clock.nowMs() + pauseMs, awake);
-      return;
-    }
-    for (let done = false; !done && !awake.aborted;) {
-      this.#call = new AbortController();
-      done = await this.#sleepUntil(this.#dueMs, AbortSignal.any([awake, this.#call.signal]));
+      const isSettled = what === 'look' && (phase.kind === 'idle' || phase.kind === 'staging');
+      return isSettled ? 'failed' : 'unsettled';
     }
   }
 
@@ -189,19 +167,13 @@ class Daemon {
     }
   }
 
-  /** When the next look is due: by the schedule, or because a message asked for it. */
-  get #dueMs(): number {
-    return Math.min(this.#nextLookAtMs ?? 0, this.#wakeDueMs);
-  }
-
   #wake(): void {
     const { clock, log } = this.#options.world;
-    const nowMs = clock.nowMs();
-    const dueMs = this.#wakes.nextMs(nowMs, this.#loaded.config.update.splayMs);
-    if (dueMs === this.#wakeDueMs) return; // however many ask for the same look
-    this.#wakeDueMs = dueMs;
-    log.info({ dueInMs: Math.round(dueMs - nowMs) }, 'a message asks for a look');
-    this.#call.abort();
+    const { atMs } = this.#currentAgenda.next;
+    const dueMs = this.#currentAgenda.wake(clock.nowMs());
+    if (dueMs === undefined) return; // however many ask for the same look
+    log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
+    if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
 
   #follow(event: OperationEvent): void {
@@ -223,14 +195,14 @@ class Daemon {
   }
 
   #askForReload(): void {
-    this.#reloadAsked = true;
-    this.#alarm.abort();
+    this.#currentAgenda.askForReload();
+    this.#bell.abort();
   }
 
   /** Between rounds, so that nothing is pulled from under an operation. A broken configuration changes nothing. */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#options;
-    this.#reloadAsked = false;
+    this.#currentAgenda.beginReload();
     manager.reloading();
     try {
       await this.#wire(await reload());
@@ -252,7 +224,7 @@ class Daemon {
     const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#wake(), onProgress: () => this.#liveness.progress() });
     try {
-      this.#schedule = await cronSchedule(config.update.schedule, config.update.splayMs, wiring.serialNumber);
+      await this.#plan(config, wiring.serialNumber);
     } catch (error) {
       await wiring[Symbol.asyncDispose]();
       throw error;
@@ -265,8 +237,18 @@ class Daemon {
       await old[Symbol.asyncDispose]();
     }
     wiring.messaging?.connect();
-    const firstMs = Math.min(splayOffsetMs(wiring.serialNumber, config.update.splayMs), MAX_FIRST_SPLAY_MS);
-    this.#nextLookAtMs ??= world.clock.nowMs() + firstMs;
+  }
+
+  async #plan({ update: { schedule, splayMs } }: Config, serialNumber: string): Promise<void> {
+    const times = { schedule: await cronSchedule(schedule, splayMs, serialNumber), wakeLimitMs: splayMs };
+    const firstMs = Math.min(splayOffsetMs(serialNumber, splayMs), MAX_FIRST_SPLAY_MS);
+    this.#agenda ??= new Agenda(this.#options.world.clock.nowMs() + firstMs, times);
+    this.#agenda.follow(times);
+  }
+
+  get #currentAgenda(): Agenda {
+    if (this.#agenda === undefined) throw new Error('the daemon is not wired yet');
+    return this.#agenda;
   }
 
   get #currentWiring(): Wiring {
