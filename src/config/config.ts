@@ -179,6 +179,8 @@ export interface KeyFileSettings {
 export interface ReportSettings {
   /** The property that receives the end of each attempt; undefined: none. */
   readonly outcome: string | undefined;
+  /** The property that receives the last security events; undefined: none. */
+  readonly security: string | undefined;
 }
 
 // ---------------------------------------------------------------------------------------------------------- targets

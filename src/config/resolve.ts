@@ -34,7 +34,7 @@ export function resolveConfig(file: ConfigFile): Config {
       names: file.trust.names,
       downgrade: file.trust.downgrade,
     },
-    report: { outcome: file.report.outcome },
+    report: { outcome: file.report.outcome, security: file.report.security },
     system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
     control: file.control,
     log: file.log,

@@ -4,6 +4,7 @@ import { nestedWithin } from '../system/json-value.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
+import { securityReport } from './security-events.ts';
 import { flushReply, telemetryReply } from './telemetry-protocol.ts';
 
 /**
@@ -26,6 +27,8 @@ export const operationTable = {
     input: nothing(),
     output: z.object({ findings: z.array(doctorFinding) }),
   },
+  /** What concerned security, across updates. */
+  securityLog: { kind: 'answered', method: 'GET', path: 'security', input: nothing(), output: securityReport },
   activate: {
     kind: 'answered',
     method: 'POST',

@@ -14,6 +14,7 @@ import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard
 import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { describeStateTrouble, stateConcerns } from './doctor/state-directory.ts';
+import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints } from './values.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -80,6 +81,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async update(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const updater = this.#updater;
+    await noteForce(this.#wiring.security, 'update', options);
     await healBoards(this.#wiring, onEvent, signal);
     return updater.updateNow({ ...options, manual: true }, onEvent, signal);
   }
@@ -90,7 +92,12 @@ export class Agent implements AgentOperations, AsyncDisposable {
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     await requireFile(path);
+    await noteForce(this.#wiring.security, `install ${path}`, options);
     return this.#updater.installFile(openFileSource(path), basename(path), options, { onEvent, signal });
+  }
+
+  async securityLog(): Promise<OutputOf<'securityLog'>> {
+    return this.#wiring.security.report();
   }
 
   async activate(_input: object, signal: AbortSignal): Promise<OutputOf<'activate'>> {
@@ -102,6 +109,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    await noteForce(this.#wiring.security, 'rollback', options);
     return this.#updater.rollback(options, onEvent, signal);
   }
 
@@ -172,7 +180,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async flash(input: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return flashBoard(this.#wiring, input, onEvent, signal);
+    const { security } = this.#wiring;
+    return notingRefusals(security, async () => flashBoard(this.#wiring, input, onEvent, signal));
   }
 
   async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

@@ -5,6 +5,7 @@ import { acquireLock, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
+import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
 import type { World } from './wiring/wiring.ts';
 
@@ -18,6 +19,7 @@ export async function openLocalAgent(
   await using opened = new AsyncDisposableStack();
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
+  await noteWhatCounts(wiring.security, loaded, wiring.trust, signal);
   return new Agent({ ...surroundings(loaded), wiring: () => wiring, resources: opened.move() });
 }
 

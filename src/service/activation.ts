@@ -16,7 +16,9 @@ export interface ActivationContext {
   /** Of activations because the thing is gone. */
   readonly remakes: RenewalLimit;
   /** The gateway is a thing anew: what an older one was refused may be tried again. */
-  readonly onActivated?: (() => void) | undefined;
+  readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
+  /** Another device takes the key away, again and again. */
+  readonly onShared?: (() => void) | undefined;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly log: Log;
 }
@@ -77,7 +79,10 @@ export class ActivatedIdentity {
   async #activateAgain(signal: AbortSignal): Promise<Identity> {
     const { limit, clock, serialNumber, log } = this.#context;
     const waitMs = limit.waitMs(clock.monotonicMs());
-    if (waitMs > 0) throw sharedSerialNumber(serialNumber, waitMs);
+    if (waitMs > 0) {
+      this.#context.onShared?.();
+      throw sharedSerialNumber(serialNumber, waitMs);
+    }
     log.warn({ serialNumber }, 'the service does not accept the API key any more; the gateway activates again');
     limit.note(clock.monotonicMs());
     return this.#activate(signal);
@@ -85,10 +90,11 @@ export class ActivatedIdentity {
 
   async #activate(signal: AbortSignal): Promise<Identity> {
     const { transport, serialNumber, clock, log } = this.#context;
+    const before = this.#identity ?? (await this.#load());
     const { thingId, apiKey } = await transport.call(operations.activate, { serialNumber }, signal);
     const identity = { serialNumber, thingId, apiKey, activatedAt: new Date(clock.nowMs()).toISOString() };
     this.#identity = identity;
-    this.#context.onActivated?.();
+    this.#context.onActivated?.(thingId, before !== undefined);
     log.info({ serialNumber, thingId }, 'activated');
     return identity;
   }

@@ -23,7 +23,8 @@ export interface SessionContext {
   readonly retry?: RetryPolicy;
   readonly renewals?: RenewalLimit;
   /** After each activation. */
-  readonly onActivated?: (() => void) | undefined;
+  readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
+  readonly onShared?: (() => void) | undefined;
 }
 
 /** A call of its own takes a few attempts; whoever calls on a schedule comes again anyway. */
@@ -64,6 +65,7 @@ export class ServiceSession implements ProvisioningService {
       limit,
       remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
       onActivated: context.onActivated,
+      onShared: context.onShared,
       clock,
       log,
     });

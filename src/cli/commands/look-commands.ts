@@ -5,8 +5,9 @@ import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { renderCheck, renderDoctor } from '../screen/render-reports.ts';
+import { renderSecurityLog } from '../screen/render-security.ts';
 import { renderStatus } from '../screen/render-status.ts';
-import { throughDaemon } from './command.ts';
+import { Misuse, throughDaemon } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
@@ -40,6 +41,18 @@ export const lookCommands: readonly Command[] = [
     run: doctor,
   },
   {
+    name: 'log',
+    operands: [],
+    options: ['security'],
+    group: 'Look',
+    summary: 'what concerned security, such as refusals',
+    details: [
+      'With --security: the last events, kept across updates. What happens again within an hour is counted.',
+      'Everything else that the agent does is in journalctl -u thing-agent.',
+    ],
+    run: showLog,
+  },
+  {
     name: 'explain',
     operands: ['CODE'],
     options: [],
@@ -64,6 +77,12 @@ async function doctor(typed: Typed, context: CliContext): Promise<number> {
   const findings = await examine(context);
   tell({ findings }, (page) => renderDoctor(findings, page), typed, context);
   return findings.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed;
+}
+
+async function showLog(typed: Typed, context: CliContext): Promise<number> {
+  if (!typed.flags.has('security')) throw new Misuse('agent log shows security events: agent log --security');
+  const report = await withLook(context, (agent) => agent.securityLog({}, context.signal));
+  return tell(report, (page) => renderSecurityLog(report, page), typed, context);
 }
 
 /** What keeps the agent from being examined at all is a finding too. */

@@ -74,4 +74,5 @@ export const trustSchema = z.strictObject({
 
 export const reportSchema = z.strictObject({
   outcome: text().optional().describe('The property that receives the end of each attempt'),
+  security: text().optional().describe('The property that receives the last security events'),
 });

@@ -25,6 +25,8 @@ export interface ControlServerOptions extends Performer {
   readonly runDirectory: string;
   /** Properties that members may read and write; asked each time. */
   readonly memberProperties: () => readonly string[];
+  /** Who speaks there may not ask for this operation. */
+  readonly onDenied?: (caller: Caller, operation: string) => void;
   readonly log: Log;
   readonly limits?: Partial<ControlLimits>;
 }
@@ -106,7 +108,7 @@ class ControlServer implements AsyncDisposable {
       const found = findOperation(request.method ?? '', request.url ?? '');
       const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
       this.#waiting.delete(request.socket);
-      requireAccess(this.#caller, found, input, this.#options.memberProperties());
+      this.#requireAccess(found, input);
       this.#note(found, input);
       using _place = this.#takePlace(found.entry.kind);
       if (found.entry.kind === 'answered') await this.#answer({ ...found, entry: found.entry, input }, response);
@@ -115,6 +117,15 @@ class ControlServer implements AsyncDisposable {
       if (response.destroyed) return;
       const reason = this.#reasonOf(error);
       await this.#send(response, httpStatus(reason), { error: reportError(reason) });
+    }
+  }
+
+  #requireAccess(found: FoundOperation, input: object): void {
+    try {
+      requireAccess(this.#caller, found, input, this.#options.memberProperties());
+    } catch (error) {
+      this.#options.onDenied?.(this.#caller, found.name);
+      throw error;
     }
   }
 

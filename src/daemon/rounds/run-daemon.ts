@@ -10,6 +10,7 @@ import { acquireLock } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { Agent } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
+import { noteWhatCounts } from '../security/note-events.ts';
 import { describeLook, describeOutcome } from '../status-report.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
@@ -93,7 +94,10 @@ class Daemon {
     const memberProperties = (): readonly string[] => this.#loaded.config.control.properties;
     const performer = { operations: agent, runner: this.#runner };
     opened.use(
-      await startControlServer({ runDirectory, memberProperties, ...performer, log: world.log }, this.#signal),
+      await startControlServer(
+        { runDirectory, memberProperties, onDenied: this.#noteDenied, ...performer, log: world.log },
+        this.#signal,
+      ),
     );
     opened.use(onReload(() => this.#askForReload()));
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
@@ -176,6 +180,10 @@ class Daemon {
     if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
 
+  readonly #noteDenied = (caller: string, operation: string): void => {
+    void this.#currentWiring.security.record('access-denied', `${caller} asked for ${operation}`);
+  };
+
   #follow(event: OperationEvent): void {
     this.#liveness.progress();
     if (event.kind !== 'phase') return;
@@ -231,6 +239,7 @@ class Daemon {
     }
     this.#wiring = wiring;
     this.#loaded = loaded;
+    await noteWhatCounts(wiring.security, loaded, wiring.trust, this.#signal);
     await this.#telemetry.serve(wiring);
     if (old !== undefined) {
       await this.#runner.idle();

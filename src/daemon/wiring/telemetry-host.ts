@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { uptime } from 'node:os';
 
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
 import type { LinuxMachine } from '../../system/processes/machine.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
@@ -12,6 +13,9 @@ import type { Journal } from '../../update/journal/journal.ts';
 import { SharedPorts } from './shared-ports.ts';
 import type { Wiring, World } from './wiring.ts';
 
+const MAX_EVENTS_TOLD = 16;
+const TELLING_MS = 60_000;
+
 /** Telemetry of the configuration in use: there is one spool, so the old one ends before the new one begins. */
 export class TelemetryHost implements AsyncDisposable {
   readonly #clock: Clock;
@@ -19,6 +23,7 @@ export class TelemetryHost implements AsyncDisposable {
   readonly #ports: SharedPorts;
   #serviceTime: ServiceTime | undefined;
   #current: Telemetry | undefined;
+  #wiring: Pick<Wiring, 'config' | 'security'> | undefined;
 
   /** `isBusy`: an operation runs. The line to the service is its own meanwhile, and so are the ports of boards it uses. */
   constructor(clock: Clock, isBusy: () => boolean) {
@@ -34,6 +39,7 @@ export class TelemetryHost implements AsyncDisposable {
       openPort: this.#ports.openForBoard,
       onServiceTime: (atMs) => this.#hear(atMs),
       onActivated: () => this.#current?.tryAgain(),
+      onSecurityEvent: () => void this.#tellSecurity(world.log),
     };
   }
 
@@ -46,8 +52,10 @@ export class TelemetryHost implements AsyncDisposable {
     this.#current = undefined;
   }
 
-  async serve({ config, world, session, machine, journal }: Wiring): Promise<void> {
+  async serve(wiring: Wiring): Promise<void> {
+    const { config, world, session, machine, journal } = wiring;
     await this[Symbol.asyncDispose]();
+    this.#wiring = wiring;
     const { telemetry: settings, measurements, watches } = config;
     this.#current = new Telemetry({
       ...world,
@@ -63,6 +71,22 @@ export class TelemetryHost implements AsyncDisposable {
       facts: () => facts(journal),
     });
     if (this.#serviceTime !== undefined) this.#current.hear(this.#serviceTime);
+    void this.#tellSecurity(world.log);
+  }
+
+  /** The property has the last events, also those that came while there was no telemetry. */
+  async #tellSecurity(log: Log): Promise<void> {
+    const { config, security } = this.#wiring ?? {};
+    const property = config?.report.security;
+    if (property === undefined || security === undefined) return;
+    const { events, forgotten } = await security.report();
+    if (events.length === 0) return;
+    try {
+      const value = { count: forgotten + events.length, events: events.slice(-MAX_EVENTS_TOLD) };
+      await this.#current?.setProperty(property, value, AbortSignal.timeout(TELLING_MS));
+    } catch (error) {
+      log.warn({ property, error: describeError(error) }, 'the security events could not be handed on');
+    }
   }
 
   #hear(atMs: number): void {

@@ -31,6 +31,8 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
+import { notingRefusals } from '../security/note-events.ts';
+import { SecurityLog } from '../security/security-log.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
@@ -55,6 +57,8 @@ export interface World {
   readonly onServiceTime?: (atMs: number) => void;
   /** The gateway was activated, again or for the first time. */
   readonly onActivated?: () => void;
+  /** Something joined the log of security events. */
+  readonly onSecurityEvent?: () => void;
 }
 
 /** Everything that one configuration brings to life; disposed as a whole. */
@@ -70,6 +74,7 @@ export interface Wiring extends AsyncDisposable {
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: LinuxMachine;
   readonly trust: Trust;
+  readonly security: SecurityLog;
   /** Microcontrollers, by target. */
   readonly boards: ReadonlyMap<string, McuTargetParts>;
   /** Undefined: no target of kind slots is configured. */
@@ -80,16 +85,18 @@ export interface Wiring extends AsyncDisposable {
 
 /**
  * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
- * the journal stays the same object, so that an operation that still runs there and one that begins here see one state.
+ * journal and security log stay the same objects, so that an operation that still runs there and one that begins here see one state.
  */
 export async function wire(
   config: Config,
   world: World,
-  before: Pick<Wiring, 'journal'> | undefined,
+  before: (Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security'>>) | undefined,
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
   await prepareStateDirectory(config, log);
+  const stateDirectory = config.paths.state;
+  const security = before?.security ?? new SecurityLog({ ...world, stateDirectory, onEvent: world.onSecurityEvent });
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
@@ -103,18 +110,34 @@ export async function wire(
     clock,
     random,
     log,
-    onActivated: world.onActivated,
+    onActivated: (thingId, isAgain) => {
+      void security.record(isAgain ? 'reactivated' : 'activated', `as thing ${thingId}`);
+      world.onActivated?.();
+    },
+    onShared: () => void security.record('serial-number-shared', serialNumber),
   });
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
   const journal = before?.journal ?? (await openJournal(config, log));
-  const parts = { journal, config, world, session, targets, machine, trust };
+  const parts = { journal, config, world, session, targets, machine, trust, security };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
-  const rooms = { journal, identities, session, messaging, targets, boards, machine, trust, bootloader, updater };
+  const rooms = {
+    journal,
+    identities,
+    session,
+    messaging,
+    targets,
+    boards,
+    machine,
+    trust,
+    security,
+    bootloader,
+    updater,
+  };
   return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
 }
 
@@ -174,10 +197,11 @@ interface UpdaterWiring {
   readonly bootloader: Bootloader;
   readonly machine: LinuxMachine;
   readonly trust: Trust;
+  readonly security: SecurityLog;
 }
 
 function wireUpdater(parts: UpdaterWiring): Updater {
-  const { journal, config, world, session, targets, bootloader, machine, trust } = parts;
+  const { journal, config, world, session, targets, bootloader, machine, trust, security } = parts;
   const { update, report } = config;
   const { clock, random, log } = world;
   const reachService = async (signal: AbortSignal): Promise<void> => {
@@ -187,7 +211,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     journal,
     bootloader,
     targets,
-    stageFirmware: stagingWithKeys(config, trust),
+    stageFirmware: stagingWithKeys(config, trust, security),
     revokedReleases: async () => trust.revokedReleases(),
     health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
@@ -214,12 +238,19 @@ function wireUpdater(parts: UpdaterWiring): Updater {
 }
 
 /** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */
-function stagingWithKeys({ trust: { allowUnsigned }, update, device }: Config, trust: Trust): StageFirmware {
-  return async (request, signal) => {
-    const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList: trust.takeList };
-    const stage = createStageFirmware({ encoding: update.encoding, trust: trusted, deviceType: device.deviceType });
-    return stage(request, signal);
+function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): StageFirmware {
+  const { allowUnsigned } = config.trust;
+  const { encoding } = config.update;
+  const { deviceType } = config.device;
+  const takeList: Trust['takeList'] = async (list, artifact) => {
+    await trust.takeList(list, artifact);
+    await security.record('trust-list-taken', artifact);
   };
+  return async (request, signal) =>
+    notingRefusals(security, async () => {
+      const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
+      return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
+    });
 }
 
 function minuteOfDay(clock: Clock): number | undefined {

@@ -58,6 +58,7 @@ describe('the exit code', () => {
     ['status', 0],
     ['check', 0],
     ['doctor', 0],
+    ['log --security', 0],
     ['activate', 0],
     ['reboot', 0],
     ['property get level', 0],

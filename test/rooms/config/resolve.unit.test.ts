@@ -203,7 +203,7 @@ const wholeResolved: Config = {
     names: 'match',
     downgrade: 'allow',
   },
-  report: { outcome: 'update_outcome' },
+  report: { outcome: 'update_outcome', security: undefined },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
   control: { properties: ['setpoint'] },
   log: { level: 'debug', format: 'json' },

@@ -30,6 +30,7 @@ const looks: readonly (readonly [string, (agent: AgentOperations) => Promise<unk
 const operations: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
   ['check', (agent) => agent.check({}, forever)],
   ['doctor', (agent) => agent.doctor({}, forever)],
+  ['securityLog', (agent) => agent.securityLog({}, forever)],
   ['activate', (agent) => agent.activate({}, forever)],
   ['reboot', (agent) => agent.reboot({}, forever)],
   ['forget', (agent) => agent.forget({ version: 'v1' }, forever)],

@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto';
+
+import type { LoadedConfig } from '../../config/load-config.ts';
+import type { SecurityEventId } from '../../control/security-events.ts';
+import { AgentError } from '../../system/errors.ts';
+import type { Trust } from '../wiring/trust.ts';
+import type { SecurityLog } from './security-log.ts';
+
+/** What the code of a refusal means for security. */
+const refusals: Readonly<Record<string, SecurityEventId>> = {
+  'signature-invalid': 'signature-refused',
+  'artifact-unsigned': 'signature-refused',
+  'image-unsigned': 'signature-refused',
+  'checksum-mismatch': 'signature-refused',
+  'digest-mismatch': 'signature-refused',
+  'manifest-mismatch': 'signature-refused',
+  'key-revoked': 'key-refused',
+  'key-expired': 'key-refused',
+  'key-not-yet-valid': 'key-refused',
+  'no-trusted-key': 'key-refused',
+  'release-revoked': 'release-refused',
+  downgrade: 'downgrade-refused',
+  'name-mismatch': 'name-refused',
+  'trust-list-malformed': 'trust-list-refused',
+  'trust-list-old': 'trust-list-refused',
+  'trust-no-keys': 'trust-list-refused',
+};
+
+/** What is refused on the way is recorded, and thrown on. */
+export async function notingRefusals<T>(security: SecurityLog, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const id = error instanceof AgentError ? refusals[error.code] : undefined;
+    if (id !== undefined && error instanceof AgentError) await security.record(id, `${error.message} (${error.code})`);
+    throw error;
+  }
+}
+
+interface Forced {
+  readonly force?: boolean | undefined;
+  readonly allowDowngrade?: boolean | undefined;
+}
+
+export async function noteForce(security: SecurityLog, what: string, { force, allowDowngrade }: Forced): Promise<void> {
+  if (force === true) await security.record('force-used', `${what} --force`);
+  if (allowDowngrade === true) await security.record('force-used', `${what} --allow-downgrade`);
+}
+
+/** At each start, and after each reading: what decides what is installed, compared with what it was. */
+export async function noteWhatCounts(
+  security: SecurityLog,
+  { path, digest }: Pick<LoadedConfig, 'path' | 'digest'>,
+  trust: Trust,
+  signal: AbortSignal,
+): Promise<void> {
+  await security.compare('configuration-changed', digest, `${path}, now ${digest}`);
+  try {
+    const { keys, list, revoked } = await trust.keyring(signal);
+    const names = keys.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
+    const gone = [...(revoked?.keys ?? [])].toSorted();
+    const all = JSON.stringify([keys.map(({ fingerprint }) => fingerprint).toSorted(), list?.number, gone]);
+    const state = createHash('sha256').update(all).digest('hex');
+    await security.compare('keys-changed', state, names.length === 0 ? 'no key is trusted' : names.join(', '));
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);
+  }
+}

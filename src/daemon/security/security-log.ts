@@ -1,0 +1,142 @@
+import { join } from 'node:path';
+
+import * as z from 'zod';
+
+import { securityEvent } from '../../control/security-events.ts';
+import type { SecurityEventId, SecurityReport } from '../../control/security-events.ts';
+import { describeError } from '../../system/errors.ts';
+import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+
+const MAX_EVENTS = 256;
+const MAX_DETAIL_LENGTH = 400;
+/** Who does the same again and again wears out no flash. */
+const PAUSE_MS = 3_600_000;
+
+const keptLog = z.object({
+  events: z.array(securityEvent).max(2 * MAX_EVENTS),
+  /** What was in effect when it was last looked at, by its kind. */
+  seen: z.record(z.string(), z.string()).default({}),
+});
+
+type KeptLog = z.infer<typeof keptLog>;
+
+export interface SecurityLogParts {
+  readonly stateDirectory: string;
+  readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
+  readonly log: Log;
+  /** Something joined it. */
+  readonly onEvent?: (() => void) | undefined;
+  readonly fs?: DurableFs;
+}
+
+/**
+ * `security.json` in the state directory: the last events that concern security, across updates and restarts. What happens
+ * again within an hour is counted, and written with the next event. Recording never fails: what it is about goes on without it.
+ */
+export class SecurityLog {
+  readonly #parts: SecurityLogParts;
+  readonly #path: string;
+  readonly #fs: DurableFs;
+  #kept: KeptLog | undefined;
+  /** Of the last hour. */
+  readonly #begun = new Map<string, { readonly number: number; readonly atMs: number }>();
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(parts: SecurityLogParts) {
+    this.#parts = parts;
+    this.#path = join(parts.stateDirectory, 'security.json');
+    this.#fs = parts.fs ?? ownFs;
+  }
+
+  /** Durable when it resolves, if the disk takes it. */
+  async record(id: SecurityEventId, detail: string): Promise<void> {
+    return this.#inTurn(async (kept) => this.#add(kept, id, detail));
+  }
+
+  /** Records the event if what is in effect differs from what was, also before this start; the first time nothing is known. */
+  async compare(id: SecurityEventId, now: string, detail: string): Promise<void> {
+    return this.#inTurn(async (kept) => {
+      const before = kept.seen[id];
+      if (before === now) return;
+      kept.seen[id] = now;
+      if (before === undefined) await this.#write(kept);
+      else await this.#add(kept, id, detail);
+    });
+  }
+
+  /** Also for who only looks: nothing is written. */
+  async report(): Promise<SecurityReport> {
+    await this.#last;
+    const found = this.#kept ?? (await this.#read());
+    const { events } = found === undefined || found === 'damaged' ? { events: [] } : found;
+    return { events: [...events], forgotten: (events[0]?.number ?? 1) - 1 };
+  }
+
+  async #inTurn(work: (kept: KeptLog) => Promise<void>): Promise<void> {
+    const turn = this.#last.then(async () => this.#attempt(work));
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  async #attempt(work: (kept: KeptLog) => Promise<void>): Promise<void> {
+    try {
+      await work((this.#kept ??= await this.#load()));
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      this.#parts.log.error({ code: error.code }, `the log of security events cannot be kept: ${error.message}`);
+    }
+  }
+
+  async #load(): Promise<KeptLog> {
+    const found = await this.#read();
+    if (found !== 'damaged') return found ?? { events: [], seen: {} };
+    const kept: KeptLog = { events: [], seen: {} };
+    await this.#add(kept, 'log-damaged', this.#path);
+    return kept;
+  }
+
+  /** Undefined: there is none. */
+  async #read(): Promise<KeptLog | 'damaged' | undefined> {
+    const text = await readTextFile(this.#path, this.#fs);
+    if (text === undefined) return undefined;
+    try {
+      return keptLog.parse(JSON.parse(text));
+    } catch (error) {
+      if (error instanceof SyntaxError || error instanceof z.ZodError) return 'damaged';
+      throw error;
+    }
+  }
+
+  async #add(kept: KeptLog, id: SecurityEventId, why: string): Promise<void> {
+    const { clock, log, onEvent } = this.#parts;
+    const detail = describeError(why).slice(0, MAX_DETAIL_LENGTH);
+    const at = new Date(clock.nowMs()).toISOString();
+    const same = this.#recent(kept, `${id} ${detail}`);
+    if (same !== undefined) {
+      same.times += 1;
+      same.lastAt = at;
+      return;
+    }
+    log.warn({ security: id }, detail);
+    const number = (kept.events.at(-1)?.number ?? 0) + 1;
+    kept.events.push({ number, id, at, detail, times: 1, lastAt: at });
+    kept.events.splice(0, kept.events.length - MAX_EVENTS);
+    this.#begun.set(`${id} ${detail}`, { number, atMs: clock.monotonicMs() });
+    await this.#write(kept);
+    onEvent?.();
+  }
+
+  #recent({ events }: KeptLog, key: string): KeptLog['events'][number] | undefined {
+    const oldestMs = this.#parts.clock.monotonicMs() - PAUSE_MS;
+    for (const [name, { atMs }] of this.#begun) if (atMs < oldestMs) this.#begun.delete(name);
+    const begun = this.#begun.get(key);
+    return begun === undefined ? undefined : events.findLast(({ number }) => number === begun.number);
+  }
+
+  async #write(kept: KeptLog): Promise<void> {
+    await replaceFileDurably(this.#path, JSON.stringify(kept), this.#fs);
+  }
+}

@@ -1,0 +1,121 @@
+import { createFsFromVolume, Volume } from 'memfs';
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { notingRefusals } from '../../../src/daemon/security/note-events.ts';
+import { SecurityLog } from '../../../src/daemon/security/security-log.ts';
+import { FirmwareError, VerificationError } from '../../../src/firmware/errors.ts';
+import type { DurableFs } from '../../../src/system/files/durable-file.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { UpdateError } from '../../../src/update/errors.ts';
+import { ManualClock } from '../service/manual-clock.ts';
+
+const path = '/state/security.json';
+let volume: Volume;
+let clock: ManualClock;
+let writes: number;
+
+beforeEach(() => {
+  volume = new Volume();
+  volume.mkdirSync('/state');
+  clock = new ManualClock();
+  writes = 0;
+});
+
+/** As after a start: nothing is remembered but what the disk has. */
+function open(): SecurityLog {
+  const real = createFsFromVolume(volume).promises as unknown as DurableFs;
+  const fs: DurableFs = {
+    open: async (...given) => real.open(...given),
+    readFile: async (file) => real.readFile(file),
+    rename: async (from, to) => {
+      writes += 1;
+      await real.rename(from, to);
+    },
+  };
+  return new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs });
+}
+
+function throwing(error: Error): () => Promise<never> {
+  return async () => {
+    throw error;
+  };
+}
+
+describe('the log of security events', () => {
+  test('survives a start, with numbers that go on', async () => {
+    await open().record('activated', 'as thing 7');
+    const log = open();
+    await log.record('force-used', 'rollback --force');
+    expect(await open().report()).toMatchObject({
+      forgotten: 0,
+      events: [
+        { number: 1, id: 'activated', detail: 'as thing 7', times: 1 },
+        { number: 2, id: 'force-used', detail: 'rollback --force', times: 1 },
+      ],
+    });
+  });
+
+  test('counts what happens again within an hour, and does not write for it', async () => {
+    const log = open();
+    for (let turn = 0; turn < 1_000; turn += 1) {
+      await log.record('access-denied', `members asked for ${turn % 2 === 0 ? 'update' : 'reboot'}`);
+    }
+    expect(writes).toBe(2);
+    expect((await log.report()).events.map(({ times }) => times)).toEqual([500, 500]);
+    clock.advance(3_600_001);
+    await log.record('access-denied', 'members asked for update');
+    expect((await open().report()).events.map(({ times }) => times)).toEqual([500, 500, 1]);
+  });
+
+  test('keeps the last 256, and says how many were before', async () => {
+    const log = open();
+    for (let turn = 0; turn < 300; turn += 1) await log.record('force-used', `install ${turn} ${'x'.repeat(2_000)}`);
+    const { events, forgotten } = await open().report();
+    expect([events.length, forgotten, events[0]?.number, events.at(-1)?.number]).toEqual([256, 44, 45, 300]);
+    expect(String(volume.readFileSync(path)).length).toBeLessThan(256 * 700);
+  });
+
+  test('notices what changed since it was last looked at, but nothing the first time', async () => {
+    await open().compare('keys-changed', 'a', 'release.pem');
+    expect((await open().report()).events).toEqual([]);
+    await open().compare('keys-changed', 'a', 'release.pem');
+    await open().compare('keys-changed', 'b', 'other.pem');
+    await open().compare('keys-changed', 'b', 'other.pem');
+    expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: 'other.pem', times: 1 }]);
+  });
+
+  test.each(['', '{', '[]', '{"events":[{}]}'])('that is damaged (%s) begins anew, and says so', async (text) => {
+    volume.writeFileSync(path, text);
+    await open().record('activated', 'as thing 7');
+    expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
+  });
+
+  test('holds up nothing where it cannot be written, and shows no secret', async () => {
+    volume.rmdirSync('/state');
+    const log = open();
+    await log.record('access-denied', 'see https://user:PASS@host/?token=abc');
+    expect(JSON.stringify(await log.report())).not.toMatch(/PASS|abc/);
+  });
+});
+
+test.each([
+  [new VerificationError('signature-invalid', 'm'), 'signature-refused'],
+  [new VerificationError('image-unsigned', 'm'), 'signature-refused'],
+  [new VerificationError('key-revoked', 'm'), 'key-refused'],
+  [new VerificationError('key-expired', 'm'), 'key-refused'],
+  [new VerificationError('release-revoked', 'm'), 'release-refused'],
+  [new VerificationError('trust-list-old', 'm'), 'trust-list-refused'],
+  [new UpdateError('downgrade', 'm'), 'downgrade-refused'],
+  [new UpdateError('name-mismatch', 'm'), 'name-refused'],
+])('a refusal is recorded, and thrown on: %s', async (error, id) => {
+  const log = open();
+  await expect(notingRefusals(log, throwing(error))).rejects.toBe(error);
+  expect((await log.report()).events).toMatchObject([{ id, detail: `m (${error.code})` }]);
+});
+
+test('what is only broken is no event', async () => {
+  const log = open();
+  const error = new FirmwareError('file-changed', 'm');
+  await expect(notingRefusals(log, throwing(error))).rejects.toBe(error);
+  expect(await log.report()).toEqual({ events: [], forgotten: 0 });
+});
