@@ -5,7 +5,6 @@ import type { Page } from '../../../src/cli/screen/page.ts';
 import { plain } from '../../../src/cli/screen/paint.ts';
 import { displayWidth } from '../../../src/cli/screen/printable.ts';
 import { renderCheck, renderDoctor, renderError, renderOutcome } from '../../../src/cli/screen/render-reports.ts';
-import { renderSecurityLog } from '../../../src/cli/screen/render-security.ts';
 import { renderStatus } from '../../../src/cli/screen/render-status.ts';
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import type {
@@ -328,8 +327,6 @@ describe('whatever the other side says, a page fits and steers no terminal:', ()
         expect(misbehaviour(renderDoctor([{ name, ok: false, detail: text, advice: name }], narrow), width)).toEqual(
           [],
         );
-        const event = { number: 7, id: name, at: text, detail: text, times: 2, lastAt: name };
-        expect(misbehaviour(renderSecurityLog({ events: [event], forgotten: 6 }, narrow), width)).toEqual([]);
         const held: OperationOutcome = { kind: 'held-back', version: name, code: text, reason: text };
         expect(misbehaviour(renderOutcome(held, false, narrow), width)).toEqual([]);
         expect(
