@@ -3,7 +3,7 @@ import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
-import type { InstallOrder, InstallOutcome, UpdatePorts } from './choice/order.ts';
+import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdsFirmware, inForce } from './choice/quarantine.ts';
 import { refuseRelease } from './choice/release-rules.ts';
 import { endListTaken } from './choice/take-list.ts';
@@ -14,6 +14,7 @@ import { checkpointOf } from './journal/checkpoint.ts';
 import { savedWrites } from './journal/saved-writes.ts';
 import { hasSlotPayload, recordsOf } from './journal/state.ts';
 import type { Attempt, PartitionRecord } from './journal/state.ts';
+import type { InstallOutcome } from './outcome.ts';
 import type {
   FirmwareHeader,
   PayloadHeader,
@@ -27,7 +28,6 @@ import type {
 import { otherSlot } from './slot.ts';
 import { recordOf, resolveTargets } from './targets.ts';
 import { judgeTrial, startTrial } from './trial/trial.ts';
-import type { TrialEnd } from './trial/trial.ts';
 import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
 import type { Completion, OpenPartition } from './whole-slot.ts';
 
@@ -75,7 +75,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
     records,
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
-  if (!hasSlotPayload(record)) return outcomeOfJudgement(await judgeTrial(ports, signal));
+  if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
   return startTrial(evidenceOfSlot(verified, staging.contents), order.reboot, ports, signal);
 }
 
@@ -96,11 +96,6 @@ async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: Abo
   if (!(await bootloader.onTrial(signal))) return;
   const why = 'what runs is on trial: nothing is staged before it is committed or left';
   throw new UpdateError('update-under-way', why);
-}
-
-function outcomeOfJudgement(end: TrialEnd): InstallOutcome {
-  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
-  return { kind: 'rolled-back', version: end.version, reason: end.reason };
 }
 
 /** An interrupted attempt at the same version goes on; anything else is a new one. */

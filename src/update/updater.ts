@@ -4,7 +4,7 @@ import { AgentError } from '../system/errors.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
 import { isoTime } from './choice/order.ts';
-import type { InstallOrder, InstallOutcome, UpdatePorts } from './choice/order.ts';
+import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { windowHold } from './choice/plan.ts';
 import type { HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
@@ -14,13 +14,12 @@ import { UpdateError } from './errors.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
 import type { UpdateState } from './journal/state.ts';
+import type { InstallOutcome, Outcome, TrialEnd } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
 import { otherSlot } from './slot.ts';
 import { goBack } from './trial/go-back.ts';
 import { settle } from './trial/settle.ts';
-import type { Settled } from './trial/settled.ts';
 import { keepTrial, leaveTrial, rebootToTrial } from './trial/trial.ts';
-import type { TrialEnd } from './trial/trial.ts';
 import { update } from './update.ts';
 
 export interface UpdaterParts extends LookoutParts {
@@ -52,10 +51,10 @@ export class Updater {
   }
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
-  async settle(onEvent: OnEvent, signal: AbortSignal, force = false): Promise<Settled> {
+  async settle(onEvent: OnEvent, signal: AbortSignal, force = false): Promise<Outcome> {
     const ports = this.#ports(onEvent);
     const settled = await settle(force ? { ...ports, hold: undefined } : ports, signal);
-    if (settled.kind === 'committed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
+    if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
 
@@ -216,11 +215,9 @@ export class Updater {
     signal: AbortSignal,
   ): Promise<OperationOutcome | undefined> {
     const settled = await this.settle(onEvent, signal, force);
-    if (settled.kind === 'rebooting' || settled.kind === 'held-back') return settled;
-    if (settled.kind === 'committed') return { kind: 'installed', version: settled.version };
-    if (settled.kind !== 'awaiting-reboot') return undefined;
+    if (settled.kind === 'settled' || settled.kind === 'rolled-back') return undefined;
+    if (settled.kind !== 'reboot-required' || !reboot) return settled;
     const { version, slot } = settled;
-    if (!reboot) return { kind: 'reboot-required', version, slot };
     await rebootToTrial(this.#ports(onEvent), signal);
     return { kind: 'rebooting', version, slot };
   }
@@ -271,7 +268,7 @@ function heldVersions({ quarantine, tries }: UpdateState, word: string): readonl
   return tries?.versionId === word ? [word] : [];
 }
 
+/** Whoever goes back by hand is told that, not of the reboot that it takes. */
 function outcomeOf(end: TrialEnd): OperationOutcome {
-  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
-  return { kind: 'rolled-back', version: end.version, reason: end.reason };
+  return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
 }

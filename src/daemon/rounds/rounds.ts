@@ -9,20 +9,9 @@ type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Prom
 export const settleOnce: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, journal } = wiring;
   const version = journal.state.installed?.version.name ?? 'what runs';
-  const settled = (await updater?.settle(onEvent, signal)) ?? { kind: 'settled' };
+  const settled = await updater?.settle(onEvent, signal);
   await healBoards(wiring, onEvent, signal);
-  switch (settled.kind) {
-    case 'settled':
-      return { kind: 'up-to-date', version };
-    case 'committed':
-      return { kind: 'installed', version: settled.version };
-    case 'awaiting-reboot':
-      return { ...settled, kind: 'reboot-required' };
-    case 'held-back':
-    case 'rolled-back':
-    case 'rebooting':
-      return settled;
-  }
+  return settled === undefined || settled.kind === 'settled' ? { kind: 'up-to-date', version } : settled;
 };
 
 /** Settles, tells, looks and installs. */

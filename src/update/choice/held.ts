@@ -1,5 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import type { UpdateState } from '../journal/state.ts';
+import type { InstallOutcome } from '../outcome.ts';
 import type {
   FirmwareHeader,
   FirmwareSource,
@@ -12,7 +13,7 @@ import type {
 import { otherSlot } from '../slot.ts';
 import { readPartitions } from '../whole-slot.ts';
 import { isoTime } from './order.ts';
-import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+import type { InstallOrder, UpdatePorts } from './order.ts';
 
 /** Where a firmware is already, so that it need not be transferred. */
 export type Held =

@@ -56,12 +56,6 @@ export interface UpdateSettings {
   readonly release: ReleaseSettings;
 }
 
-export type InstallOutcome =
-  | { readonly kind: 'installed'; readonly version: string }
-  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
-  | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: 'A' | 'B' }
-  | { readonly kind: 'rebooting'; readonly version: string; readonly slot: 'A' | 'B' };
-
 export function isoTime(clock: Clock): string {
   return new Date(clock.nowMs()).toISOString();
 }

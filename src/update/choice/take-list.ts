@@ -3,9 +3,10 @@ import assert from 'node:assert';
 import type { EventOf } from '../journal/events.ts';
 import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
+import type { InstallOutcome } from '../outcome.ts';
 import type { StagedFirmware } from '../ports.ts';
 import { isoTime } from './order.ts';
-import type { InstallOrder, InstallOutcome, UpdatePorts } from './order.ts';
+import type { InstallOrder, UpdatePorts } from './order.ts';
 
 /** A list of keys and revocations is in effect: the attempt ends, and what runs stays, under the id that the service gave it. */
 export async function endListTaken(

@@ -1,10 +1,11 @@
 import type { AgentError } from '../../system/errors.ts';
 import { restoresTo } from '../boards-alone.ts';
 import { isoTime } from '../choice/order.ts';
-import type { InstallOutcome, UpdatePorts } from '../choice/order.ts';
+import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
 import type { FirmwareRecord, Installed } from '../journal/state.ts';
+import type { InstallOutcome } from '../outcome.ts';
 import type { McuTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { unverifiedFirmware } from '../what-runs.ts';
@@ -84,9 +85,7 @@ async function goBackOnBoards(
   if (boards.length === 0) throw nothing('no board can go back to what it held before');
   const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
   await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
-  const end = await judgeTrial(ports, signal);
-  if (end.kind === 'committed') return { kind: 'installed', version: end.version };
-  return { kind: 'rolled-back', version: end.version, reason: end.reason };
+  return judgeTrial(ports, signal);
 }
 
 type Payload = FirmwareRecord['payloads'][number];

@@ -6,6 +6,7 @@ import type { UpdatePorts } from '../choice/order.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
+import type { Outcome } from '../outcome.ts';
 import type { SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { findBefore, readPartitions, slotsTargets } from '../whole-slot.ts';
@@ -13,7 +14,6 @@ import { faultOfSilence, isUnclear } from './blame.ts';
 import { beginToFollow } from './follow-slot.ts';
 import { recover } from './recover.ts';
 import type { Found, Recovery } from './recover.ts';
-import type { Settled } from './settled.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import {
@@ -29,7 +29,7 @@ import {
 } from './trial.ts';
 
 /** At start-up: finishes or undoes what the journal says was left half done. Harmless to repeat. */
-export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, bootloader, log } = ports;
   await journal.refresh();
   const booted = await bootloader.bootedSlot(signal);
@@ -46,7 +46,7 @@ async function lookAround(booted: SlotName, { bootloader, machine }: UpdatePorts
   return { booted, bootId: await machine.bootId(), onTrial: await bootloader.onTrial(signal), lastWord };
 }
 
-async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   switch (recovery.kind) {
     case 'keep':
     case 'resume-staging':
@@ -62,7 +62,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'await-reboot':
       return awaitReboot(ports);
     case 'commit':
-      return endTrial(await commitTrial(ports, signal));
+      return commitTrial(ports, signal);
     case 'judge':
       return judge(booted, ports, signal);
     case 'leave-trial':
@@ -74,18 +74,12 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
 
 const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };
 
-function endTrial(end: Awaited<ReturnType<typeof judgeTrial>>): Settled {
-  if (end.kind !== 'leaving') return end;
-  const { version, slot, reason } = end;
-  return { kind: 'rebooting', version, slot: otherSlot(slot), reason, goesBack: true };
-}
-
 /** Where nothing else boots, what runs stays, whatever was found of it, and the next version has to mend it. */
-async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock, log } = ports;
   try {
     const fault = faultOfSilence(journal.state, ports.settings.attempts);
-    return endTrial(await leaveTrial({ ...NEVER_JUDGED, fault }, ports, signal));
+    return await leaveTrial({ ...NEVER_JUDGED, fault }, ports, signal);
   } catch (error) {
     const { phase } = journal.state;
     if (!(error instanceof AgentError) || !isWithoutFallback(error) || phase.kind !== 'rolling-back') throw error;
@@ -102,7 +96,7 @@ async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSi
  * Boot counters run down with every boot; what runs is kept by renewing them. Where the phase could not be understood,
  * what was under way has ended: what runs was committed, says the bootloader.
  */
-async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
   await keepSlot(booted, ports, signal);
   if (await beginToFollow(ports)) return finishRollback(ports, signal);
@@ -118,7 +112,7 @@ async function judgeUnknown(
   booted: SlotName,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<Settled> {
+): Promise<Outcome> {
   const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
   const complaint = stateTrouble ?? (await complaintOf(ports, signal));
   if (complaint !== undefined) return leaveWithoutJournal(complaint, booted, ports, signal);
@@ -136,13 +130,13 @@ function unknownTrial({ journal }: UpdatePorts): WhyLeft {
 }
 
 /** Without a place to write, a trial cannot be judged as one: it is left, and the old slot reports why. */
-async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const trouble = await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
-  return endTrial(await judgeTrial(ports, signal));
+  return judgeTrial(ports, signal);
 }
 
-async function leave(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function leave(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const isRecorded = ports.journal.state.phase.kind === 'rolling-back';
   const trouble = isRecorded ? undefined : await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
@@ -153,7 +147,7 @@ async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<
   return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
 }
 
-async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   await keepSlot(booted, ports, signal);
   const failure = {
     outcome: 'failed',
@@ -169,7 +163,7 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
  * more is written to the boot environment where the journal cannot follow: both would be changed back and forth. Whoever the trial was
  * begun for, it is begun again under the same conditions.
  */
-async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'staged' || phase.kind === 'trial');
   const { attempt } = phase;
@@ -186,11 +180,7 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
     await abandon(error, ports, signal);
     return { kind: 'settled' };
   }
-  const { slot } = phase;
-  const armed = await startTrial(evidence, !waitsForPerson(phase), ports, signal);
-  const { version } = armed;
-  if (armed.kind === 'reboot-required') return { kind: 'awaiting-reboot', version, slot };
-  return { kind: 'rebooting', version, slot, reason: `trial of slot ${slot}` };
+  return startTrial(evidence, !waitsForPerson(phase), ports, signal);
 }
 
 /** Who asked to reboot by hand is waited for once. */
@@ -227,18 +217,18 @@ async function readEvidence(
   return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
 }
 
-async function rebootIntoTrial(ports: UpdatePorts, signal: AbortSignal): Promise<Settled> {
+async function rebootIntoTrial(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'trial');
   await rebootToTrial(ports, signal);
   const { slot, attempt } = phase;
-  return { kind: 'rebooting', version: attempt.version.name, slot, reason: `trial of slot ${slot}` };
+  return { kind: 'rebooting', version: attempt.version.name, slot };
 }
 
-function awaitReboot(ports: UpdatePorts): Settled {
+function awaitReboot(ports: UpdatePorts): Outcome {
   const { phase } = ports.journal.state;
   assert(phase.kind === 'trial');
-  return { kind: 'awaiting-reboot', version: phase.attempt.version.name, slot: phase.slot };
+  return { kind: 'reboot-required', version: phase.attempt.version.name, slot: phase.slot };
 }
 
 async function rolledBack(
@@ -246,7 +236,7 @@ async function rolledBack(
   booted: SlotName,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<Settled> {
+): Promise<Outcome> {
   const { journal, bootloader, settings } = ports;
   const { code, reason } = recovery;
   if (journal.state.phase.kind !== 'rolling-back') {

@@ -2,9 +2,9 @@ import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { UpdatePorts } from '../choice/order.ts';
+import type { GoingBack } from '../outcome.ts';
 import type { SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
-import type { Settled } from './settled.ts';
 
 /** Why a trial is left that has no journal to say so: the code of an error, as the other slot will read it. */
 export interface WhyLeft {
@@ -42,7 +42,7 @@ export async function leaveWithoutJournal(
   booted: SlotName,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<Settled> {
+): Promise<GoingBack> {
   const { bootloader, machine, log, onProgress } = ports;
   log.error({ booted, code }, `this boot is a trial, and is left: ${reason}`);
   onProgress({ kind: 'phase', phase: 'rolling-back', detail: reason });

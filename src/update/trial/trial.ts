@@ -3,9 +3,10 @@ import assert from 'node:assert';
 import { AgentError } from '../../system/errors.ts';
 import { flashBoards, hasBoards, restoreBoards } from '../boards.ts';
 import { isoTime } from '../choice/order.ts';
-import type { InstallOutcome, UpdatePorts } from '../choice/order.ts';
+import type { UpdatePorts } from '../choice/order.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf } from '../journal/state.ts';
+import type { InstallOutcome, RolledBack, TrialEnd } from '../outcome.ts';
 import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { noteWhatRuns } from '../what-runs.ts';
@@ -129,13 +130,6 @@ async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSig
   return complaint && { ...complaint, fault: complaint.code === 'unhealthy' ? 'firmware' : 'world' };
 }
 
-export type TrialEnd =
-  | { readonly kind: 'committed'; readonly version: string }
-  /** The machine is going back to the other slot. */
-  | { readonly kind: 'leaving'; readonly version: string; readonly slot: SlotName; readonly reason: string }
-  /** Boards alone were on trial, and are as they were. */
-  | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string };
-
 /**
  * The verdict is made durable first, so that it is not made twice; then the bootloader's write decides, and the journal
  * follows. Where a cut comes between, settle() goes on.
@@ -150,7 +144,7 @@ export async function commitTrial(ports: UpdatePorts, signal: AbortSignal): Prom
   ports.onProgress({ kind: 'phase', phase: 'committing', detail: `slot ${slot}` });
   await bootloader.commit(slot, signal);
   await journal.append({ type: 'committed', at: isoTime(clock), slot });
-  return { kind: 'committed', version: phase.attempt.version.name };
+  return { kind: 'installed', version: phase.attempt.version.name };
 }
 
 /**
@@ -172,7 +166,8 @@ export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: Abo
   }
   await giveUpSlot(phase, bootloader, signal);
   await machine.reboot(undefined, signal);
-  return { kind: 'leaving', version: phase.attempt.version.name, slot: phase.slot, reason: phase.reason };
+  const version = phase.attempt.version.name;
+  return { kind: 'rebooting', version, slot: otherSlot(phase.slot), reason: phase.reason, goesBack: true };
 }
 
 /** It must not boot again; but the one that a person wanted to go back to stays what it was, unless it was found bad. */
@@ -197,5 +192,3 @@ export async function finishRollback(ports: UpdatePorts, signal: AbortSignal): P
   await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault });
   return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
 }
-
-export type RolledBack = Extract<TrialEnd, { kind: 'rolled-back' }>;

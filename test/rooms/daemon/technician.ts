@@ -1,7 +1,7 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import type { InstallOptions } from '../../../src/control/operations.ts';
 import type { DailyWindow } from '../../../src/update/choice/plan.ts';
-import type { Settled } from '../../../src/update/trial/settled.ts';
+import type { Outcome } from '../../../src/update/outcome.ts';
 import { Updater } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
@@ -41,7 +41,7 @@ export class Technician {
     return (await this.updater()).updateNow(options, () => {}, signal);
   }
 
-  async settle(): Promise<Settled> {
+  async settle(): Promise<Outcome> {
     return (await this.updater()).settle(() => {}, signal);
   }
 

@@ -189,7 +189,7 @@ describe('an update of boards alone', () => {
     expect(beforeBoards).toBeUndefined();
     await gateway.goBack(true);
     gateway.start();
-    expect(await gateway.settle()).toMatchObject({ kind: 'committed' });
+    expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
     expect(gateway.running).toBe(V1.gateway);
   });
 

@@ -56,7 +56,7 @@ describe('an update of gateway and boards', () => {
     await gateway.look();
     expect(running(gateway)).toEqual(ALL_OLD);
     gateway.start();
-    expect(await gateway.settle()).toMatchObject({ kind: 'committed' });
+    expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
     expect(running(gateway)).toEqual(ALL_NEW);
   });
 
@@ -64,7 +64,7 @@ describe('an update of gateway and boards', () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
-    expect(await keepTrial(await gateway.ports(), new AbortController().signal)).toMatchObject({ kind: 'committed' });
+    expect(await keepTrial(await gateway.ports(), new AbortController().signal)).toMatchObject({ kind: 'installed' });
     expect(running(gateway)).toEqual(ALL_NEW);
   });
 
@@ -165,7 +165,7 @@ async function gatewayThatMayGoBack(seed = 1): Promise<Gateway> {
 async function goBackAndForth(gateway: Gateway): Promise<Contents> {
   await gateway.goBack();
   gateway.start();
-  expect(await gateway.settle()).toMatchObject({ kind: 'committed' });
+  expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
   return running(gateway);
 }
 
@@ -200,7 +200,7 @@ describe('going back by hand', () => {
     expect((await gateway.journal()).state.phase).toEqual({ kind: 'idle' });
     await gateway.goBack(true);
     gateway.start();
-    expect(await gateway.settle()).toMatchObject({ kind: 'committed' });
+    expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
     expect(running(gateway)).toEqual({ ...ALL_FIRST, relay: NEW_RELAY });
   });
 

@@ -9,7 +9,7 @@ describe('a trial that waits for a reboot by hand', () => {
   test('is not used up by another reboot, where only its own boots it', async () => {
     const bench = new Bench({ phase: { ...waiting, trialsLeft: 0 } }, 'one-shot');
     for (let reboot = 0; reboot < 5; reboot += 1) {
-      expect(await bench.settle()).toMatchObject({ kind: 'awaiting-reboot', slot: 'B' });
+      expect(await bench.settle()).toMatchObject({ kind: 'reboot-required', slot: 'B' });
       const { state } = bench.journal;
       expect(state.phase).toMatchObject({ kind: 'trial', trialsLeft: 0, rebootAsked: false });
       bench.boots += 1;

@@ -56,7 +56,7 @@ describe('a trial that was found healthy', () => {
     await bench.startTrial();
     await bench.bootloader.commit('B', signal);
     bench.complaint = 'not well any more';
-    expect(await bench.settle()).toMatchObject({ kind: 'committed' });
+    expect(await bench.settle()).toMatchObject({ kind: 'installed' });
     expect(bench.journal.state.installed).toMatchObject({ slot: 'B' });
   });
 
@@ -145,7 +145,7 @@ describe('a trial of boards alone', () => {
   // Seen in the sweep: cuts had used up the boot counters of slot B. Its commit was refused for ever.
   test('is committed under the slot that runs, whichever it is', async () => {
     const bench = new Bench({ phase: boards });
-    expect(await bench.settle()).toMatchObject({ kind: 'committed' });
+    expect(await bench.settle()).toMatchObject({ kind: 'installed' });
     expect(bench.journal.state.installed).toMatchObject({ slot: 'A' });
   });
 

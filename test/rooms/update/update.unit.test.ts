@@ -61,7 +61,7 @@ describe('an update', () => {
     expect(gateway.bootloader.bootable).toEqual(['B', 'A']);
     gateway.start();
     expect(gateway.bootloader.bootable).toEqual(['A']);
-    expect((await gateway.settle()).kind).toBe('committed');
+    expect((await gateway.settle()).kind).toBe('installed');
     expect(gateway.bootloader.bootable[0]).toBe('B');
   });
 

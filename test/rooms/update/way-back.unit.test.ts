@@ -48,7 +48,7 @@ async function updateTo(gateway: Gateway, version: keyof typeof images): Promise
 async function rollBack(gateway: Gateway): Promise<void> {
   expect(await (await updaterOf(gateway)).rollback(byHand, () => {}, signal)).toMatchObject({ kind: 'rebooting' });
   gateway.start();
-  expect(await gateway.settle()).toMatchObject({ kind: 'committed' });
+  expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
 }
 
 describe('a new gateway', () => {

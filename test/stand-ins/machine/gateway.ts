@@ -1,16 +1,16 @@
 import { silentLog } from '../../../src/system/log/log.ts';
 import { lookForVersion } from '../../../src/update/choice/look.ts';
-import type { InstallOutcome, UpdatePorts } from '../../../src/update/choice/order.ts';
+import type { UpdatePorts } from '../../../src/update/choice/order.ts';
 import { planUpdate } from '../../../src/update/choice/plan.ts';
 import type { Plan } from '../../../src/update/choice/plan.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../src/update/journal/journal.ts';
 import { deliverOutbox } from '../../../src/update/journal/outbox.ts';
+import type { InstallOutcome, Outcome } from '../../../src/update/outcome.ts';
 import type { FirmwareSource, StageFirmware, Target } from '../../../src/update/ports.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
 import { goBack } from '../../../src/update/trial/go-back.ts';
 import { settle } from '../../../src/update/trial/settle.ts';
-import type { Settled } from '../../../src/update/trial/settled.ts';
 import { update } from '../../../src/update/update.ts';
 import { ForgetfulFs } from './forgetful-fs.ts';
 import { MemoryBoard } from './memory-board.ts';
@@ -105,7 +105,7 @@ export class Gateway {
     return this.#journal;
   }
 
-  async settle(): Promise<Settled> {
+  async settle(): Promise<Outcome> {
     return this.#untilReboot(async () => settle(await this.ports(), signal), {
       kind: 'rebooting',
       version: '',
@@ -115,9 +115,9 @@ export class Gateway {
   }
 
   /** One look of the daemon: settle, tell the service, look, plan, install. */
-  async look(force = false): Promise<Plan | Settled | InstallOutcome> {
+  async look(force = false): Promise<Plan | Outcome> {
     const settled = await this.settle();
-    if (settled.kind === 'rebooting' || settled.kind === 'awaiting-reboot') return settled;
+    if (settled.kind === 'rebooting' || settled.kind === 'reboot-required') return settled;
     const ports = await this.ports();
     await deliverOutbox({ ...ports, service: this.service, outcomeProperty: 'update_outcome' }, signal);
     const { state } = ports.journal;
@@ -156,7 +156,7 @@ export class Gateway {
   }
 
   /** Looks and reboots until nothing changes any more, as a daemon would over days. Bounded. */
-  async run(): Promise<Plan | Settled | InstallOutcome> {
+  async run(): Promise<Plan | Outcome> {
     for (let round = 0; round < 40; round += 1) {
       const result = await this.look();
       if (result.kind === 'rebooting') this.start();
