@@ -143,7 +143,7 @@ export const operationTable = {
     kind: 'followed',
     path: 'flash',
     title: 'the flashing of a microcontroller',
-    input: z.strictObject({ board: identifier(), path: filePath() }),
+    input: z.strictObject({ board: identifier(), path: filePath(), allowDowngrade: z.literal(true).optional() }),
   },
   /** Puts back what the board held before it was flashed last. */
   restore: {

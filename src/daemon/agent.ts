@@ -181,6 +181,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async flash(input: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { security } = this.#wiring;
+    await noteForce(security, `mcu flash ${input.board} ${input.path}`, input);
     return notingRefusals(security, async () => flashBoard(this.#wiring, input, onEvent, signal));
   }
 

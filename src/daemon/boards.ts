@@ -7,12 +7,14 @@ import { VerificationError, FirmwareError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
+import { securityCounterOf } from '../mcu/images/read-image.ts';
 import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { Turns } from '../system/turns.ts';
+import { refuseOldBoards } from '../update/choice/release-rules.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -86,7 +88,7 @@ export async function planBoard(wiring: Wiring, name: string, path: string, sign
  */
 export async function flashBoard(
   wiring: Wiring,
-  { board: name, path }: InputOf<'flash'>,
+  { board: name, path, allowDowngrade }: InputOf<'flash'>,
   onEvent: OnEvent,
   signal: AbortSignal,
 ): Promise<OperationOutcome> {
@@ -94,6 +96,8 @@ export async function flashBoard(
   refuseUnsigned(wiring, name);
   const bytes = await readImageFile(path, signal);
   const image = await readImage(bytes);
+  const payloads = [{ target: name, kind: 'mcu', securityCounter: securityCounterOf(bytes) }] as const;
+  refuseOldBoards({ payloads }, wiring.journal.state.boardFloors, { allowDowngrade });
   const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
   await flashImage({ board, store, image, payload, name: basename(path) }, signal);

@@ -10,7 +10,7 @@ import { flash } from './flash/flash.ts';
 import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import type { Image } from './images/image.ts';
-import { readImage } from './images/read-image.ts';
+import { readImage, securityCounterOf } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
 
 /** A microcontroller, its folder in the state directory, and how its images are read. */
@@ -35,10 +35,14 @@ export function mcuTargetParts(settings: BoardSettings, directory: string, aroun
 
 /** The place of a microcontroller in an update, on the flasher of this room. */
 export function createMcuTarget({ board, store, readImage: read }: McuTargetParts): McuTarget {
+  const check = async (file: Uint8Array): Promise<number | undefined> => {
+    await read(file);
+    return securityCounterOf(file);
+  };
   return {
     kind: 'mcu',
     name: board.name,
-    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, read),
+    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, check),
     digestOf: async (sizeBytes) => payloadDigest((await store.payload()).subarray(0, sizeBytes)),
     flash: async (payload, _evidence: Verified, signal) => {
       const bytes = await store.payload();

@@ -156,6 +156,8 @@ export interface PayloadWriter extends AsyncDisposable {
 export interface WrittenPayload extends WrittenPrefix {
   /** Blocks that held these bytes already and were not written again. */
   readonly unchangedBytes: number;
+  /** What an image for MCUboot says as its security counter. */
+  readonly securityCounter?: number | undefined;
 }
 
 export interface StagedFirmware {

@@ -52,6 +52,7 @@ export function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadH
     order: header.order,
     sizeBytes: written.sizeBytes,
     digest: written.digest,
+    securityCounter: written.securityCounter,
   }));
   const { digest, provides, header } = firmware;
   const { name, signedBy, securityVersion } = header;

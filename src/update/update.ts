@@ -5,7 +5,7 @@ import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdsFirmware, inForce } from './choice/quarantine.ts';
-import { refuseRelease } from './choice/release-rules.ts';
+import { refuseOldBoards, refuseRelease } from './choice/release-rules.ts';
 import { endListTaken } from './choice/take-list.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
@@ -61,6 +61,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
   const name = signedName(order, firmware.header);
   const { downgrade } = staging;
+  if (downgrade !== undefined)
+    ports.log.warn({ version: name }, `an older release is installed, as root said: it ${downgrade}`);
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
   const written = await withFormats(recordsOf(record, { version, at }), slot, ports, signal);
@@ -163,11 +165,13 @@ class Staging {
   }
 
   async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
-    const { onProgress } = this.#ports;
+    const { onProgress, journal } = this.#ports;
     onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
     const firmware = await this.#transfer(signal);
     if (firmware === undefined) return undefined;
     this.#refuseQuarantined(firmware.digest);
+    const { boardFloors } = journal.state;
+    this.downgrade ??= refuseOldBoards(recordOf(firmware, this.targets), boardFloors, this.#order);
     const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
       onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });
@@ -246,8 +250,6 @@ class Staging {
     const settings = this.#ports.settings.release;
     const offeredName = by === 'service' ? version.name : undefined;
     this.downgrade = refuseRelease(header, { settings, offeredName, floor, allowDowngrade });
-    if (this.downgrade === undefined) return;
-    this.#ports.log.warn({ version: header.name }, `an older release is installed, as root said: it ${this.downgrade}`);
   }
 
   get #isForced(): boolean {
@@ -268,7 +270,8 @@ class Staging {
   }
 
   async #recordFailure(error: AgentError): Promise<void> {
-    const { journal, clock } = this.#ports;
+    const { journal, clock, onRefused } = this.#ports;
+    await onRefused?.(error);
     if (error.remedy === 'retry' && this.#order.by === 'service') {
       await journal.append({ type: 'staging-paused', at: isoTime(clock) });
       return;

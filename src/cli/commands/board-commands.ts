@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 
+import type { InputOf } from '../../control/operations.ts';
 import type { CliContext } from '../context.ts';
 import { describePlan, describeProbe, renderBoards } from '../screen/render-boards.ts';
 import { throughDaemon } from './command.ts';
@@ -30,7 +31,7 @@ export const boardCommands: readonly Command[] = [
   {
     name: 'mcu flash',
     operands: ['NAME', 'FILE'],
-    options: ['plan'],
+    options: ['plan', 'allow-downgrade'],
     group: 'Microcontrollers',
     summary: 'flash a file; --plan only compares',
     details: [
@@ -75,12 +76,17 @@ async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
   if (typed.flags.has('plan')) return planBoard(typed, context);
   return follow(
     {
-      begin: (agent, onEvent) => agent.flash(boardAndFile(typed, context), onEvent, context.signal),
+      begin: (agent, onEvent) => agent.flash(flashInput(typed, context), onEvent, context.signal),
       isByHand: true,
     },
     typed,
     context,
   );
+}
+
+function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
+  const input = boardAndFile(typed, context);
+  return typed.flags.has('allow-downgrade') ? { ...input, allowDowngrade: true } : input;
 }
 
 async function planBoard(typed: Typed, context: CliContext): Promise<number> {

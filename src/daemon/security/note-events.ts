@@ -26,13 +26,18 @@ const refusals: Readonly<Record<string, SecurityEventId>> = {
   'trust-no-keys': 'trust-list-refused',
 };
 
+/** Nothing, where what failed is no matter of security. */
+export async function noteRefusal(security: SecurityLog, { code, message }: AgentError): Promise<void> {
+  const id = refusals[code];
+  if (id !== undefined) await security.record(id, `${message} (${code})`);
+}
+
 /** What is refused on the way is recorded, and thrown on. */
 export async function notingRefusals<T>(security: SecurityLog, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const id = error instanceof AgentError ? refusals[error.code] : undefined;
-    if (id !== undefined && error instanceof AgentError) await security.record(id, `${error.message} (${error.code})`);
+    if (error instanceof AgentError) await noteRefusal(security, error);
     throw error;
   }
 }

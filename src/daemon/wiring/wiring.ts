@@ -16,6 +16,7 @@ import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
+import type { AgentError } from '../../system/errors.ts';
 import { ownFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
@@ -31,7 +32,7 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
-import { notingRefusals } from '../security/note-events.ts';
+import { noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
@@ -220,6 +221,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     log,
     imageVersion: async () => findImageVersion(config.device, log),
     newAttemptId: randomUUID,
+    onRefused: async (error: AgentError) => noteRefusal(security, error),
     settings: {
       defaultTarget: update.defaultTarget,
       bootingTarget: bootingTarget(config),
@@ -246,11 +248,10 @@ function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): S
     await trust.takeList(list, artifact);
     await security.record('trust-list-taken', artifact);
   };
-  return async (request, signal) =>
-    notingRefusals(security, async () => {
-      const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
-      return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
-    });
+  return async (request, signal) => {
+    const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
+    return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
+  };
 }
 
 function minuteOfDay(clock: Clock): number | undefined {

@@ -13,6 +13,9 @@ import type { BoardFs } from './board-store.ts';
 /** HEX takes more than twice the bytes that it stands for. */
 const maxPayloadBytes = 4 * maxImageBytes;
 
+/** Refuses with a McuError what is no image. Yields the security counter of one that has it. */
+type CheckImage = (bytes: Uint8Array) => Promise<number | undefined>;
+
 /**
  * Keeps a payload beside its final name until it is complete, on the disk, and `check` has taken it. Throws McuError for
  * what is no image, StorageError for the disk.
@@ -20,7 +23,7 @@ const maxPayloadBytes = 4 * maxImageBytes;
 export async function openPayloadFile(
   path: string,
   opening: PayloadOpening,
-  check: (bytes: Uint8Array) => Promise<unknown>,
+  check: CheckImage,
   fs: BoardFs = ownFs,
 ): Promise<PayloadWriter> {
   const { sizeBytes, resumeAt } = opening;
@@ -65,7 +68,7 @@ async function readPrefix(path: string, sizeBytes: number, fs: BoardFs): Promise
 
 interface Keeping {
   readonly path: string;
-  readonly check: (bytes: Uint8Array) => Promise<unknown>;
+  readonly check: CheckImage;
   readonly fs: BoardFs;
 }
 
@@ -112,12 +115,12 @@ class PayloadFile implements PayloadWriter {
     const { digest } = await this.checkpoint();
     const bytes = await this.#guarded(async () => readWhole(this.#file, this.#sizeBytes));
     if (payloadDigest(bytes) !== digest) throw new McuError('payload-damaged', `${this.#path} holds something else`);
-    await this.#check(bytes);
+    const securityCounter = await this.#check(bytes);
     await this.#guarded(async () => {
       await this.#fs.rename(`${this.#path}.new`, this.#path);
       await syncDirectory(dirname(this.#path), this.#fs);
     });
-    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0 };
+    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0, securityCounter };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -10,6 +10,7 @@ const headerBytes = 32;
 const trailerMagic = 0x6907;
 const protectedMagic = 0x6908;
 const maxTlvs = 64;
+const counterBytes = 4;
 
 /** TLV types (MCUboot design, "Image format"). */
 const tlv = {
@@ -20,6 +21,7 @@ const tlv = {
   ecdsa: 0x22,
   rsa3072: 0x23,
   ed25519: 0x24,
+  securityCounter: 0x50,
 } as const;
 
 const hashNames: ReadonlyMap<number, string> = new Map([
@@ -33,6 +35,8 @@ export interface McubootHeader {
   readonly version: string;
   /** Hex, as MCUboot's image list reports it. */
   readonly hash: string;
+  /** Of the protected TLVs, which the signature covers: what MCUboot itself compares, where it is built to. */
+  readonly securityCounter: number | undefined;
 }
 
 interface Tlv {
@@ -61,7 +65,20 @@ export function mcubootHeader(file: Uint8Array): McubootHeader {
   const { digest } = checkDigest(file);
   const version = `${view.getUint8(20)}.${view.getUint8(21)}.${view.getUint16(22, true)}`;
   const build = view.getUint32(24, true);
-  return { version: build === 0 ? version : `${version}+${build}`, hash: Buffer.from(digest).toString('hex') };
+  const hash = Buffer.from(digest).toString('hex');
+  return { version: build === 0 ? version : `${version}+${build}`, hash, securityCounter: counterOf(view) };
+}
+
+/** Undefined: it states none. */
+function counterOf(view: DataView): number | undefined {
+  if (view.getUint16(10, true) === 0) return undefined;
+  const start = view.getUint16(8, true) + view.getUint32(12, true);
+  const stated = readTlvs(view, start, protectedMagic).find(({ type }) => type === tlv.securityCounter);
+  if (stated === undefined) return undefined;
+  if (stated.value.byteLength !== counterBytes) {
+    throw new McuError('image-malformed', 'the MCUboot image has a security counter of another length');
+  }
+  return Buffer.from(stated.value).readUInt32LE();
 }
 
 function checkDigest(file: Uint8Array): Signed {
@@ -73,7 +90,7 @@ function checkDigest(file: Uint8Array): Signed {
   if (regionEnd > bodyEnd && view.getUint16(bodyEnd, true) !== protectedMagic) {
     throw new McuError('image-malformed', 'the MCUboot image has no protected TLVs where its header says');
   }
-  const tlvs = readTlvs(view, regionEnd);
+  const tlvs = readTlvs(view, regionEnd, trailerMagic);
   const stated = tlvs.find((entry) => hashNames.has(entry.type));
   if (stated === undefined) throw new McuError('image-digest', 'the MCUboot image states no digest');
   const region = file.subarray(0, regionEnd);
@@ -86,8 +103,8 @@ function checkDigest(file: Uint8Array): Signed {
   return { region, digest, tlvs };
 }
 
-function readTlvs(view: DataView, start: number): Tlv[] {
-  if (view.getUint16(start, true) !== trailerMagic) {
+function readTlvs(view: DataView, start: number, magic: number): Tlv[] {
+  if (view.getUint16(start, true) !== magic) {
     throw new McuError('image-malformed', 'the MCUboot image has no TLVs after its body: it is not signed');
   }
   const end = start + view.getUint16(start + 2, true);

@@ -5,7 +5,7 @@ import { readElf } from './elf.ts';
 import { makeImage, maxImageBytes } from './image.ts';
 import type { Image, ImageFormat, MadeFor } from './image.ts';
 import { readIntelHex } from './intel-hex.ts';
-import { mcubootMagic, readMcuboot } from './mcuboot.ts';
+import { mcubootHeader, mcubootMagic, readMcuboot } from './mcuboot.ts';
 import { readSRecord } from './s-record.ts';
 import { readUf2 } from './uf2.ts';
 
@@ -37,6 +37,11 @@ export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Ima
     case 'raw':
       return readRaw(file, options.address);
   }
+}
+
+/** Of an image for MCUboot, as its signature covers it; undefined: it has none. To be asked of what `readImage` took. */
+export function securityCounterOf(file: Uint8Array): number | undefined {
+  return formatOf(file) === 'mcuboot' ? mcubootHeader(file).securityCounter : undefined;
 }
 
 function formatOf(file: Uint8Array): ImageFormat {

@@ -1,3 +1,4 @@
+import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -36,6 +37,8 @@ export interface UpdatePorts {
   /** What the image that runs calls itself; undefined: it does not say. */
   readonly imageVersion: () => Promise<string | undefined>;
   readonly newAttemptId: () => string;
+  /** Told why a firmware was not staged. */
+  readonly onRefused?: ((error: AgentError) => Promise<void>) | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
   /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */

@@ -1,5 +1,5 @@
 import { UpdateError } from '../errors.ts';
-import type { Floor } from '../journal/state.ts';
+import type { BoardFloors, Floor } from '../journal/floors.ts';
 import type { FirmwareHeader } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from './choose.ts';
 
@@ -76,4 +76,52 @@ export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Fl
   const highest =
     first === undefined || second === undefined || compareSemanticNames(first, second) >= 0 ? first : second;
   return { securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers), name: highest };
+}
+
+/** What a board is to get. */
+interface BoardImage {
+  readonly target: string;
+  readonly kind: 'slots' | 'mcu';
+  readonly securityCounter?: number | undefined;
+}
+
+interface BoardImages {
+  readonly name?: string | undefined;
+  readonly payloads: readonly BoardImage[];
+}
+
+/**
+ * Refuses an image for MCUboot below the highest security counter that was committed on its board. One without a counter
+ * counts as 0, as MCUboot counts it. Yields why it is below where root allowed that.
+ */
+export function refuseOldBoards(
+  { name, payloads }: BoardImages,
+  floors: BoardFloors = {},
+  { allowDowngrade = false }: { readonly allowDowngrade?: boolean | undefined } = {},
+): string | undefined {
+  for (const { target, kind, securityCounter } of payloads) {
+    const lowest = kind === 'mcu' ? floors[target] : undefined;
+    if (lowest === undefined || (securityCounter ?? 0) >= lowest) continue;
+    const has = securityCounter === undefined ? 'no security counter' : `security counter ${securityCounter}`;
+    const why = `has ${has} for ${target}, and ${lowest} was installed before`;
+    if (allowDowngrade) return why;
+    throw new UpdateError(
+      'downgrade',
+      `${name === undefined ? 'the image' : `release ${JSON.stringify(name)}`} ${why}`,
+    );
+  }
+  return undefined;
+}
+
+/** As `raiseFloor`, of each board. */
+export function raiseBoardFloors(
+  floors: BoardFloors | undefined,
+  { signedBy, payloads }: Pick<ReleaseClaims, 'signedBy'> & { readonly payloads: readonly BoardImage[] },
+): BoardFloors | undefined {
+  const raised = { ...floors };
+  for (const { target, kind, securityCounter } of signedBy === undefined ? [] : payloads) {
+    if (kind === 'mcu' && securityCounter !== undefined)
+      raised[target] = Math.max(securityCounter, raised[target] ?? 0);
+  }
+  return Object.keys(raised).length === 0 ? undefined : raised;
 }

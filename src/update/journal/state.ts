@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
+import { boardFloors, floor } from './floors.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
@@ -46,6 +47,7 @@ const firmware = z.object({
       target: z.string(),
       kind: z.enum(['slots', 'mcu']).default('slots'),
       order: z.number().optional(),
+      securityCounter: z.number().optional(),
       /** A rollback by hand: the board gets back what it held before this payload. */
       back: z.boolean().optional(),
       /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
@@ -197,13 +199,6 @@ const slotKnowledge = z.object({
   seen: z.object({ at: z.string() }).optional(),
 });
 
-/** The least that a signed release must be. Raised when one is committed, lowered by nothing. */
-const floor = z.object({
-  securityVersion: z.number().optional(),
-  /** The highest semantic version among the names of signed releases. */
-  name: z.string().optional(),
-});
-
 export const storedState = z.object({
   format: z.literal(1),
   phase,
@@ -229,6 +224,8 @@ export const storedState = z.object({
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
   floor: floor.optional(),
+  /** By board. Not in `floor`, where an older agent would not keep it. */
+  boardFloors: boardFloors.optional(),
   /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
@@ -243,7 +240,6 @@ export const updateState = storedState.transform(({ slots, ...parts }) => ({
 export type UpdateState = z.infer<typeof updateState>;
 export type Phase = UpdateState['phase'];
 export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
-export type Floor = z.infer<typeof floor>;
 export type Attempt = z.infer<typeof attempt>;
 export type FirmwareRecord = z.infer<typeof firmware>;
 export type Installed = z.infer<typeof installed>;

@@ -2,7 +2,7 @@ import assert from 'node:assert';
 
 import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards-alone.ts';
 import { dateAnew, lift, withQuarantined } from '../choice/quarantine.ts';
-import { raiseFloor } from '../choice/release-rules.ts';
+import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { takeList } from '../choice/take-list.ts';
 import { countBegin, countFailure, countLook, countProgress } from '../choice/tries.ts';
 import { remember } from '../choice/turns.ts';
@@ -200,6 +200,7 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     tries: isByHand ? state.tries : undefined,
     turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
+    boardFloors: isRollback ? state.boardFloors : raiseBoardFloors(state.boardFloors, firmware),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
   const reason = isRollback ? wentBack(attempt) : howInstalled(attempt);

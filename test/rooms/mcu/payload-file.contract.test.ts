@@ -65,7 +65,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   });
 
   const place = (): string => join(root, `boards/meter-${(tests += 1)}/payload`);
-  const accept = async (): Promise<void> => {};
+  const accept = async (): Promise<undefined> => undefined;
 
   async function writeAll(writer: PayloadWriter, chunkBytes = 700): Promise<void> {
     for (let at = 0; at < bytes.byteLength; at += chunkBytes) {
@@ -78,11 +78,11 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   test.each([Infinity, 512, 1])('is kept whole where the file takes %d bytes at once', async (atOnce) => {
     const path = place();
     const seen: Uint8Array[] = [];
-    const check = async (file: Uint8Array): Promise<void> => void seen.push(file);
+    const check = async (file: Uint8Array): Promise<number> => seen.push(file);
     await using writer = await openPayloadFile(path, opening(), check, cruel(fs, { atOnce }));
     await writeAll(writer);
     const written = await writer.finish(signal);
-    expect(written).toEqual({ sizeBytes: 3_000, digest: payloadDigest(bytes), unchangedBytes: 0 });
+    expect(written).toEqual({ sizeBytes: 3_000, digest: payloadDigest(bytes), unchangedBytes: 0, securityCounter: 1 });
     expect(bytes.equals(await fs.readFile(path))).toBe(true);
     expect(bytes.equals(seen[0] ?? Buffer.alloc(0))).toBe(true);
   });

@@ -1,9 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { belowFloor, raiseFloor, refuseRelease } from '../../../src/update/choice/release-rules.ts';
+import {
+  belowFloor,
+  raiseBoardFloors,
+  raiseFloor,
+  refuseOldBoards,
+  refuseRelease,
+} from '../../../src/update/choice/release-rules.ts';
 import type { ReleaseClaims } from '../../../src/update/choice/release-rules.ts';
-import type { Floor } from '../../../src/update/journal/state.ts';
+import type { BoardFloors, Floor } from '../../../src/update/journal/floors.ts';
 import type { FirmwareHeader } from '../../../src/update/ports.ts';
 
 const settings = { names: 'match', downgrade: 'allow' } as const;
@@ -77,4 +83,39 @@ test('whatever is installed in whatever order, the floor never falls, and what w
       expect(fallen.filter((floor) => floor?.name !== undefined || floor?.securityVersion !== undefined)).toEqual([]);
     }),
   );
+});
+
+describe('the floor of a board', () => {
+  const image = fc.record({
+    target: fc.constantFrom('meter', 'relay', 'gateway'),
+    kind: fc.constantFrom('mcu', 'slots'),
+    securityCounter: fc.option(fc.nat(5), { nil: undefined }),
+  });
+  const images = fc.record({
+    signedBy: fc.constantFrom('release.pem', undefined),
+    payloads: fc.uniqueArray(image, { selector: ({ target }) => target }),
+  });
+
+  test('never falls, is raised by what a trusted key signed alone, and refuses whatever is below it', () => {
+    fc.assert(
+      fc.property(fc.array(images), images, (before, next) => {
+        const floors = before.reduce<BoardFloors | undefined>(raiseBoardFloors, undefined) ?? {};
+        const raised = raiseBoardFloors(floors, next) ?? {};
+        for (const [board, counter] of Object.entries(floors)) expect(raised[board]).toBeGreaterThanOrEqual(counter);
+        expect(next.signedBy === undefined ? raised : floors).toEqual(floors);
+        const old = next.payloads.find(
+          ({ target, kind, securityCounter }) => kind === 'mcu' && (securityCounter ?? 0) < (floors[target] ?? 0),
+        );
+        const why = refuseOldBoards(next, floors, { allowDowngrade: true });
+        expect(why === undefined).toBe(old === undefined);
+      }),
+    );
+  });
+
+  test('is said with the board and both counters', () => {
+    const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3 }] as const;
+    expect(() => refuseOldBoards({ name: '1.0.0', payloads }, { meter: 4 })).toThrow(
+      'release "1.0.0" has security counter 3 for meter, and 4 was installed before',
+    );
+  });
 });

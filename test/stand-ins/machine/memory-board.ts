@@ -75,7 +75,7 @@ export class MemoryBoard implements McuTarget {
         this.#power.step(`${this.name}: keep the payload`);
         this.#partial = undefined;
         this.#payload = bytes.toString('latin1');
-        return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0 };
+        return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0, ...countersIn(this.#payload) };
       },
       [Symbol.asyncDispose]: async () => {},
     };
@@ -136,4 +136,10 @@ export class MemoryBoard implements McuTarget {
 
 function gone(board: string, code: string): AgentError {
   return new AgentError({ code, message: `${board} does not answer`, remedy: 'retry', exit: 'disk' });
+}
+
+/** A program that says `counter 4` stands for an image of MCUboot with that security counter. */
+function countersIn(program: string): { readonly securityCounter?: number } {
+  const [, counter] = /counter (\d+)/.exec(program) ?? [];
+  return counter === undefined ? {} : { securityCounter: Number(counter) };
 }

@@ -67,7 +67,10 @@ describe('an image file is refused as', () => {
 
   test('image-digest, where a protected TLV of an MCUboot image was changed', () => {
     const file = mcubootFile(Buffer.from('application'), undefined, tlvArea(0x6908, [tlv(0x50, Buffer.from('safe'))]));
-    expect(mcubootHeader(file).version).toBe('1.2.3+4');
+    expect(mcubootHeader(file)).toMatchObject({ version: '1.2.3+4', securityCounter: 0x65_66_61_73 });
+    expect(mcubootHeader(signed).securityCounter).toBeUndefined();
+    const odd = mcubootFile(Buffer.from('application'), undefined, tlvArea(0x6908, [tlv(0x50, Buffer.from('odd'))]));
+    expect(codeOf(() => mcubootHeader(odd))).toBe('image-malformed');
     file.write('evil', file.indexOf('safe'));
     expect(codeOf(() => readImage(file))).toBe('image-digest');
   });
