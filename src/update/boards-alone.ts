@@ -31,10 +31,8 @@ export function restoresTo(now: Payload, then: Payload | undefined): boolean {
 }
 
 /** What is committed now: what came with it, or what a rollback came back to, and what stands beside that. */
-export function heldAfter(state: UpdateState, slot: SlotName): FirmwareRecord {
-  const { phase, installed } = state;
-  assert(phase.kind === 'trial');
-  const { attempt, firmware } = phase;
+export function heldAfter(state: UpdateState, { attempt, firmware }: PhaseOf<'trial'>, slot: SlotName): FirmwareRecord {
+  const { installed } = state;
   const before = attempt.by === 'rollback' ? beforeRollback(state, slot, firmware) : undefined;
   const held = before ?? installedWith(firmware, installed);
   const { digest, signedBy } = firmware;

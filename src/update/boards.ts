@@ -1,10 +1,8 @@
-import assert from 'node:assert';
-
 import { AgentError } from '../system/errors.ts';
 import type { UpdatePorts } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceFromReading } from './evidence.ts';
-import type { FirmwareRecord } from './journal/state.ts';
+import type { FirmwareRecord, PhaseOf } from './journal/state.ts';
 import type { BoardPayload, McuTarget, Verified } from './ports.ts';
 
 /** A payload for a microcontroller, with its target. */
@@ -28,10 +26,8 @@ export function hasBoards({ payloads }: FirmwareRecord): boolean {
  * Brings the boards of the update on trial to their new images: in the artifact's order, those without an order in
  * parallel. What was flashed before a cut is found to be there already. Throws what the first failing board throws.
  */
-export async function flashBoards(ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'trial');
   const payloads = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== 'flashed');
   const tasks = payloads.map((payload) => boardTask(payload, ports));
   if (tasks.length === 0) return;
@@ -53,14 +49,16 @@ export async function flashBoards(ports: UpdatePorts, signal: AbortSignal): Prom
  * Gives the boards that were touched back what they held, the last one first. Throws while one of them cannot be
  * reached and may be tried again; undefined in the end, or what is wrong with a board that is given up.
  */
-export async function restoreBoards(ports: UpdatePorts, signal: AbortSignal): Promise<AgentError | undefined> {
+export async function restoreBoards(
+  phase: PhaseOf<'rolling-back'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<AgentError | undefined> {
   const { journal, log } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'rolling-back');
   const touched = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== undefined);
   if (touched.length === 0) return undefined;
   const { phase: counted } = await journal.append({ type: 'restoring' });
-  const isLastTry = counted.kind === 'rolling-back' && counted.restores >= MAX_RESTORES;
+  const isLastTry = counted.restores >= MAX_RESTORES;
   let failure: AgentError | undefined;
   for (const payload of touched.toReversed()) {
     try {

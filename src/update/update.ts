@@ -67,7 +67,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const at = isoTime(ports.clock);
   const written = await withFormats(recordsOf(record, { version, at }), slot, ports, signal);
   const records = { ...written, ...staging.completed(at) };
-  await journal.append({
+  const { phase } = await journal.append({
     type: 'staged',
     firmware: record,
     slot: onTrial,
@@ -78,7 +78,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
-  return startTrial(evidenceOfSlot(verified, staging.contents), order.reboot, ports, signal);
+  const evidence = evidenceOfSlot(verified, staging.contents);
+  return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
 }
 
 /** A release is shown, kept and reported under the name that it was signed with. */

@@ -188,11 +188,8 @@ export class Updater {
   /** As a person does it: a firmware that is staged is booted on its trial. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const { journal, machine } = this.#parts.ports;
-    if (journal.state.phase.kind === 'trial')
-      await rebootToTrial(
-        this.#ports(() => {}),
-        signal,
-      );
+    const { phase } = journal.state;
+    if (phase.kind === 'trial') await rebootToTrial(phase, { ...this.#parts.ports, onProgress: () => {} }, signal);
     else await machine.reboot(argument, signal);
   }
 
@@ -216,9 +213,10 @@ export class Updater {
   ): Promise<OperationOutcome | undefined> {
     const settled = await this.settle(onEvent, signal, force);
     if (settled.kind === 'settled' || settled.kind === 'rolled-back') return undefined;
-    if (settled.kind !== 'reboot-required' || !reboot) return settled;
+    const { phase } = this.journal.state;
+    if (settled.kind !== 'reboot-required' || !reboot || phase.kind !== 'trial') return settled;
     const { version, slot } = settled;
-    await rebootToTrial(this.#ports(onEvent), signal);
+    await rebootToTrial(phase, this.#ports(onEvent), signal);
     return { kind: 'rebooting', version, slot };
   }
 

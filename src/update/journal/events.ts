@@ -1,6 +1,6 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
 import type { Complaint } from '../trial/blame.ts';
-import type { Attempt, FirmwareRecord, Installed, PartitionRecord } from './state.ts';
+import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
 
 /** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
 interface EventData {
@@ -96,6 +96,30 @@ interface EventData {
 export type EventType = keyof EventData;
 export type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
 export type UpdateEvent = EventOf<EventType>;
+
+/** The phase that an event leads to; others leave the phase, or end it. */
+interface PhaseAfter {
+  readonly 'staging-started': 'staging';
+  readonly checkpointed: 'staging';
+  readonly 'staging-paused': 'staging';
+  readonly 'slot-opened': 'staging';
+  readonly staged: 'staged';
+  readonly 'rollback-staged': 'staged';
+  readonly 'boards-back-staged': 'staged';
+  readonly 'trial-missed': 'staged';
+  readonly 'trial-armed': 'trial';
+  readonly 'reboot-asked': 'trial';
+  readonly judging: 'trial';
+  readonly approved: 'trial';
+  readonly 'board-touched': 'trial';
+  readonly 'board-flashed': 'trial';
+  readonly 'rollback-started': 'rolling-back';
+  readonly 'slot-left': 'rolling-back';
+  readonly restoring: 'rolling-back';
+  readonly 'board-restored': 'rolling-back';
+}
+
+export type StateAfter<T extends EventType> = T extends keyof PhaseAfter ? StateIn<PhaseAfter[T]> : UpdateState;
 
 export interface AttemptFailure {
   readonly outcome: 'failed' | 'refused';

@@ -11,7 +11,7 @@ import {
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
-import type { UpdateEvent } from './events.ts';
+import type { EventOf, EventType, StateAfter } from './events.ts';
 import { readState } from './read-state.ts';
 import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
@@ -32,7 +32,7 @@ export interface Journal {
   /** Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. */
   probe(): Promise<void>;
   /** Returns when the event is durable; the state changes only then. */
-  append(event: UpdateEvent): Promise<UpdateState>;
+  append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>>;
 }
 
 const FILE_NAME = 'journal.json';
@@ -132,7 +132,7 @@ export class FileJournal implements Journal {
   }
 
   /** One at a time, in the order of the calls: boards are flashed in parallel. */
-  async append(event: UpdateEvent): Promise<UpdateState> {
+  async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
     return this.#inTurn(async () => this.#append(event));
   }
 
@@ -154,7 +154,7 @@ export class FileJournal implements Journal {
     }
   }
 
-  async #append(event: UpdateEvent): Promise<UpdateState> {
+  async #append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
     const next = advance(this.#state, event);
     try {
       await this.#write(next);
@@ -227,8 +227,9 @@ export class MemoryJournal implements Journal {
 
   async probe(): Promise<void> {}
 
-  async append(event: UpdateEvent): Promise<UpdateState> {
-    this.#state = advance(this.#state, event);
-    return this.#state;
+  async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
+    const next = advance(this.#state, event);
+    this.#state = next;
+    return next;
   }
 }

@@ -7,7 +7,7 @@ export const MAX_REPORTS = 16;
  * oldest; the newest says how many it stands for, and how many are gone. One that waits is never changed: the service may
  * have it already.
  */
-export function withOutcomes(state: UpdateState, outcomes: readonly Outcome[]): UpdateState {
+export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[]): S {
   let { reports } = state;
   for (const outcome of outcomes) reports = addReport(reports, outcome);
   return { ...state, reports, lastOutcome: outcomes.at(-1) ?? state.lastOutcome };

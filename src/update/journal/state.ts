@@ -240,6 +240,7 @@ export const updateState = storedState.transform(({ slots, ...parts }) => ({
 export type UpdateState = z.infer<typeof updateState>;
 export type Phase = UpdateState['phase'];
 export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
+export type StateIn<K extends Phase['kind']> = UpdateState & { readonly phase: PhaseOf<K> };
 export type Attempt = z.infer<typeof attempt>;
 export type FirmwareRecord = z.infer<typeof firmware>;
 export type Installed = z.infer<typeof installed>;

@@ -9,13 +9,14 @@ import { remember } from '../choice/turns.ts';
 import { isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
-import type { EventOf, EventType } from './events.ts';
+import type { EventOf, EventType, StateAfter } from './events.ts';
+import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import { hasSlotPayload } from './state.ts';
-import type { Attempt, Installed, Phase, PhaseOf, Quarantined, UpdateState } from './state.ts';
+import type { Attempt, Installed, Phase, PhaseOf, Quarantined, StateIn, UpdateState } from './state.ts';
 
-const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => UpdateState } = {
+const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
   checkpointed: (state, { checkpoint }) => {
     const phase = inPhase(state, 'staging');
@@ -108,11 +109,11 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
 };
 
 /** The next state. Pure. */
-export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): UpdateState {
+export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): StateAfter<T> {
   return transitions[event.type](state, event);
 }
 
-function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashed'): Phase {
+function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashed'): PhaseOf<'trial'> {
   const phase = inPhase(state, 'trial');
   return { ...phase, boards: { ...phase.boards, [target]: mark } };
 }
@@ -127,7 +128,7 @@ function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is Phase
   return phase.kind === kind;
 }
 
-function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): UpdateState {
+function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): StateIn<'staging'> {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
   const tries = isCounted(attempt) ? countBegin(state.tries, attempt.version, at) : state.tries;
@@ -150,7 +151,7 @@ function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: b
 function stageRollback(
   state: UpdateState,
   { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
-): UpdateState {
+): StateIn<'staged'> {
   inPhase(state, 'idle');
   assert(state.slots[slot].seen !== undefined, 'the other slot is not known to boot');
   return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
@@ -184,11 +185,12 @@ function countJudgement(phase: Phase): PhaseOf<'trial'> {
 }
 
 function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateState {
-  const { attempt, firmware } = inPhase(state, 'trial');
+  const trial = inPhase(state, 'trial');
+  const { attempt, firmware } = trial;
   const isRollback = attempt.by === 'rollback';
   const isByHand = attempt.by !== 'service';
   const marks = { overrides: undefined, byHand: undefined, ...(isByHand && overriddenBy(state)) };
-  const installed: Installed = { ...heldAfter(state, slot), version: attempt.version, slot, at, ...marks };
+  const installed: Installed = { ...heldAfter(state, trial, slot), version: attempt.version, slot, at, ...marks };
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
@@ -276,25 +278,4 @@ function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState 
   const { id: attempt, version } = interrupted;
   const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
   return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
-}
-
-/** What a person installs stays until the service names something else than it does now, or does at the next look. */
-function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
-  const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
-  return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
-}
-
-function nameVersion(state: UpdateState, { versionId }: EventOf<'named'>): UpdateState {
-  const { installed } = state;
-  const isUnknown = installed?.byHand === true;
-  const known = isUnknown ? { ...installed, byHand: undefined, overrides: versionId } : installed;
-  return { ...state, named: { id: versionId }, installed: known };
-}
-
-/** What a person installed from a file turns out to be the version that the service names. */
-function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
-  if (state.installed === undefined) return state;
-  const version = { ...state.installed.version, id: versionId };
-  const installed = { ...state.installed, version, overrides: undefined };
-  return { ...state, installed, pendingSwitch: switchTo ? versionId : state.pendingSwitch };
 }

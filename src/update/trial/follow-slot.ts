@@ -4,7 +4,7 @@ import { restoresTo } from '../boards-alone.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
+import type { FirmwareRecord, Installed, PhaseOf, StateIn, UpdateState } from '../journal/state.ts';
 import type { McuTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 
@@ -22,18 +22,17 @@ export function fellFromAfter(state: UpdateState, booted: SlotName): UpdateState
 }
 
 /**
- * Takes note, durably and with the tasks of the boards, that a committed version was left. What follows is the end of a
- * rollback, without a slot. Does nothing where none was left.
+ * Takes note, durably and with the tasks of the boards, that a committed version was left. What follows is the end of
+ * this rollback, without a slot. Undefined: none was left.
  */
-export async function beginToFollow(ports: UpdatePorts): Promise<boolean> {
+export async function beginToFollow(ports: UpdatePorts): Promise<PhaseOf<'rolling-back'> | undefined> {
   const { journal, newAttemptId, clock } = ports;
   const { fellFrom, installed, phase } = journal.state;
-  if (fellFrom === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return false;
+  if (fellFrom === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return undefined;
   const at = isoTime(clock);
   const { tasks, stay } = await tasksOf(fellFrom, installed, ports);
   const attempt = { id: newAttemptId(), version: fellFrom.version, by: 'service', startedAt: at } as const;
-  await journal.append({ type: 'slot-left', attempt, boards: tasks, stay, at });
-  return true;
+  return (await journal.append({ type: 'slot-left', attempt, boards: tasks, stay, at })).phase;
 }
 
 /** Undoing each brings the board to what the version that runs had; those that cannot follow stay. */
@@ -73,8 +72,12 @@ function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payl
 /** The phase of a rollback of which only the boards are to be done. */
 export function leaveSlot(
   state: UpdateState,
-  { attempt, boards, stay }: { readonly attempt: AttemptOf; readonly boards: Payload[]; readonly stay: string[] },
-): UpdateState {
+  {
+    attempt,
+    boards,
+    stay,
+  }: { readonly attempt: PhaseOf<'rolling-back'>['attempt']; readonly boards: Payload[]; readonly stay: string[] },
+): StateIn<'rolling-back'> {
   const { fellFrom } = state;
   assert(fellFrom !== undefined, 'no slot was left');
   const { digest, slot = 'A', version } = fellFrom;
@@ -96,5 +99,3 @@ export function leaveSlot(
     },
   };
 }
-
-type AttemptOf = Extract<UpdateState['phase'], { kind: 'rolling-back' }>['attempt'];

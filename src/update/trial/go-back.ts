@@ -46,8 +46,14 @@ export async function goBack(
   const version = before?.version ?? { name: `the image of slot ${slot}` };
   const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
-  await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials: settings.trials });
-  return startTrial(evidence, options.reboot, ports, signal);
+  const { phase } = await journal.append({
+    type: 'rollback-staged',
+    attempt,
+    slot,
+    firmware,
+    trials: settings.trials,
+  });
+  return startTrial(phase, { evidence, reboot: options.reboot }, ports, signal);
 }
 
 /** A person goes back to it only on purpose; what the bootloader falls back to, nobody asks. */

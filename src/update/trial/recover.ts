@@ -17,17 +17,17 @@ export type Recovery =
   /** An interrupted staging goes on with the next look at the service. */
   | { readonly kind: 'resume-staging' }
   /** Written and verified, but not known to be armed: verify again by reading, arm, reboot. */
-  | { readonly kind: 'arm' }
+  | { readonly kind: 'arm'; readonly phase: PhaseOf<'staged' | 'trial'> }
   /** Armed in this very boot: only the reboot is missing. */
-  | { readonly kind: 'reboot' }
+  | { readonly kind: 'reboot'; readonly phase: PhaseOf<'trial'> }
   /** The same, but a person wanted to do that. */
-  | { readonly kind: 'await-reboot' }
+  | { readonly kind: 'await-reboot'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs and was approved: only the commit, or its record, is missing. */
-  | { readonly kind: 'commit' }
+  | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs: judge it. */
   | { readonly kind: 'judge' }
   /** The trial slot runs and must not: end it and reboot. */
-  | { readonly kind: 'leave-trial' }
+  | { readonly kind: 'leave-trial'; readonly phase: PhaseOf<'trial' | 'rolling-back'> }
   /** The old slot runs again. */
   | {
       readonly kind: 'rolled-back';
@@ -78,11 +78,11 @@ export function recover(state: UpdateState, found: Found, hasJournal = true): Re
 
 function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): Recovery {
   if (runsHere(phase, booted)) return { kind: 'judge' };
-  return lastWord === undefined ? { kind: 'arm' } : leftItself(lastWord);
+  return lastWord === undefined ? { kind: 'arm', phase } : leftItself(lastWord);
 }
 
 function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
-  if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial' };
+  if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial', phase };
   const { code, reason, fault } = phase;
   return { kind: 'rolled-back', code, reason, fault };
 }
@@ -100,12 +100,12 @@ function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted
 
 function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {
   if (runsHere(phase, booted)) {
-    if (phase.approved) return { kind: 'commit' };
-    return { kind: phase.judgements < MAX_JUDGEMENTS ? 'judge' : 'leave-trial' };
+    if (phase.approved) return { kind: 'commit', phase };
+    return phase.judgements < MAX_JUDGEMENTS ? { kind: 'judge' } : { kind: 'leave-trial', phase };
   }
-  if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot' };
+  if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot', phase };
   if (lastWord !== undefined) return leftItself(lastWord);
-  if (phase.trialsLeft > 0) return { kind: 'arm' };
+  if (phase.trialsLeft > 0) return { kind: 'arm', phase };
   const reason = fellBack(phase.judgements);
   return { kind: 'rolled-back', code: 'trial-fell-back', reason, fault: 'world' };
 }

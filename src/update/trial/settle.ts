@@ -1,5 +1,3 @@
-import assert from 'node:assert';
-
 import { AgentError } from '../../system/errors.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
@@ -23,7 +21,7 @@ import {
   giveUpSlot,
   judgeTrial,
   keepSlot,
-  leaveTrial,
+  rollBack,
   rebootToTrial,
   startTrial,
 } from './trial.ts';
@@ -56,17 +54,17 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'give-up-staging':
       return giveUpStaging(booted, ports, signal);
     case 'arm':
-      return armAgain(booted, ports, signal);
+      return armAgain(recovery.phase, booted, ports, signal);
     case 'reboot':
-      return rebootIntoTrial(ports, signal);
+      return rebootIntoTrial(recovery.phase, ports, signal);
     case 'await-reboot':
-      return awaitReboot(ports);
+      return { kind: 'reboot-required', ...trialOf(recovery.phase) };
     case 'commit':
-      return commitTrial(ports, signal);
+      return commitTrial(recovery.phase, ports, signal);
     case 'judge':
       return judge(booted, ports, signal);
     case 'leave-trial':
-      return leave(booted, ports, signal);
+      return leave(recovery.phase, booted, ports, signal);
     case 'rolled-back':
       return rolledBack(recovery, booted, ports, signal);
   }
@@ -75,21 +73,30 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
 const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };
 
 /** Where nothing else boots, what runs stays, whatever was found of it, and the next version has to mend it. */
-async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+async function leaveOrStay(
+  phase: PhaseOf<'trial' | 'rolling-back'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
   const { journal, clock, log } = ports;
+  const leaving = phase.kind === 'trial' ? await giveUpTrial(ports) : phase;
   try {
-    const fault = faultOfSilence(journal.state, ports.settings.attempts);
-    return await leaveTrial({ ...NEVER_JUDGED, fault }, ports, signal);
+    return await rollBack(leaving, ports, signal);
   } catch (error) {
-    const { phase } = journal.state;
-    if (!(error instanceof AgentError) || !isWithoutFallback(error) || phase.kind !== 'rolling-back') throw error;
-    const reason = `${phase.reason}; it stays all the same: ${error.message}`;
+    if (!(error instanceof AgentError) || !isWithoutFallback(error)) throw error;
+    const reason = `${leaving.reason}; it stays all the same: ${error.message}`;
     log.error({ booted, code: error.code }, reason);
     await keepSlot(booted, ports, signal);
-    const { fault } = phase;
+    const { fault } = leaving;
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
   }
+}
+
+async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<'rolling-back'>> {
+  const fault = faultOfSilence(journal.state, settings.attempts);
+  return (await journal.append({ type: 'rollback-started', ...NEVER_JUDGED, fault })).phase;
 }
 
 /**
@@ -99,7 +106,8 @@ async function leaveOrStay(booted: SlotName, ports: UpdatePorts, signal: AbortSi
 async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
   await keepSlot(booted, ports, signal);
-  if (await beginToFollow(ports)) return finishRollback(ports, signal);
+  const following = await beginToFollow(ports);
+  if (following !== undefined) return finishRollback(following, ports, signal);
   const isReadable = journal.missing === undefined;
   if (isReadable && journal.state.phase.kind === 'lost')
     await journal.append({ type: 'recovered', at: isoTime(clock) });
@@ -136,11 +144,15 @@ async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal):
   return judgeTrial(ports, signal);
 }
 
-async function leave(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  const isRecorded = ports.journal.state.phase.kind === 'rolling-back';
-  const trouble = isRecorded ? undefined : await troubleOnTrial(ports, signal);
+async function leave(
+  phase: PhaseOf<'trial' | 'rolling-back'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const trouble = phase.kind === 'rolling-back' ? undefined : await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
-  return leaveOrStay(booted, ports, signal);
+  return leaveOrStay(phase, booted, ports, signal);
 }
 
 async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
@@ -163,9 +175,12 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
  * more is written to the boot environment where the journal cannot follow: both would be changed back and forth. Whoever the trial was
  * begun for, it is begun again under the same conditions.
  */
-async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  const { phase } = ports.journal.state;
-  assert(phase.kind === 'staged' || phase.kind === 'trial');
+async function armAgain(
+  phase: PhaseOf<'staged' | 'trial'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
   const { attempt } = phase;
   const hold = attempt.by === 'service' && attempt.forced !== true ? ports.hold?.() : undefined;
   if (hold !== undefined) return { kind: 'held-back', version: attempt.version.name, ...hold };
@@ -177,14 +192,14 @@ async function armAgain(booted: SlotName, ports: UpdatePorts, signal: AbortSigna
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
-    await abandon(error, ports, signal);
+    await abandon(phase, error, ports, signal);
     return { kind: 'settled' };
   }
-  return startTrial(evidence, !waitsForPerson(phase), ports, signal);
+  return startTrial(phase, { evidence, reboot: !waitsForPerson(phase) }, ports, signal);
 }
 
 /** Who asked to reboot by hand is waited for once. */
-function waitsForPerson(phase: PhaseOf<'staged'> | PhaseOf<'trial'>): boolean {
+function waitsForPerson(phase: PhaseOf<'staged' | 'trial'>): boolean {
   const wasAsked = phase.kind === 'trial' && phase.rebootAsked === true;
   return phase.attempt.rebootByHand === true && !wasAsked;
 }
@@ -197,7 +212,7 @@ function wasMissed({ phase }: UpdateState, { booted, bootId }: Found, { bootload
 
 /** What was verified when it was written is verified again by reading; of a slot that a person goes back to, what can be. */
 async function readEvidence(
-  { attempt, firmware, slot }: PhaseOf<'staged'> | PhaseOf<'trial'>,
+  { attempt, firmware, slot }: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<WholeSlot> {
@@ -217,18 +232,13 @@ async function readEvidence(
   return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
 }
 
-async function rebootIntoTrial(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  const { phase } = ports.journal.state;
-  assert(phase.kind === 'trial');
-  await rebootToTrial(ports, signal);
-  const { slot, attempt } = phase;
-  return { kind: 'rebooting', version: attempt.version.name, slot };
+async function rebootIntoTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  await rebootToTrial(phase, ports, signal);
+  return { kind: 'rebooting', ...trialOf(phase) };
 }
 
-function awaitReboot(ports: UpdatePorts): Outcome {
-  const { phase } = ports.journal.state;
-  assert(phase.kind === 'trial');
-  return { kind: 'reboot-required', version: phase.attempt.version.name, slot: phase.slot };
+function trialOf({ attempt, slot }: PhaseOf<'trial'>): { readonly version: string; readonly slot: SlotName } {
+  return { version: attempt.version.name, slot };
 }
 
 async function rolledBack(
@@ -237,16 +247,19 @@ async function rolledBack(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { journal, bootloader, settings } = ports;
-  const { code, reason } = recovery;
-  if (journal.state.phase.kind !== 'rolling-back') {
-    const fault = isUnclear(code) ? faultOfSilence(journal.state, settings.attempts) : recovery.fault;
-    await journal.append({ type: 'rollback-started', code, reason, fault });
-  }
-  const { phase } = journal.state;
-  assert(phase.kind === 'rolling-back');
-  if (hasSlotPayload(phase.firmware)) await giveUpSlot(phase, bootloader, signal);
+  const phase = await rollingBack(recovery, ports);
+  if (hasSlotPayload(phase.firmware)) await giveUpSlot(phase, ports.bootloader, signal);
   // Boards alone were on trial: the bootloader may have gone back to the other slot meanwhile.
   await keepSlot(booted, ports, signal);
-  return finishRollback(ports, signal);
+  return finishRollback(phase, ports, signal);
+}
+
+async function rollingBack(
+  { code, reason, fault }: Extract<Recovery, { kind: 'rolled-back' }>,
+  { journal, settings }: UpdatePorts,
+): Promise<PhaseOf<'rolling-back'>> {
+  const { phase } = journal.state;
+  if (phase.kind === 'rolling-back') return phase;
+  const known = isUnclear(code) ? faultOfSilence(journal.state, settings.attempts) : fault;
+  return (await journal.append({ type: 'rollback-started', code, reason, fault: known })).phase;
 }

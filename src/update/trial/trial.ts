@@ -13,37 +13,34 @@ import { noteWhatRuns } from '../what-runs.ts';
 import { findFault, staysFallback } from './blame.ts';
 import type { Complaint } from './blame.ts';
 
-/** Arms the staged slot for one boot and starts the reboot. The phase is `staged`, or a `trial` that is armed again. */
+/** Arms the staged slot for one boot, once more or for the first time, and starts the reboot. */
 export async function startTrial(
-  evidence: WholeSlot,
-  reboot: boolean,
+  phase: PhaseOf<'staged' | 'trial'>,
+  { evidence, reboot }: { readonly evidence: WholeSlot; readonly reboot: boolean },
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, bootloader, machine } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'staged' || phase.kind === 'trial');
   const { slot, attempt } = phase;
   try {
     await bootloader.tryOnce(slot, evidence, signal);
   } catch (error) {
-    if (error instanceof AgentError) await abandon(error, ports, signal);
+    if (error instanceof AgentError) await abandon(phase, error, ports, signal);
     throw error;
   }
-  await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
+  const armed = await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
   const version = attempt.version.name;
   if (!reboot) return { kind: 'reboot-required', version, slot };
-  await rebootToTrial(ports, signal);
+  await rebootToTrial(armed.phase, ports, signal);
   return { kind: 'rebooting', version, slot };
 }
 
 /** With the bootloader's argument. A reboot that a person makes by hand is told from it by the journal. */
 export async function rebootToTrial(
+  phase: PhaseOf<'trial'>,
   { journal, machine, bootloader, onProgress }: Pick<UpdatePorts, 'journal' | 'machine' | 'bootloader' | 'onProgress'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { phase } = journal.state;
-  assert(phase.kind === 'trial');
   if (phase.rebootAsked === false) await journal.append({ type: 'reboot-asked' });
   onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${phase.slot}` });
   await machine.reboot(bootloader.trialRebootArgument, signal);
@@ -53,11 +50,13 @@ export async function rebootToTrial(
  * It cannot be armed: disarm first, so that a journal that says `idle` never meets an armed slot. Where even that
  * fails, the journal stays as it is and settle() comes back to it.
  */
-export async function abandon(error: AgentError, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
-  const { journal, bootloader, clock } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'staged' || phase.kind === 'trial');
-  await bootloader.markUnbootable(phase.slot, signal);
+export async function abandon(
+  { slot }: PhaseOf<'staged' | 'trial'>,
+  error: AgentError,
+  { journal, bootloader, clock }: UpdatePorts,
+  signal: AbortSignal,
+): Promise<void> {
+  await bootloader.markUnbootable(slot, signal);
   const { code, message: reason } = error;
   const failure = { outcome: 'failed', code, reason } as const;
   await journal.append({ type: 'failed', at: isoTime(clock), failure });
@@ -70,28 +69,31 @@ export async function abandon(error: AgentError, ports: UpdatePorts, signal: Abo
 export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { journal } = ports;
   const { phase } = await journal.append({ type: 'judging' });
-  assert(phase.kind === 'trial');
   const complaint = hasSlotPayload(phase.firmware)
     ? await checkHealth(ports, signal)
     : await keepRunning(ports, signal);
   if (complaint !== undefined) return leaveTrial(complaint, ports, signal);
-  if (!hasBoards(phase.firmware)) return commitTrial(ports, signal);
-  const failure = await tryBoards(ports, signal);
+  if (!hasBoards(phase.firmware)) return commitTrial(phase, ports, signal);
+  const failure = await tryBoards(phase, ports, signal);
   if (failure !== undefined) return leaveTrial(failure, ports, signal);
   const second = await checkHealth(ports, signal);
-  return second === undefined ? commitTrial(ports, signal) : leaveTrial(second, ports, signal);
+  return second === undefined ? commitTrial(phase, ports, signal) : leaveTrial(second, ports, signal);
 }
 
 /** A person keeps the trial: health is not asked, but the boards belong to it. */
 export async function keepTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
-  await ports.journal.append({ type: 'judging' });
-  const failure = await tryBoards(ports, signal);
-  return failure === undefined ? commitTrial(ports, signal) : leaveTrial(failure, ports, signal);
+  const { phase } = await ports.journal.append({ type: 'judging' });
+  const failure = await tryBoards(phase, ports, signal);
+  return failure === undefined ? commitTrial(phase, ports, signal) : leaveTrial(failure, ports, signal);
 }
 
-async function tryBoards(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+async function tryBoards(
+  phase: PhaseOf<'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Complaint | undefined> {
   try {
-    await flashBoards(ports, signal);
+    await flashBoards(phase, ports, signal);
     return undefined;
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
@@ -134,10 +136,8 @@ async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSig
  * The verdict is made durable first, so that it is not made twice; then the bootloader's write decides, and the journal
  * follows. Where a cut comes between, settle() goes on.
  */
-export async function commitTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { journal, bootloader, clock } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'trial');
   if (!phase.approved) await journal.append({ type: 'approved' });
   const slot = await bootloader.bootedSlot(signal);
   assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
@@ -147,19 +147,25 @@ export async function commitTrial(ports: UpdatePorts, signal: AbortSignal): Prom
   return { kind: 'installed', version: phase.attempt.version.name };
 }
 
-/**
- * Ends a trial: boards get back what they held, the slot that runs must not boot again, and the machine goes back to the
- * other. A board that does not answer now gets its image from there (settle.ts).
- */
 export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
-  const { journal, bootloader, machine, log } = ports;
-  if (journal.state.phase.kind === 'trial') await journal.append({ type: 'rollback-started', ...why });
-  const { phase } = journal.state;
-  assert(phase.kind === 'rolling-back');
+  const { phase } = await ports.journal.append({ type: 'rollback-started', ...why });
+  return rollBack(phase, ports, signal);
+}
+
+/**
+ * Boards get back what they held, the slot that runs must not boot again, and the machine goes back to the other. A board
+ * that does not answer now gets its image from there (settle.ts).
+ */
+export async function rollBack(
+  phase: PhaseOf<'rolling-back'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<TrialEnd> {
+  const { bootloader, machine, log } = ports;
   ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
-  if (!hasSlotPayload(phase.firmware)) return finishRollback(ports, signal);
+  if (!hasSlotPayload(phase.firmware)) return finishRollback(phase, ports, signal);
   try {
-    await restoreBoards(ports, signal);
+    await restoreBoards(phase, ports, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, 'a board is restored after the reboot');
@@ -181,11 +187,13 @@ export async function giveUpSlot(
 }
 
 /** The old slot runs, or never ceased to: boards get back what they held, and the attempt ends in the journal. */
-export async function finishRollback(ports: UpdatePorts, signal: AbortSignal): Promise<RolledBack> {
+export async function finishRollback(
+  phase: PhaseOf<'rolling-back'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<RolledBack> {
   const { journal, clock } = ports;
-  const { phase } = journal.state;
-  assert(phase.kind === 'rolling-back');
-  const given = await restoreBoards(ports, signal);
+  const given = await restoreBoards(phase, ports, signal);
   const found = await findFault(phase, ports.health, signal);
   const code = given === undefined ? found.code : 'board-not-restored';
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;

@@ -1,5 +1,5 @@
 import type { Identity, IdentityStore } from '../../../src/service/identity.ts';
-import type { UpdateEvent } from '../../../src/update/journal/events.ts';
+import type { EventOf, EventType, StateAfter } from '../../../src/update/journal/events.ts';
 import type { Journal } from '../../../src/update/journal/journal.ts';
 import { hasSlotPayload, initialState } from '../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
@@ -114,7 +114,7 @@ export class Chronicle {
 
   journal(inner: Journal): Journal {
     let last: Promise<unknown> = Promise.resolve();
-    const append = async (event: UpdateEvent): Promise<UpdateState> => {
+    const append = async <T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> => {
       this.#judgeEvent(event, inner.state);
       this.journals.add(JSON.stringify(inner.state));
       this.journals.add(JSON.stringify(advance(inner.state, event)));
@@ -193,7 +193,7 @@ export class Chronicle {
   }
 
   /** What the journal says of the bootloader is so. */
-  #judgeEvent({ type }: UpdateEvent, { phase }: UpdateState): void {
+  #judgeEvent({ type }: { readonly type: EventType }, { phase }: UpdateState): void {
     if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
     throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
   }

@@ -3,7 +3,7 @@ import { StorageError } from '../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import type { UpdatePorts } from '../../../src/update/choice/order.ts';
 import type { Hold } from '../../../src/update/choice/plan.ts';
-import type { UpdateEvent } from '../../../src/update/journal/events.ts';
+import type { EventOf, EventType, StateAfter } from '../../../src/update/journal/events.ts';
 import { MemoryJournal } from '../../../src/update/journal/journal.ts';
 import { initialState, updateState } from '../../../src/update/journal/state.ts';
 import type { FirmwareRecord, Installed, UpdateState } from '../../../src/update/journal/state.ts';
@@ -55,7 +55,7 @@ class TroubledJournal extends MemoryJournal {
     if (this.broken !== undefined) throw this.broken;
   }
 
-  override async append(event: UpdateEvent): Promise<UpdateState> {
+  override async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
     if (this.broken !== undefined) throw this.broken;
     return super.append(event);
   }
