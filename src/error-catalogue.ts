@@ -36,6 +36,10 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'The machine', codes: SystemError.meanings },
 ];
 
+export function errorCodes(): readonly string[] {
+  return errorCatalogue.flatMap(({ codes }) => Object.keys(codes));
+}
+
 /** What the catalogue says of one code; undefined: it is none of ours. */
 export function explainCode(code: string): ErrorMeaning | CodeMeaning | undefined {
   return errorCatalogue.find(({ codes }) => Object.hasOwn(codes, code))?.codes[code];

@@ -47,6 +47,7 @@ async function main(args: readonly string[]): Promise<number> {
     },
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
+    errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
     writeTrustList: async (path, order) => {
       const { writeTrustList } = await import('./firmware/trust/write-list.ts');
       return writeTrustList(path, order, systemClock.nowMs());

@@ -64,6 +64,8 @@ export interface CliContext {
   runDaemon(): Promise<number>;
   /** What the catalogue says of an error code; undefined: there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
+  /** All there are. */
+  errorCodes(): Promise<readonly string[]>;
   /** Writes a list of keys and revocations. */
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
   readonly config: {

@@ -25,11 +25,16 @@ export const artifactCommands: readonly Command[] = [
   },
 ];
 
+/** One of them, or the list says nothing. */
+const sayings: readonly OptionName[] = ['from', 'keys', 'revoke-keys', 'revoke-releases'];
+
 async function writeTrustList(typed: Typed, context: CliContext): Promise<number> {
   const { operands, values } = typed;
   const [file = ''] = operands;
   const path = resolve(context.directory, file);
   const many = (name: OptionName): string[] => (values.get(name) ?? '').split(',').filter((part) => part !== '');
+  if (!sayings.some((name) => values.has(name)))
+    throw new Misuse('a list names keys (--keys), or what is revoked (--revoke-keys, --revoke-releases)');
   const list = await context.writeTrustList(path, {
     from: values.get('from'),
     number: numberOf(values.get('number')),

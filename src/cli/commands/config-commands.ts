@@ -45,10 +45,11 @@ async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
     return tell({ valid: true, path, warnings }, paragraphs(lines), typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const { path, problems, omitted } = error;
+    const { path, problems, omitted, code, advice } = error;
     const lines = problems.map((problem) => describeProblem(path, problem));
     if (omitted > 0) lines.push(`and ${omitted} more`);
-    tell({ valid: false, path, problems, omitted }, paragraphs(lines), typed, context);
+    if (advice !== undefined) lines.push(`What to do: ${advice} (${code})`);
+    tell({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
     return exitCodes.configuration;
   }
 }

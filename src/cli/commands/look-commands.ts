@@ -1,3 +1,4 @@
+import { nearest } from '../../config/file/nearest.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
@@ -110,11 +111,18 @@ const daemonFindings = {
 
 /** `agent explain CODE`: the catalogue's page on one code, offline. */
 async function explain(typed: Typed, context: CliContext): Promise<number> {
-  const [code = ''] = typed.operands;
+  const [asked = ''] = typed.operands;
+  const code = asked
+    .trim()
+    .replace(/^\((.*)\)$/, '$1')
+    .toLowerCase();
   const meaning = await context.explain(code);
   if (meaning === undefined) {
+    const meant = nearest(code, await context.errorCodes());
     throw new CliError('usage', `there is no error code ${code}`, {
-      advice: 'a code is what stands in brackets at the end of a message, such as tls-unknown-ca',
+      advice:
+        (meant === undefined ? '' : `did you mean ${meant}? `) +
+        'a code is what stands in brackets at the end of a message, such as tls-unknown-ca',
     });
   }
   const exitCode = 'exit' in meaning ? exitCodes[meaning.exit] : undefined;

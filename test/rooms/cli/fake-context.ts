@@ -2,7 +2,7 @@ import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
 import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
-import { explainCode } from '../../../src/error-catalogue.ts';
+import { errorCodes, explainCode } from '../../../src/error-catalogue.ts';
 import type { Clock } from '../../../src/system/time/clock.ts';
 import { fakeAgent } from './fake-operations.ts';
 
@@ -67,6 +67,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     runDaemon: async () => 0,
     explain: async (code) => explainCode(code),
+    errorCodes: async () => errorCodes(),
     writeTrustList: async (_path, { number = 1 }) => ({ number, keys: [], revoked: { keys: [], releases: [] } }),
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),

@@ -1,0 +1,46 @@
+import { describe, expect, test } from 'vitest';
+
+import { ConfigError } from '../../../src/config/errors.ts';
+import { type } from './fake-context.ts';
+
+describe('who mistypes', () => {
+  test.each(['tls-unknown-ca', '(TLS-unknown-ca)', ' tls-unknown-ca '])(
+    'an error code as %j gets its page',
+    async (code) => {
+      const { exitCode, out } = await type(['explain', code]);
+      expect(exitCode).toBe(0);
+      expect(out).toContain('The certificate of the service');
+    },
+  );
+
+  test('an error code is told the one that was meant', async () => {
+    const { exitCode, err } = await type(['explain', 'digest-mismach']);
+    expect(exitCode).toBe(64);
+    expect(err).toContain('did you mean digest-mismatch?');
+  });
+
+  test('a code that is like none is told where codes stand', async () => {
+    const { err } = await type(['explain', 'zzzz']);
+    expect(err).not.toContain('did you mean');
+    expect(err).toContain('at the end of a message');
+  });
+});
+
+test('a list of keys that would say nothing is not written', async () => {
+  const { exitCode, err } = await type(['artifact', 'trust', 'list.json']);
+  expect(exitCode).toBe(64);
+  expect(err).toContain('a list names keys (--keys)');
+  expect((await type(['artifact', 'trust', 'list.json', '--keys', 'next.pem'])).exitCode).toBe(0);
+});
+
+test('config check says what to do where there is no configuration', async () => {
+  const path = '/etc/thing-agent/config.toml';
+  const problem = { line: undefined, message: 'there is no such configuration file' };
+  const check = async (): Promise<never> => {
+    throw new ConfigError('config-missing', path, [problem], 'write it, or name another with --config FILE');
+  };
+  const show = async (): Promise<never> => check();
+  const { exitCode, out } = await type(['config', 'check'], { config: { check, show, schema: async () => ({}) } });
+  expect(exitCode).toBe(78);
+  expect(out.replaceAll(/\s+/g, ' ')).toContain('write it, or name another with --config FILE (config-missing)');
+});
