@@ -24,7 +24,7 @@ export interface JudgedCuts {
   readonly classes: Readonly<Record<string, number>>;
   readonly violations: Readonly<Record<string, number>>;
   readonly examples: readonly Judgement[];
-  /** One cut of each class, for those who boot them. */
+  /** One cut of each class, of the rarest first, for those who boot them. */
   readonly representatives: readonly Cut[];
 }
 
@@ -67,9 +67,9 @@ export async function judgeCuts(recording: Recording, { cuts, seed }: JudgeOptio
     ),
     violations,
     examples,
-    representatives: [...classes.values()].flatMap(
-      (members) => members.at(Math.floor(random() * members.length)) ?? [],
-    ),
+    representatives: [...classes.values()]
+      .toSorted((one, other) => one.length - other.length)
+      .flatMap((members) => members.at(Math.floor(random() * members.length)) ?? []),
   };
 }
 
@@ -87,18 +87,17 @@ export interface BootsOptions {
   readonly onLine?: (line: string) => void;
 }
 
-/** Starts cuts until they have come to rest: first one of each class, then at random. */
+/** Starts cuts until they have come to rest: first one of each class, the rarest first, then at random. */
 export async function bootCuts(
   recording: Recording,
   scene: Scene,
   judged: JudgedCuts,
   { boots, seed, onBooted, ...options }: BootsOptions,
 ): Promise<readonly BootedCut[]> {
-  const random = seededRandom(seed ^ 0x2545f491);
-  const pool = judged.representatives.map((cut) => ({ cut, place: random() })).toSorted((a, b) => a.place - b.place);
+  const pool = [...judged.representatives];
   const done: BootedCut[] = [];
   while (done.length < boots) {
-    const cut = pool.shift()?.cut ?? drawCut(recording, seed * 1_000_003 + judged.cuts + done.length);
+    const cut = pool.shift() ?? drawCut(recording, seed * 1_000_003 + judged.cuts + done.length);
     const booted = await bootCut(recording, cut, { ...options, ends: scene.ends });
     done.push(booted);
     onBooted?.(booted);
