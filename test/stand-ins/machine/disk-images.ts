@@ -86,6 +86,9 @@ const files: Readonly<Record<string, string>> = {
   // An emulated machine's half hour would be a long one.
   '/etc/systemd/system/thing-agent-trial.timer.d/soon.conf': '[Timer]\nOnBootSec=\nOnBootSec=5min\n',
   '/etc/systemd/system/thing-agent-trial.service.d/soon.conf': '[Service]\nEnvironment=PATIENCE=60\nRestartSec=1min\n',
+  // Its udev was seen to need more than the half minute of the page for integrators to find the state partition.
+  [String.raw`/etc/systemd/system/dev-disk-by\x2dpartlabel-state.device.d/90-slow.conf`]:
+    '[Unit]\nJobRunningTimeoutSec=10min\n',
   // What a release changes: room for it in every image.
   '/opt/application': 'x'.repeat(2 * 1024 * 1024),
   '/etc/systemd/network/ethernet.network':
