@@ -3,8 +3,6 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { connectToDaemon } from '../../../src/control/control-client.ts';
-import type { AgentOperations } from '../../../src/control/operations.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
@@ -13,14 +11,17 @@ import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import type { Attack } from './attack.ts';
+import { Onlooker } from './onlooker.ts';
 
-/** A look that takes longer has failed; on a machine that does something else, too. */
+/** SIGTERM that takes longer has failed; on a machine that does something else, too. */
 const PATIENCE_MS = 30_000;
 const LONGEST_ATTACK_MS = 60_000;
 
 /** What an attack came to. */
 export interface Verdict {
   readonly slowestStatusMs: number;
+  /** The same, but for what the machine did meanwhile. */
+  readonly slowestCalmStatusMs: number;
   readonly rssMiB: number;
   /** Undefined: the daemon answers, updates, and ends in order. */
   readonly failure: string | undefined;
@@ -32,12 +33,14 @@ interface Parts {
   readonly gateway: FileGateway;
   readonly attack: Attack;
   readonly daemon: ChildProcess;
+  readonly onlooker: Onlooker;
 }
 
 /** The real program, with sensors that do their worst; the service has an update. */
 export class HostileGateway implements AsyncDisposable {
   readonly #parts: Parts;
   #slowestMs = 0;
+  #slowestCalmMs = 0;
   #rssMiB = 0;
 
   private constructor(parts: Parts) {
@@ -55,12 +58,18 @@ export class HostileGateway implements AsyncDisposable {
     const gateway = stack.use(await FileGateway.create({ ...options, trustedKey: releaseKey.publicPem }));
     service.fail({ operation: 'any', fault: { kind: 'status', status: 503 }, times: 'always' });
     const daemon = await gateway.startDaemon();
-    return new HostileGateway({ stack: stack.move(), service, gateway, attack, daemon });
+    const onlooker = stack.use(new Onlooker());
+    return new HostileGateway({ stack: stack.move(), service, gateway, attack, daemon, onlooker });
   }
 
   /** Asks `status` until the attack has shown itself, then asks for all that a daemon owes. */
   async verdict(): Promise<Verdict> {
-    return { failure: await this.#failure(), slowestStatusMs: this.#slowestMs, rssMiB: Math.round(this.#rssMiB) };
+    const failure = await this.#failure();
+    const slowest = {
+      slowestStatusMs: Math.round(this.#slowestMs),
+      slowestCalmStatusMs: Math.round(this.#slowestCalmMs),
+    };
+    return { failure, ...slowest, rssMiB: Math.round(this.#rssMiB) };
   }
 
   async #failure(): Promise<string | undefined> {
@@ -88,19 +97,12 @@ export class HostileGateway implements AsyncDisposable {
   }
 
   async #look(): Promise<TelemetryStatus> {
-    const startedMs = performance.now();
-    const client = await this.#client();
-    await client.status({}, AbortSignal.timeout(PATIENCE_MS));
-    const telemetry = await client.spool({}, AbortSignal.timeout(PATIENCE_MS));
-    this.#slowestMs = Math.max(this.#slowestMs, Math.round(performance.now() - startedMs));
-    this.#rssMiB = Math.max(this.#rssMiB, peakRssMiB(this.#parts.daemon.pid));
+    const { onlooker, gateway, daemon } = this.#parts;
+    const { telemetry, statusMs, calmStatusMs } = await onlooker.look(join(gateway.directory, 'run'));
+    this.#slowestMs = Math.max(this.#slowestMs, statusMs);
+    this.#slowestCalmMs = Math.max(this.#slowestCalmMs, calmStatusMs);
+    this.#rssMiB = Math.max(this.#rssMiB, peakRssMiB(daemon.pid));
     return telemetry;
-  }
-
-  async #client(): Promise<AgentOperations> {
-    const found = await connectToDaemon(join(this.#parts.gateway.directory, 'run'));
-    if (found === undefined) throw new Error('the daemon has gone');
-    return found;
   }
 
   get #socket(): string {

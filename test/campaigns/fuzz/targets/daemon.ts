@@ -7,8 +7,8 @@ import { openTarget } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
 
 const MOST_RSS_MIB = 256;
-/** A second, on a machine that does something else, too. */
-const MOST_STATUS_MS = 4_000;
+/** On a machine that does nothing else. */
+const MOST_STATUS_MS = 2_000;
 
 /** Attacks on the real daemon, some at once: it answers `status`, an update goes on, and SIGTERM ends it. */
 export const daemon: FuzzTarget = {
@@ -17,9 +17,11 @@ export const daemon: FuzzTarget = {
   open: async () =>
     openTarget(fc.subarray([...attacks], { minLength: 1, maxLength: 3 }), async (chosen) => {
       await using gateway = await HostileGateway.start(together(chosen));
-      const { failure, slowestStatusMs, rssMiB } = await gateway.verdict();
+      const { failure, slowestStatusMs, slowestCalmStatusMs, rssMiB } = await gateway.verdict();
       if (failure !== undefined) throw new Error(failure);
-      if (slowestStatusMs > MOST_STATUS_MS) throw new Error(`status took ${slowestStatusMs} ms`);
+      if (slowestCalmStatusMs > MOST_STATUS_MS) {
+        throw new Error(`status took ${slowestStatusMs} ms, ${slowestCalmStatusMs} ms but for the load of the machine`);
+      }
       if (rssMiB > MOST_RSS_MIB) throw new Error(`it has ${rssMiB} MiB`);
     }),
 };

@@ -1,0 +1,43 @@
+import { Worker } from 'node:worker_threads';
+
+import * as z from 'zod';
+
+import { telemetryReply } from '../../../src/control/telemetry-protocol.ts';
+import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
+
+const seen = z.object({ statusMs: z.number(), trivialMs: z.number(), telemetry: telemetryReply });
+const answer = z.union([seen, z.object({ error: z.string() })]);
+
+/** One look at a daemon. */
+export interface Seen {
+  readonly telemetry: TelemetryStatus;
+  readonly statusMs: number;
+  /** What it would have been on a machine that does nothing else. */
+  readonly calmStatusMs: number;
+}
+
+/**
+ * Looks at a daemon from a thread of its own, whatever the attackers of this process do meanwhile. In the same moment a
+ * trivial program is run: the longer that takes than it ever did, the more of the waiting is the machine's.
+ */
+export class Onlooker implements AsyncDisposable {
+  static #leastTrivialMs = Number.POSITIVE_INFINITY;
+  readonly #worker = new Worker(new URL('./onlooker-worker.ts', import.meta.url));
+
+  async look(runDirectory: string): Promise<Seen> {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#worker.once('message', resolve);
+    this.#worker.once('error', reject);
+    this.#worker.postMessage(runDirectory, []);
+    const found = answer.parse(await promise);
+    this.#worker.off('error', reject);
+    if ('error' in found) throw new Error(found.error);
+    const { statusMs, trivialMs, telemetry } = found;
+    Onlooker.#leastTrivialMs = Math.min(Onlooker.#leastTrivialMs, trivialMs);
+    return { telemetry, statusMs, calmStatusMs: (statusMs * Onlooker.#leastTrivialMs) / trivialMs };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#worker.terminate();
+  }
+}
