@@ -17,7 +17,7 @@ export interface SerialSettings {
 const MAX_LINE_BYTES = 4_096;
 const READ_MS = 1_000;
 /** For one line; by the clock on the wall, on a machine that may be busy. */
-const PATTERN_MS = 1_000;
+const PATTERN_MS = 200;
 
 /** A microcontroller that prints lines. Throws when it is unplugged or silent; whoever runs it begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
