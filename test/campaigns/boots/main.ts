@@ -99,11 +99,8 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
   return holds;
 }
 
-/** An emulated machine has no port for a board. */
 function allScenes(machine: string): readonly string[] {
-  const found = Object.entries(scenes).filter(
-    ([, { beside }]) => beside?.includes('board') !== true || machine === 'loop',
-  );
+  const found = Object.entries(scenes).filter(([, { machine: only = machine }]) => only === machine);
   return found.map(([name]) => name).filter((name) => name !== 'short' && name !== 'together');
 }
 

@@ -16,6 +16,8 @@ export interface Scene {
   readonly beside?: readonly ('kernel' | 'board')[];
   /** Releases without a root file system: that of the version before goes on. */
   readonly rootless?: readonly string[];
+  /** The only one that it can be played on: a unit of the scene needs a real systemd, a board a port. */
+  readonly machine?: 'qemu' | 'loop';
   /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
   readonly ends?: string;
 }
@@ -80,6 +82,37 @@ function aged(says: string, script: string): Scene {
   };
 }
 
+/**
+ * What destroys the state file system of a gateway that is at rest, once: it reboots when the version is committed, and what
+ * is under the mount is overwritten before the repair unit of the integrator's page looks at it.
+ */
+const destroyedState: Difference = {
+  '/etc/systemd/system/reboot-once.service':
+    '[Unit]\nAfter=thing-agent.service\nRequiresMountsFor=/boot /var/lib/thing-agent\n' +
+    '[Service]\nExecStart=/usr/lib/app/reboot-once\n',
+  '/etc/systemd/system/thing-agent.service.d/reboot-once.conf': '[Unit]\nWants=reboot-once.service\n',
+  '/usr/lib/app/reboot-once': [
+    '#!/bin/sh',
+    'test ! -e /boot/rebooted || exit 0',
+    `until grep -q '"kind":"idle".*"v2"' /var/lib/thing-agent/journal.json; do sleep 1; done`,
+    'touch /boot/rebooted && sync && systemctl reboot',
+    '',
+  ].join('\n'),
+  '/etc/systemd/system/destroy.service':
+    '[Unit]\nDefaultDependencies=no\nRequiresMountsFor=/boot\nBefore=thing-state-repair.service\n' +
+    'After=dev-disk-by\\x2dpartlabel-state.device\n[Service]\nType=oneshot\nExecStart=/usr/lib/app/destroy\n',
+  '/etc/systemd/system/thing-state-repair.service.d/destroy.conf':
+    '[Unit]\nWants=destroy.service\nAfter=destroy.service\n',
+  '/usr/lib/app/destroy': [
+    '#!/bin/sh',
+    'test -e /boot/rebooted && test ! -e /boot/destroyed || exit 0',
+    'touch /boot/destroyed && sync',
+    'tr "\\0" x </dev/zero | dd of=/dev/disk/by-partlabel/state bs=1M count=8 iflag=fullblock conv=fsync',
+    'echo "the state file system is destroyed" >/dev/console',
+    '',
+  ].join('\n'),
+};
+
 /** One version after the other, each until the service was told of it. */
 function inTurn(...versions: readonly string[]): Scene['play'] {
   return async ({ want, untilTold }) => {
@@ -121,12 +154,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
   board: {
     says: 'an update of the gateway and of a board on its serial port, and one more',
     versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
+    machine: 'loop',
     beside: ['board'],
     play: inTurn('v2', 'v3'),
   },
   together: {
     says: 'one update of slots of two partitions and of a board',
     versions: { v1: release('v1'), v2: release('v2') },
+    machine: 'loop',
     beside: ['kernel', 'board'],
     play: inTurn('v2'),
   },
@@ -146,6 +181,19 @@ export const scenes: Readonly<Record<string, Scene>> = {
   'state-read-only': bad('a firmware that mounts the state partition read-only', {
     '/etc/fstab': `${bootPartition}PARTLABEL=state /var/lib/thing-agent ext4 ro,noatime 0 2\n`,
   }),
+  'state-destroyed': {
+    says: 'a state file system that is destroyed while a version runs, and an update after that',
+    machine: 'qemu',
+    versions: { v1: release('v1'), v2: release('v2', destroyedState), v3: release('v3') },
+    play: async ({ want, untilTold, gateway }) => {
+      want('v2');
+      await untilTold('v2');
+      await gateway.console.until(/the state file system is destroyed/);
+      await gateway.console.until(/the agent is up/);
+      want('v3');
+      await untilTold('v3');
+    },
+  },
   'state-full': bad(
     'a firmware that fills the state partition, which the one before tidies up when it starts',
     withStateUnit(
