@@ -25,8 +25,8 @@ export const artifactCommands: readonly Command[] = [
   },
 ];
 
-/** One of them, or the list says nothing. */
-const sayings: readonly OptionName[] = ['from', 'keys', 'revoke-keys', 'revoke-releases'];
+/** One of them, or the list says nothing; one that has only a number says that it is at least today. */
+const sayings: readonly OptionName[] = ['from', 'number', 'keys', 'revoke-keys', 'revoke-releases'];
 
 async function writeTrustList(typed: Typed, context: CliContext): Promise<number> {
   const { operands, values } = typed;
