@@ -2,8 +2,9 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
+import type { SecurityEventId } from '../../control/security-event-meanings.ts';
 import { securityEvent } from '../../control/security-events.ts';
-import type { SecurityEventId, SecurityReport } from '../../control/security-events.ts';
+import type { SecurityReport } from '../../control/security-events.ts';
 import { describeError } from '../../system/errors.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -120,7 +121,7 @@ export class SecurityLog {
       same.lastAt = at;
       return;
     }
-    log.warn({ security: id }, detail);
+    log.info({ security: id }, detail);
     const number = (kept.events.at(-1)?.number ?? 0) + 1;
     kept.events.push({ number, id, at, detail, times: 1, lastAt: at });
     kept.events.splice(0, kept.events.length - MAX_EVENTS);

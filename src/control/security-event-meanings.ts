@@ -1,0 +1,20 @@
+/** Stable: programs look for these, and they are never reworded. What each means. */
+export const securityEventMeanings = {
+  'signature-refused': 'a firmware was refused: no valid signature by a trusted key, or other content than was signed',
+  'key-refused': 'a firmware was refused: its key was revoked, or is not of this time',
+  'release-refused': 'a release was refused, because a signed list revoked it',
+  'downgrade-refused': 'a release was refused, because it is older than one before',
+  'name-refused': 'a signed release was refused, because it was offered under another name',
+  'trust-list-refused': 'a list of keys and revocations was refused',
+  'trust-list-taken': 'a signed list of keys and revocations took effect',
+  'force-used': 'a person had something done in spite of a rule',
+  'keys-changed': 'other keys are trusted than before',
+  'configuration-changed': 'another configuration is in effect than before',
+  activated: 'the gateway was activated at the service',
+  reactivated: 'the gateway was activated again',
+  'serial-number-shared': 'another device activates with the serial number of this gateway',
+  'access-denied': 'somebody asked the daemon for what that user may not',
+  'log-damaged': 'this log could not be read, and begins anew',
+} as const;
+
+export type SecurityEventId = keyof typeof securityEventMeanings;
