@@ -248,7 +248,8 @@ describe.each([
     await writeFile(file, meters.new.hex);
     await gateway.configure(options({ trustedKey: undefined, updateToml: 'follow = "none"' }));
     if (withDaemon) await gateway.startDaemon();
-    await gateway.run('--update-now'); // the daemon's first round is over then
+    // The daemon settles, and then looks: who asks joins the first, and then the second, or makes a round of their own.
+    for (let rounds = 0; rounds < 2; rounds += 1) await gateway.run('--update-now');
   });
 
   test('probes, plans, flashes, puts back and resets', async () => {
