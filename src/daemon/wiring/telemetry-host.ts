@@ -79,9 +79,9 @@ export class TelemetryHost implements AsyncDisposable {
     const { config, security } = this.#wiring ?? {};
     const property = config?.report.security;
     if (property === undefined || security === undefined) return;
-    const { events, forgotten } = await security.report();
-    if (events.length === 0) return;
     try {
+      const { events, forgotten } = await security.report();
+      if (events.length === 0) return;
       const value = { count: forgotten + events.length, events: events.slice(-MAX_EVENTS_TOLD) };
       await this.#current?.setProperty(property, value, AbortSignal.timeout(TELLING_MS));
     } catch (error) {

@@ -2,11 +2,9 @@ import type { PhaseOf } from '../journal/state.ts';
 import type { FirmwareHeader, FirmwareSource } from '../ports.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
-type Waiting = PhaseOf<'staged'> | PhaseOf<'trial'>;
-
 /** Is what waits for its boot another firmware than this file? An image has no digest before its end, and counts by its name. */
 export async function isAnotherThan(
-  { attempt, firmware }: Waiting,
+  { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   file: Pick<InstallOrder, 'source' | 'version'>,
   { stageFirmware }: Pick<UpdatePorts, 'stageFirmware'>,
   signal: AbortSignal,

@@ -1,5 +1,7 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
@@ -96,5 +98,18 @@ test('a member who asks for what is not for members is noted, and the service ge
   await expect
     .poll(() => service.world.things[0]?.properties.get('security_events'), { timeout: 120_000 })
     .toMatchObject({ count: 2, events: [{ id: 'activated' }, denied] });
+  expect(await stop(daemon)).toBe(0);
+});
+
+test('a log that cannot be read ends no daemon that is to hand it on', async () => {
+  await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
+  const path = join(gateway.directory, 'state/security.json');
+  await mkdir(join(gateway.directory, 'state'));
+  await promisify(execFile)('mkfifo', [path]);
+  const lines: string[] = [];
+  const daemon = await gateway.startDaemon((line) => lines.push(line));
+  expect(await gateway.run('status')).toMatchObject({ exitCode: 0 });
+  expect(lines.join('\n')).toContain('the security events could not be handed on');
+  expect(await gateway.run('log', '--security')).toMatchObject({ exitCode: 74, stderr: matching(/regular\s+file/) });
   expect(await stop(daemon)).toBe(0);
 });
