@@ -81,7 +81,7 @@ async function doctor(typed: Typed, context: CliContext): Promise<number> {
 }
 
 async function showLog(typed: Typed, context: CliContext): Promise<number> {
-  if (!typed.flags.has('security')) throw new Misuse('agent log shows security events: agent log --security');
+  if (!typed.flags.has('security')) throw new Misuse('say of what: --security shows the security events');
   const report = await withLook(context, (agent) => agent.securityLog({}, context.signal));
   return tell(report, (page) => renderSecurityLog(report, page), typed, context);
 }
