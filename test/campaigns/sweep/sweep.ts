@@ -16,6 +16,7 @@ const FAULTY = { disk: /^(?:uboot|handler)/, other: /^(?:uboot|tryboot|handler)/
 const RANDOM_CHUNK = 200;
 const MAX_SHOWN = 12;
 const MAX_VIOLATION_CHARACTERS = 1_000;
+const PROGRESS_MS = 60_000;
 
 const help = `Power cuts after every step of every history of an update, in memory; see test/README.md.
 
@@ -59,6 +60,7 @@ class Sweep {
   readonly #counts = new Map<string, number>();
   readonly #kinds = new Map<string, number>();
   readonly #failures: Failure[] = [];
+  #saidAtMs = performance.now();
 
   constructor(names: readonly string[], seed: number, data: CatalogData) {
     this.#names = names;
@@ -127,6 +129,15 @@ class Sweep {
       this.#kinds.set(kind, (this.#kinds.get(kind) ?? 0) + count);
     }
     this.#failures.push(...failures);
+    this.#sayHowFar();
+  }
+
+  /** So that a long sweep that has to give way has said something. */
+  #sayHowFar(): void {
+    if (performance.now() - this.#saidAtMs < PROGRESS_MS) return;
+    this.#saidAtMs = performance.now();
+    const worst = this.#failures[0] === undefined ? 'no promise is broken' : `${this.#failures.length} broken promises`;
+    console.log(`${this.#total} cases so far: ${worst}`);
   }
 
   #print(seconds: number): void {
