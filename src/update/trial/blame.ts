@@ -12,10 +12,11 @@ export interface Complaint {
 export const UNREACHED = 'service-unreached';
 
 /**
- * A power supply that fails in each of its trials looks like a firmware that does not come up; and a disk that is full there,
- * again and again, while it is not where the journal is written that says so, is filled by the firmware.
+ * What happens once may be the world's: the power, a disk that was full, a state partition that a slow gateway found too late.
+ * Where it happens in each of its trials, and not to what runs now, the firmware does not come up, fills the disk, or mounts
+ * no state.
  */
-const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'not-judged', 'disk-full']);
+const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'not-judged', 'disk-full', 'state-unavailable']);
 
 export function isUnclear(code: string): boolean {
   return unclear.has(code);

@@ -1,6 +1,7 @@
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
+import { isUnclear } from './blame.ts';
 import type { Fault } from './health-gate.ts';
 
 /** What to do about the journal that is found at start-up. */
@@ -110,10 +111,9 @@ function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Fou
   return { kind: 'rolled-back', code: 'trial-fell-back', reason, fault: 'world' };
 }
 
-/** Room may be made on a disk; a state directory that is not there, or not the right one, is the image's own doing. */
 function leftItself(lastWord: string): Recovery {
   const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
-  return { kind: 'rolled-back', code: lastWord, reason, fault: lastWord === 'disk-full' ? 'world' : 'firmware' };
+  return { kind: 'rolled-back', code: lastWord, reason, fault: isUnclear(lastWord) ? 'world' : 'firmware' };
 }
 
 /** Without a payload for a slot, the trial is wherever the agent runs. */

@@ -123,13 +123,13 @@ describe('where the new slot left a last word', () => {
   test.each<[string, Phase]>([
     ['staged', staged],
     ['on trial, with trials left', trial],
-  ])('the old one reports it and does not try again (%s)', (_name, phase) => {
-    const recovery = recoverAt(phase, { lastWord: 'state-unavailable' });
-    expect(recovery).toMatchObject({ kind: 'rolled-back', code: 'state-unavailable', fault: 'firmware' });
+  ])('the old one reports it and does not go on with this attempt (%s)', (_name, phase) => {
+    const recovery = recoverAt(phase, { lastWord: 'unhealthy' });
+    expect(recovery).toMatchObject({ kind: 'rolled-back', code: 'unhealthy', fault: 'firmware' });
   });
 
-  test('a full disk is not the fault of the firmware', () => {
-    expect(recoverAt(trial, { lastWord: 'disk-full' })).toMatchObject({ code: 'disk-full', fault: 'world' });
+  test.each(['disk-full', 'state-unavailable'])('%s once is not the fault of the firmware', (lastWord) => {
+    expect(recoverAt(trial, { lastWord })).toMatchObject({ code: lastWord, fault: 'world' });
   });
 
   test('it is not yet heard in the boot in which the slot was armed', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../src/slots/bootloaders/errors.ts';
-import type { Phase } from '../../../src/update/journal/state.ts';
+import type { Phase, UpdateState } from '../../../src/update/journal/state.ts';
 import type { FakeStyle } from '../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 
@@ -106,8 +106,8 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
 });
 
 describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
-  async function leftBy(phase: Phase, code: string): Promise<Bench> {
-    const bench = new Bench({ phase, installed: installed('1', 'A') }, style);
+  async function leftBy(phase: Phase, code: string, tries?: UpdateState['tries']): Promise<Bench> {
+    const bench = new Bench({ phase, installed: installed('1', 'A'), tries }, style);
     await bench.startTrial();
     await bench.bootloader.markUnbootable('B', signal, code);
     expect(bench.bootloader.boot()).toBe('A');
@@ -118,21 +118,30 @@ describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
     ['staged', staged],
     ['on trial', trial],
   ])('reports why the new one left, and does not try it again (%s)', async (_name, phase) => {
-    const bench = await leftBy(phase, 'state-unavailable');
+    const bench = await leftBy(phase, 'unhealthy');
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
     expect(bench.journal.state).toMatchObject({
       phase: { kind: 'idle' },
-      lastOutcome: { outcome: 'rolled-back', code: 'state-unavailable' },
+      lastOutcome: { outcome: 'rolled-back', code: 'unhealthy' },
       quarantine: [{ digest: firmware.digest }],
     });
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
 
-  test('does not blame the firmware for a full disk', async () => {
-    const bench = await leftBy(trial, 'disk-full');
-    await bench.settle();
-    expect(bench.journal.state).toMatchObject({ lastOutcome: { code: 'disk-full' }, quarantine: [] });
-  });
+  // Seen: a gateway so slow that udev found the state partition too late gave a good release up.
+  test.each(['disk-full', 'state-unavailable'])(
+    'does not blame the firmware for %s until it has failed as often as it may',
+    async (code) => {
+      const blamed = [];
+      for (const gaveUp of [0, 1, 2]) {
+        const bench = await leftBy(trial, code, { versionId: attempt.version.id, begun: 0, failed: 0, gaveUp });
+        await bench.settle();
+        expect(bench.journal.state).toMatchObject({ lastOutcome: { code } });
+        blamed.push(bench.journal.state.quarantine.length);
+      }
+      expect(blamed).toEqual([0, 0, 1]);
+    },
+  );
 });
 
 describe('a committed slot', () => {
