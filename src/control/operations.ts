@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { nestedWithin } from '../system/json-value.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
+import { historyReport } from './history.ts';
 import { boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
 import { securityReport } from './security-events.ts';
@@ -26,6 +27,15 @@ export const operationTable = {
     path: 'doctor',
     input: nothing(),
     output: z.object({ findings: z.array(doctorFinding) }),
+  },
+  /** The last attempts to install something, across updates. */
+  history: {
+    kind: 'answered',
+    method: 'GET',
+    path: 'history',
+    input: nothing(),
+    output: historyReport,
+    members: 'all',
   },
   /** What concerned security, across updates. */
   securityLog: { kind: 'answered', method: 'GET', path: 'security', input: nothing(), output: securityReport },

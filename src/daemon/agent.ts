@@ -96,6 +96,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#updater.installFile(openFileSource(path), basename(path), options, { onEvent, signal });
   }
 
+  async history(): Promise<OutputOf<'history'>> {
+    const { history, journal } = this.#wiring;
+    return history.report(journal.state);
+  }
+
   async securityLog(): Promise<OutputOf<'securityLog'>> {
     return this.#wiring.security.report();
   }

@@ -1,19 +1,22 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
+import { attemptFor } from './choice/attempt.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdsFirmware, inForce } from './choice/quarantine.ts';
 import { refuseOldBoards, refuseRelease } from './choice/release-rules.ts';
 import { endListTaken } from './choice/take-list.ts';
+import { Costs } from './costs.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
 import { checkpointOf } from './journal/checkpoint.ts';
+import type { Figures } from './journal/figures.ts';
 import { savedWrites } from './journal/saved-writes.ts';
 import { hasSlotPayload, recordsOf } from './journal/state.ts';
-import type { Attempt, PartitionRecord } from './journal/state.ts';
+import type { PartitionRecord } from './journal/state.ts';
 import type { InstallOutcome } from './outcome.ts';
 import type {
   FirmwareHeader,
@@ -51,10 +54,11 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
 
   const attempt = attemptFor(order, slot, ports);
   await journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
-  const staging = new Staging(order, slot, ports);
+  const staging = new Staging(order, slot, ports, new Costs(attempt.figures));
   const firmware = await staging.run(signal);
-  if (firmware === undefined) return endInstalled(order, ports);
-  if (firmware.header.kind === 'trust-list') return endListTaken(firmware, order, ports);
+  const { figures } = staging;
+  if (firmware === undefined) return endInstalled(order, ports, figures);
+  if (firmware.header.kind === 'trust-list') return endListTaken(firmware, order, ports, figures);
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
@@ -75,6 +79,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
     name,
     downgrade,
     records,
+    figures,
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
@@ -101,38 +106,27 @@ async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: Abo
   throw new UpdateError('update-under-way', why);
 }
 
-/** An interrupted attempt at the same version goes on; anything else is a new one. */
-function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): Attempt {
-  const { phase } = ports.journal.state;
-  if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
-    const { attempt } = phase;
-    const isSame = attempt.by === 'service' && attempt.version.id === order.version.id;
-    if (isSame) return { ...attempt, ...marksOf(order) };
-  }
-  const { version, by } = order;
-  return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...marksOf(order) };
-}
-
-/** What a person said of this order outlives a restart. */
-function marksOf({ force, reboot }: InstallOrder): Pick<Attempt, 'forced' | 'rebootByHand'> {
-  return { ...(force && { forced: true }), rebootByHand: !reboot };
-}
-
 /** From the source to the slot. Ends the attempt in the journal where it fails for good, pauses it where it may go on. */
 class Staging {
   readonly #order: InstallOrder;
   readonly #slot: SlotName;
   readonly #ports: UpdatePorts;
+  readonly #costs: Costs;
   #opened = false;
   #completions: readonly Completion[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
   /** Why the release is below the floor, where root allowed it. */
   downgrade: string | undefined;
 
-  constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts) {
+  constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts, costs: Costs) {
     this.#order = order;
     this.#slot = slot;
     this.#ports = ports;
+    this.#costs = costs;
+  }
+
+  get figures(): Figures {
+    return this.#costs.figures;
   }
 
   /** What the slot is made of now. */
@@ -176,8 +170,9 @@ class Staging {
     const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
       onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });
-      await copyPartition(completion, this.#slot, open, signal);
+      this.#costs.countWritten(await copyPartition(completion, this.#slot, open, signal));
     }
+    for (const { written } of firmware.payloads) this.#costs.countWritten(written);
     return firmware;
   }
 
@@ -196,7 +191,7 @@ class Staging {
     const { phase, installed } = journal.state;
     return stageFirmware(
       {
-        source: this.#order.source,
+        source: this.#costs.counting(this.#order.source),
         installedProvides: installed?.provides ?? {},
         accept: async (header) => {
           this.#refuseQuarantined(header.digest);
@@ -208,7 +203,7 @@ class Staging {
         openPayload: (opening) => this.#openPayload(opening, signal),
         resume: phase.kind === 'staging' ? checkpointOf(phase) : undefined,
         onCheckpoint: async (checkpoint) => {
-          await journal.append({ type: 'checkpointed', checkpoint });
+          await journal.append({ type: 'checkpointed', checkpoint, figures: this.figures });
         },
         onProgress: (progress) => onProgress({ kind: 'transfer', ...progress }),
       },
@@ -272,15 +267,17 @@ class Staging {
 
   async #recordFailure(error: AgentError): Promise<void> {
     const { journal, clock, onRefused } = this.#ports;
+    const { figures } = this;
     await onRefused?.(error);
     if (error.remedy === 'retry' && this.#order.by === 'service') {
-      await journal.append({ type: 'staging-paused', at: isoTime(clock) });
+      await journal.append({ type: 'staging-paused', at: isoTime(clock), figures });
       return;
     }
     const refused = error.exit === 'refused';
     await journal.append({
       type: 'failed',
       at: isoTime(clock),
+      figures,
       failure: {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,

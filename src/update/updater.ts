@@ -96,7 +96,8 @@ export class Updater {
       const { version } = plan;
       const source = this.#parts.service.firmware(version.id);
       const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
-      return this.#install({ version, by: 'service', source, force: options.force, reboot }, onEvent, signal);
+      const order = { version, by: 'service', source, force: options.force, reboot, byPerson: options.manual } as const;
+      return this.#install(order, onEvent, signal);
     }
     if (plan.kind === 'held-back') {
       if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });

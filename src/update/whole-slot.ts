@@ -2,7 +2,7 @@ import type { UpdatePorts } from './choice/order.ts';
 import type { ReadPartition } from './evidence.ts';
 import { notWhole } from './evidence.ts';
 import type { PartitionRecord } from './journal/state.ts';
-import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target } from './ports.ts';
+import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
 
 /** A partition that a firmware does not bring, and how it comes to hold what the same partition of the running slot does. */
@@ -69,7 +69,7 @@ export async function copyPartition(
   slot: SlotName,
   open: OpenPartition,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<WrittenPayload> {
   const running = otherSlot(slot);
   const payload = { fileName: `${target.name} of slot ${running}`, target: { name: target.name } };
   const { sizeBytes } = record;
@@ -79,6 +79,7 @@ export async function copyPartition(
   if (written.digest !== record.digest) {
     throw notWhole(slot, `${target.name} of slot ${running} changed while it was copied`);
   }
+  return written;
 }
 
 /** Reads the partitions of a slot of which it is recorded what they hold. A record that proves wrong is forgotten. */

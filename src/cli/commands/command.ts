@@ -48,7 +48,7 @@ export const throughDaemon = 'The running daemon does it; without one, this prog
 export interface Command {
   /** What a person types, e.g. `config check`. */
   readonly name: string;
-  /** What follows, in order; all are needed. */
+  /** What follows, in order; all are needed, but for one in brackets. */
   readonly operands: readonly string[];
   /** Beside the common ones. */
   readonly options: readonly OptionName[];

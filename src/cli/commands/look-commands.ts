@@ -5,6 +5,7 @@ import { AgentError, exitCodes } from '../../system/errors.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
+import { renderHistory, renderStory } from '../screen/render-history.ts';
 import { renderCheck, renderDoctor } from '../screen/render-reports.ts';
 import { renderSecurityLog } from '../screen/render-security.ts';
 import { renderStatus } from '../screen/render-status.ts';
@@ -42,12 +43,25 @@ export const lookCommands: readonly Command[] = [
     run: doctor,
   },
   {
-    name: 'log',
+    name: 'history',
     operands: [],
+    options: [],
+    group: 'Look',
+    summary: 'attempts to install: how each ended, and why',
+    details: [
+      'The last 50, kept across updates: from what to what, who asked for it, how long it took, and what was fetched and written.',
+      'agent log ATTEMPT shows the steps of one.',
+    ],
+    run: history,
+  },
+  {
+    name: 'log',
+    operands: ['[ATTEMPT]'],
     options: ['security'],
     group: 'Look',
-    summary: 'what concerned security, such as refusals',
+    summary: 'the story of one attempt, or --security',
     details: [
+      'ATTEMPT is the begin of its id, as agent history shows it, or last.',
       'With --security: the last events, kept across updates. What happens again within an hour is counted.',
       'Everything else that the agent does is in journalctl -u thing-agent.',
     ],
@@ -80,10 +94,29 @@ async function doctor(typed: Typed, context: CliContext): Promise<number> {
   return findings.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed;
 }
 
+async function history(typed: Typed, context: CliContext): Promise<number> {
+  const report = await withLook(context, (agent) => agent.history({}, context.signal));
+  return tell(report, (page) => renderHistory(report, page), typed, context);
+}
+
 async function showLog(typed: Typed, context: CliContext): Promise<number> {
-  if (!typed.flags.has('security')) throw new Misuse('say of what: --security shows the security events');
+  const [attempt] = typed.operands;
+  const isOfSecurity = typed.flags.has('security');
+  if (attempt !== undefined && !isOfSecurity) return showAttempt(attempt, typed, context);
+  if (!isOfSecurity || attempt !== undefined) {
+    throw new Misuse('say of what: ATTEMPT is one of agent history, --security shows the security events');
+  }
   const report = await withLook(context, (agent) => agent.securityLog({}, context.signal));
   return tell(report, (page) => renderSecurityLog(report, page), typed, context);
+}
+
+async function showAttempt(word: string, typed: Typed, context: CliContext): Promise<number> {
+  const { attempts } = await withLook(context, (agent) => agent.history({}, context.signal));
+  const found = word === 'last' ? attempts.at(-1) : attempts.findLast(({ attempt }) => attempt.startsWith(word));
+  if (found === undefined) {
+    throw new CliError('usage', `there is no attempt ${word}`, { advice: 'agent history shows those that are kept' });
+  }
+  return tell(found, (page) => renderStory(found, page), typed, context);
 }
 
 /** What keeps the agent from being examined at all is a finding too. */

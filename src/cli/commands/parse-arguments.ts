@@ -41,7 +41,8 @@ function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[
 
 function misfit(command: Command, operands: readonly string[]): UsageError | undefined {
   const missing = command.operands[operands.length];
-  if (missing !== undefined) return usageError(`${command.name}: ${missing} is missing`, command);
+  if (missing !== undefined && !missing.startsWith('['))
+    return usageError(`${command.name}: ${missing} is missing`, command);
   const surplus = operands[command.operands.length];
   if (surplus !== undefined) return usageError(`${command.name}: ${surplus} is one word too many`, command);
   const [first] = operands;

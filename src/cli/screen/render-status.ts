@@ -133,7 +133,7 @@ function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }
 
-function moment(iso: string | undefined, page: Page): string | undefined {
+export function moment(iso: string | undefined, page: Page): string | undefined {
   if (iso === undefined) return undefined;
   const away = distance(iso, page.nowMs);
   return `${localTime(iso, page.localOffset)}${away === undefined ? '' : ` (${away})`}`;

@@ -32,6 +32,8 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
+import { History } from '../history/history.ts';
+import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { followOf } from './settings.ts';
@@ -76,6 +78,7 @@ export interface Wiring extends AsyncDisposable {
   readonly machine: LinuxMachine;
   readonly trust: Trust;
   readonly security: SecurityLog;
+  readonly history: History;
   /** Microcontrollers, by target. */
   readonly boards: ReadonlyMap<string, McuTargetParts>;
   /** Undefined: no target of kind slots is configured. */
@@ -86,18 +89,19 @@ export interface Wiring extends AsyncDisposable {
 
 /**
  * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
- * journal and security log stay the same objects, so that an operation that still runs there and one that begins here see one state.
+ * journal, history and security log stay the same objects, so that an operation that still runs there and one that begins here see one state.
  */
 export async function wire(
   config: Config,
   world: World,
-  before: (Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security'>>) | undefined,
+  before: (Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history'>>) | undefined,
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
   await prepareStateDirectory(config, log);
   const stateDirectory = config.paths.state;
   const security = before?.security ?? new SecurityLog({ ...world, stateDirectory, onEvent: world.onSecurityEvent });
+  const history = before?.history ?? new History({ ...world, stateDirectory });
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
@@ -121,7 +125,7 @@ export async function wire(
   const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
-  const journal = before?.journal ?? (await openJournal(config, log));
+  const journal = before?.journal ?? new JournalWithHistory(await openJournal(config, log), history);
   const parts = { journal, config, world, session, targets, machine, trust, security };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
   const resources = opened.move();
@@ -136,6 +140,7 @@ export async function wire(
     machine,
     trust,
     security,
+    history,
     bootloader,
     updater,
   };

@@ -1,4 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
+import type { Figures } from '../journal/figures.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type {
@@ -111,7 +112,8 @@ async function readPayloads(
 export async function endInstalled(
   { version }: InstallOrder,
   { journal, clock }: UpdatePorts,
+  figures: Figures,
 ): Promise<InstallOutcome> {
-  const { installed } = await journal.append({ type: 'found-installed', at: isoTime(clock) });
+  const { installed } = await journal.append({ type: 'found-installed', at: isoTime(clock), figures });
   return { kind: 'installed', version: installed?.version.name ?? version.name };
 }

@@ -18,6 +18,8 @@ export interface InstallOrder {
   readonly reboot: boolean;
   /** A person lifted the quarantine for this once. */
   readonly force: boolean;
+  /** A person waits for it, not the schedule. */
+  readonly byPerson?: boolean | undefined;
   /** Root lifted the floor for this once. */
   readonly allowDowngrade?: boolean | undefined;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert';
 
 import type { EventOf } from '../journal/events.ts';
+import type { Figures } from '../journal/figures.ts';
 import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
@@ -13,9 +14,10 @@ export async function endListTaken(
   { header }: StagedFirmware,
   { version }: InstallOrder,
   { journal, clock, log }: UpdatePorts,
+  figures: Figures,
 ): Promise<InstallOutcome> {
   const name = header.name ?? version.name;
-  await journal.append({ type: 'list-taken', name, at: isoTime(clock) });
+  await journal.append({ type: 'list-taken', name, at: isoTime(clock), figures });
   log.info({ list: name, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
   return { kind: 'installed', version: name };
 }

@@ -1,18 +1,24 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
 import type { Complaint } from '../trial/blame.ts';
+import type { Figures } from './figures.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
+
+interface Costs {
+  /** Of the attempt as a whole; undefined: as before. */
+  readonly figures?: Figures | undefined;
+}
 
 /** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** Undefined: the one before is of no use. */
-  readonly checkpointed: { readonly checkpoint: Checkpoint | undefined };
+  readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
   /** It goes on with the next look; the attempt has not ended. */
-  readonly 'staging-paused': { readonly at: string };
+  readonly 'staging-paused': { readonly at: string } & Costs;
   /** The next write destroys what this partition of the slot held. */
   readonly 'slot-opened': { readonly target: string };
   /** `name`: what a firmware from a file calls itself. */
-  readonly staged: {
+  readonly staged: Costs & {
     readonly firmware: FirmwareRecord;
     /** The one to be tried; without a payload for a slot, the one that runs. */
     readonly slot: SlotName;
@@ -48,7 +54,7 @@ interface EventData {
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
   readonly 'rolled-back': Complaint & { readonly at: string };
-  readonly failed: { readonly at: string; readonly failure: AttemptFailure };
+  readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
   /** A paused staging that nobody wants any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
   /** A person ended the staging: the version is not begun again by itself. */
@@ -56,9 +62,9 @@ interface EventData {
   /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
   readonly 'slots-swapped': { readonly booted: SlotName };
   /** What is to be installed runs already, perhaps under another name. */
-  readonly 'found-installed': { readonly at: string };
+  readonly 'found-installed': { readonly at: string } & Costs;
   /** `name`: what the list calls itself. */
-  readonly 'list-taken': { readonly name: string; readonly at: string };
+  readonly 'list-taken': { readonly name: string; readonly at: string } & Costs;
   /** A committed version was left: its boards follow the slot, those that `stay` cannot. */
   readonly 'slot-left': {
     readonly attempt: Attempt;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
+import { figures } from './figures.ts';
 import { boardFloors, floor } from './floors.ts';
 
 /**
@@ -27,6 +28,9 @@ export const attempt = z.object({
   forced: z.boolean().optional(),
   /** A person asked to reboot by hand. */
   rebootByHand: z.boolean().optional(),
+  /** A person asked for what the service names. */
+  byPerson: z.boolean().optional(),
+  figures: figures.optional(),
   /** Why the release is below the floor, where root allowed that. */
   downgrade: z.string().optional(),
 });

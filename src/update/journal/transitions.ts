@@ -10,6 +10,7 @@ import { isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
+import type { Figures } from './figures.ts';
 import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
@@ -18,22 +19,22 @@ import type { Attempt, Installed, Phase, PhaseOf, Quarantined, StateIn, UpdateSt
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
-  checkpointed: (state, { checkpoint }) => {
-    const phase = inPhase(state, 'staging');
+  checkpointed: (state, { checkpoint, figures }) => {
+    const phase = withFigures(inPhase(state, 'staging'), figures);
     const isProgress = isCounted(phase.attempt) && getsOn(phase, checkpoint);
     const tries = isProgress ? countProgress(state.tries) : state.tries;
     return { ...state, phase: withCheckpoint(phase, checkpoint), tries };
   },
-  'staging-paused': (state, { at }) => {
-    const phase = inPhase(state, 'staging');
+  'staging-paused': (state, { at, figures }) => {
+    const phase = withFigures(inPhase(state, 'staging'), figures);
     return { ...state, phase, tries: failedTries(state, phase.attempt, at, false) };
   },
   'slot-opened': (state, { target }) => {
     const phase = inPhase(state, 'staging');
     return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
   },
-  staged: (state, { firmware, slot, trials, name, downgrade, records }) => {
-    const { attempt: begun } = inPhase(state, 'staging');
+  staged: (state, { firmware, slot, trials, name, downgrade, records, figures }) => {
+    const { attempt: begun } = withFigures(inPhase(state, 'staging'), figures);
     const named = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
     const attempt = { ...named, downgrade };
     const phase = { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } as const;
@@ -137,6 +138,10 @@ function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'stagin
     return { ...next, phase: { ...phase, slot, attempt } };
   const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];
   return withOutcomes({ ...next, phase: { kind: 'staging', attempt, slot } }, superseded);
+}
+
+function withFigures(phase: PhaseOf<'staging'>, figures: Figures | undefined): PhaseOf<'staging'> {
+  return figures === undefined ? phase : { ...phase, attempt: { ...phase.attempt, figures } };
 }
 
 /** What a person installs says nothing of the version that the service names. */

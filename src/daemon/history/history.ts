@@ -1,0 +1,127 @@
+import { join } from 'node:path';
+
+import * as z from 'zod';
+
+import { historyAttempt } from '../../control/history.ts';
+import type { HistoryAttempt, HistoryReport } from '../../control/history.ts';
+import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import type { EventType } from '../../update/journal/events.ts';
+import type { UpdateState } from '../../update/journal/state.ts';
+import { completed, historyOf, tellEvent } from './tell-history.ts';
+import type { Happened } from './tell-history.ts';
+
+const MAX_ATTEMPTS = 50;
+
+interface Kept {
+  readonly attempts: readonly HistoryAttempt[];
+  /** How many there were before them. */
+  readonly forgotten: number;
+}
+
+export interface HistoryParts {
+  readonly stateDirectory: string;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly log: Log;
+  readonly fs?: DurableFs;
+}
+
+/**
+ * `history.json` in the state directory: the last attempts with their steps, across updates and restarts. Keeping it never
+ * fails: what it is about goes on without it. The journal is what counts; where the two differ, it is believed.
+ */
+export class History {
+  readonly #parts: HistoryParts;
+  readonly #path: string;
+  readonly #fs: DurableFs;
+  #kept: Kept | undefined;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(parts: HistoryParts) {
+    this.#parts = parts;
+    this.#path = join(parts.stateDirectory, 'history.json');
+    this.#fs = parts.fs ?? ownFs;
+  }
+
+  /** Durable when it resolves, if the disk takes it and it is a step after which this process may end. */
+  async note(happened: Omit<Happened, 'at'>): Promise<void> {
+    const turn = this.#last.then(async () => this.#attempt(happened));
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  /** Also for who only looks: nothing is written. */
+  async report(state: UpdateState): Promise<HistoryReport> {
+    await this.#last;
+    const { attempts, forgotten } = this.#kept ?? (await this.#read());
+    return historyOf(attempts, forgotten, state);
+  }
+
+  async #attempt(happened: Omit<Happened, 'at'>): Promise<void> {
+    const { clock, log } = this.#parts;
+    const { before, event } = happened;
+    try {
+      const kept = (this.#kept ??= await this.#load(before));
+      const attempts = tellEvent(kept.attempts, { ...happened, at: new Date(clock.nowMs()).toISOString() });
+      if (attempts === kept.attempts) return;
+      this.#kept = bounded({ ...kept, attempts });
+      if (!waits.has(event.type)) await replaceFileDurably(this.#path, JSON.stringify(this.#kept), this.#fs);
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      log.warn({ code: error.code }, `the history of attempts cannot be kept: ${error.message}`);
+    }
+  }
+
+  async #load(state: UpdateState): Promise<Kept> {
+    const found = await this.#read();
+    return bounded({ ...found, attempts: completed(found.attempts, state) });
+  }
+
+  /** Attempt by attempt: one that cannot be understood costs no other. */
+  async #read(): Promise<Kept> {
+    const text = await readTextFile(this.#path, this.#fs);
+    const found = text === undefined ? undefined : parsed(text);
+    if (text !== undefined && found === undefined) {
+      this.#parts.log.warn({ path: this.#path }, 'the history of attempts is damaged, and begins anew');
+    }
+    const attempts = (found?.attempts ?? []).flatMap((one) => {
+      const { data } = storedAttempt.safeParse(one);
+      return data === undefined ? [] : [data];
+    });
+    return { attempts: attempts.slice(-MAX_ATTEMPTS), forgotten: found?.forgotten ?? 0 };
+  }
+}
+
+/** What a newer agent added is kept. */
+const storedAttempt = historyAttempt.loose();
+const stored = z.object({
+  attempts: z.array(z.unknown()),
+  forgotten: z.int().nonnegative().catch(0),
+});
+
+/** These are written with what follows them soon, and spare the flash memory a write. */
+const waits: ReadonlySet<EventType> = new Set<EventType>([
+  'slot-opened',
+  'judging',
+  'approved',
+  'board-touched',
+  'board-flashed',
+  'restoring',
+  'board-restored',
+]);
+
+function bounded({ attempts, forgotten }: Kept): Kept {
+  const over = Math.max(0, attempts.length - MAX_ATTEMPTS);
+  return { attempts: attempts.slice(over), forgotten: forgotten + over };
+}
+
+function parsed(text: string): z.infer<typeof stored> | undefined {
+  try {
+    return stored.safeParse(JSON.parse(text)).data;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,179 @@
+import type { HistoryAttempt, HistoryReport, HistoryStep } from '../../control/history.ts';
+import { describeError } from '../../system/errors.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { EventType } from '../../update/journal/events.ts';
+import { figures } from '../../update/journal/figures.ts';
+import type { Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
+
+/** What an event of the journal adds to the history. Pure. */
+
+const MAX_STEPS = 24;
+const KEPT_FIRST = 4;
+const MAX_TEXT = 300;
+
+export interface Happened {
+  readonly event: { readonly type: EventType };
+  readonly before: UpdateState;
+  readonly after: UpdateState;
+  /** ISO 8601 */
+  readonly at: string;
+}
+
+/** The same array, where it has nothing to do with an attempt. */
+export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happened): readonly HistoryAttempt[] {
+  const { event, before, after, at } = happened;
+  const ended = newOutcomes(before, after);
+  const attempt = attemptIn(after) ?? attemptIn(before);
+  if (attempt === undefined || (ended.length === 0 && !tellingSteps.has(event.type))) return attempts;
+  let told = attempts;
+  const superseded = attemptIn(before);
+  for (const one of superseded === undefined || superseded.id === attempt.id ? [attempt] : [superseded, attempt]) {
+    told = changeOne(told, one, (known) => ({ ...known, ...factsOf(one, event) }), before);
+  }
+  if (tellingSteps.has(event.type)) {
+    told = changeOne(told, attempt, (known) => withStep(known, { at, step: event.type, ...detailOf(event) }), before);
+  }
+  for (const outcome of ended) told = withEnd(told, outcome);
+  return told;
+}
+
+/** What the journal says of attempts that the history lacks: an agent that keeps none was at work, or the power failed between. */
+export function completed(attempts: readonly HistoryAttempt[], state: UpdateState): readonly HistoryAttempt[] {
+  const known = [...state.reports, ...(state.lastOutcome === undefined ? [] : [state.lastOutcome])];
+  return known.reduce((told, outcome) => {
+    const found = told.find(({ attempt }) => attempt === outcome.attempt);
+    return found?.outcome === undefined ? withEnd(told, outcome) : told;
+  }, attempts);
+}
+
+export function historyOf(attempts: readonly HistoryAttempt[], forgotten: number, state: UpdateState): HistoryReport {
+  const current = attemptIn(state);
+  const ended = completed(attempts, state);
+  const told =
+    current === undefined ? ended : changeOne(ended, current, (known) => ({ ...known, ...factsOf(current) }), state);
+  return { forgotten, attempts: told.map((one) => (one.attempt === current?.id ? open(one, current) : closed(one))) };
+}
+
+type Reported = HistoryReport['attempts'][number];
+
+/** The journal knows better what became of it so far. */
+function open(
+  { outcome: _outcome, code: _code, reason: _reason, endedAt: _endedAt, ...rest }: HistoryAttempt,
+  current: Attempt,
+): Reported {
+  return { ...rest, ...current.figures, underWay: true };
+}
+
+function closed(attempt: HistoryAttempt): Reported {
+  const tookSeconds = secondsBetween(attempt.startedAt, attempt.endedAt);
+  return tookSeconds === undefined ? attempt : { ...attempt, tookSeconds };
+}
+
+/** Each is worth a line in the story of an attempt. */
+const tellingSteps: ReadonlySet<string> = new Set<EventType>([
+  'staging-started',
+  'staging-paused',
+  'slot-opened',
+  'staged',
+  'rollback-staged',
+  'boards-back-staged',
+  'trial-armed',
+  'reboot-asked',
+  'trial-missed',
+  'judging',
+  'approved',
+  'committed',
+  'board-touched',
+  'board-flashed',
+  'rollback-started',
+  'slot-left',
+  'restoring',
+  'board-restored',
+  'rolled-back',
+  'failed',
+  'withdrawn',
+  'cancelled',
+  'found-installed',
+  'list-taken',
+  'recovered',
+]);
+
+/** What the step was about, of the members that events have in common. */
+function detailOf(event: Happened['event']): Pick<HistoryStep, 'detail'> {
+  if (event.type === 'rollback-started' && 'reason' in event && 'code' in event) {
+    return { detail: text(`${String(event.reason)} (${String(event.code)})`) };
+  }
+  if ('target' in event) return { detail: text(String(event.target)) };
+  return 'slot' in event ? { detail: `slot ${String(event.slot)}` } : {};
+}
+
+function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> {
+  const { version, by, byPerson, forced, startedAt } = attempt;
+  const found = 'figures' in event ? figures.safeParse(event.figures).data : undefined;
+  const { fetchedBytes, writtenBytes, savedBytes } = found ?? attempt.figures ?? {};
+  const name = text('name' in event && typeof event.name === 'string' ? event.name : version.name);
+  return withoutGaps({
+    version: name,
+    versionId: version.id,
+    by,
+    byPerson,
+    forced,
+    startedAt,
+    fetchedBytes,
+    writtenBytes,
+    savedBytes,
+  });
+}
+
+function changeOne(
+  attempts: readonly HistoryAttempt[],
+  { id, version, startedAt }: Attempt,
+  change: (known: HistoryAttempt) => HistoryAttempt,
+  { installed }: UpdateState,
+): readonly HistoryAttempt[] {
+  if (attempts.some(({ attempt }) => attempt === id)) {
+    return attempts.map((known) => (known.attempt === id ? change(known) : known));
+  }
+  const from = installed === undefined ? {} : { from: text(installed.version.name) };
+  return [...attempts, change({ attempt: id, version: version.name, startedAt, ...from, steps: [] })];
+}
+
+/** Of too many, the first few and the last are kept. */
+function withStep(known: HistoryAttempt, step: HistoryStep): HistoryAttempt {
+  const all = [...known.steps, step];
+  const steps = all.length <= MAX_STEPS ? all : [...all.slice(0, KEPT_FIRST), ...all.slice(KEPT_FIRST + 1)];
+  return { ...known, steps };
+}
+
+function withEnd(attempts: readonly HistoryAttempt[], ended: Outcome): readonly HistoryAttempt[] {
+  const { attempt, outcome, code, at } = ended;
+  const end = { version: text(ended.version), endedAt: at, outcome, code, reason: text(ended.reason) };
+  if (!attempts.some((known) => known.attempt === attempt)) return [...attempts, { attempt, ...end, steps: [] }];
+  return attempts.map((known) => (known.attempt === attempt ? { ...known, ...end } : known));
+}
+
+function newOutcomes(before: UpdateState, after: UpdateState): readonly Outcome[] {
+  const last = after.lastOutcome === undefined || after.lastOutcome === before.lastOutcome ? [] : [after.lastOutcome];
+  const added = after.reports.filter((report) => !before.reports.includes(report) && report !== after.lastOutcome);
+  return [...added, ...last];
+}
+
+function attemptIn({ phase }: UpdateState): Attempt | undefined {
+  if (phase.kind === 'lost') return phase.interrupted;
+  return 'attempt' in phase ? phase.attempt : undefined;
+}
+
+function secondsBetween(from: string | undefined, to: string | undefined): number | undefined {
+  const [fromMs, toMs] = [Date.parse(from ?? ''), Date.parse(to ?? '')];
+  if (!isPlausible(fromMs) || !isPlausible(toMs) || toMs < fromMs) return undefined;
+  return Math.round((toMs - fromMs) / 1_000);
+}
+
+/** As a log shows it: without secrets, and short. */
+function text(value: string): string {
+  return describeError(value).slice(0, MAX_TEXT);
+}
+
+function withoutGaps(facts: Partial<HistoryAttempt>): Partial<HistoryAttempt> {
+  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
+}

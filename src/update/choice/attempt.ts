@@ -1,0 +1,21 @@
+import type { Attempt } from '../journal/state.ts';
+import type { SlotName } from '../ports.ts';
+import { isoTime } from './order.ts';
+import type { InstallOrder, UpdatePorts } from './order.ts';
+
+/** An interrupted attempt at the same version goes on; anything else is a new one. */
+export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): Attempt {
+  const { phase } = ports.journal.state;
+  if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
+    const { attempt } = phase;
+    const isSame = attempt.by === 'service' && attempt.version.id === order.version.id;
+    if (isSame) return { ...attempt, ...marksOf(order) };
+  }
+  const { version, by } = order;
+  return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...marksOf(order) };
+}
+
+/** What a person said of this order outlives a restart. */
+function marksOf({ force, reboot, byPerson }: InstallOrder): Pick<Attempt, 'forced' | 'rebootByHand' | 'byPerson'> {
+  return { ...(force && { forced: true }), rebootByHand: !reboot, ...(byPerson === true && { byPerson }) };
+}

@@ -1,0 +1,50 @@
+import type { Figures } from './journal/figures.ts';
+import type { FirmwareSource, WrittenPayload } from './ports.ts';
+
+/** Counts what one attempt costs, on from what it had cost before this start. */
+export class Costs {
+  #figures: Figures;
+
+  constructor(before: Figures | undefined) {
+    this.#figures = { ...before };
+  }
+
+  get figures(): Figures {
+    return { ...this.#figures };
+  }
+
+  countWritten({ sizeBytes, unchangedBytes }: WrittenPayload): void {
+    const { writtenBytes = 0, savedBytes = 0 } = this.#figures;
+    this.#figures.writtenBytes = writtenBytes + sizeBytes - unchangedBytes;
+    this.#figures.savedBytes = savedBytes + unchangedBytes;
+  }
+
+  /** The same source. What comes from a file of this gateway is fetched from nowhere. */
+  counting(source: FirmwareSource): FirmwareSource {
+    if (source.form === 'decoded') return source;
+    return {
+      form: source.form,
+      open: async (from, signal) => {
+        const transfer = await source.open(from, signal);
+        return {
+          startOffset: transfer.startOffset,
+          get totalBytes(): number | undefined {
+            return transfer.totalBytes;
+          },
+          get validator(): string | undefined {
+            return transfer.validator;
+          },
+          chunks: this.#count(transfer.chunks),
+          [Symbol.asyncDispose]: async () => transfer[Symbol.asyncDispose](),
+        };
+      },
+    };
+  }
+
+  async *#count(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of chunks) {
+      this.#figures.fetchedBytes = (this.#figures.fetchedBytes ?? 0) + chunk.byteLength;
+      yield chunk;
+    }
+  }
+}
