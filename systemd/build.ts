@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 
 import { build, type Metafile, type Plugin } from 'esbuild';
 
-import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256 } from './runtime.ts';
+import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256, stripProgram } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
 import { billOfMaterials } from './sbom.ts';
 
@@ -13,11 +13,12 @@ import { billOfMaterials } from './sbom.ts';
  * of materials. Two builds of one source are equal, byte for byte.
  */
 
-const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE]
+const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE] [--strip]
 
   --out DIR     where the tree goes (default: dist); what stands there is replaced when the new one is whole
   --arch ARCH   of the gateway: x64 (amd64) or arm64 (default: this machine's)
   --node FILE   this runtime instead of the pinned one
+  --strip       without what only a debugger reads of the runtime; needs binutils for the architecture
   --help        show this
 `;
 
@@ -31,15 +32,17 @@ export interface BuildOptions {
   readonly arch: string;
   /** Node's program for that architecture; undefined: the pinned one. */
   readonly node?: string | undefined;
+  /** Whether the runtime is to be without its symbols for debuggers. */
+  readonly strip?: boolean;
 }
 
 /** The tree is made beside its place and takes it in one step: a build that fails leaves the old one. */
-export async function buildTree({ out, main, arch: name, node }: BuildOptions): Promise<void> {
+export async function buildTree({ out, main, arch: name, node, strip = false }: BuildOptions): Promise<void> {
   const arch = architectureNamed(name);
   const draft = `${out}.new`;
   await rm(draft, { recursive: true, force: true });
   try {
-    await fillTree(draft, { main, arch, node });
+    await fillTree(draft, { main, arch, node, strip });
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
     throw error;
@@ -56,26 +59,28 @@ interface Filling {
   readonly main: string;
   readonly arch: Architecture;
   readonly node: string | undefined;
+  readonly strip: boolean;
 }
 
-async function fillTree(out: string, { main, arch, node }: Filling): Promise<void> {
+async function fillTree(out: string, { main, arch, node, strip }: Filling): Promise<void> {
   await mkdir(join(out, 'bin'), { recursive: true });
   const runtime = join(out, 'bin/node');
   await (node === undefined ? copyPinnedRuntime(arch, runtime) : copyGivenRuntime(node, arch, runtime));
   await chmod(runtime, 0o755);
+  if (strip) await stripProgram(runtime, arch);
   const { outputs } = await bundle(join(out, 'lib'), main, arch);
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(import.meta.dirname, join(out, 'systemd'), {
     recursive: true,
-    filter: (source) => !/\.ts$|runtimes\.json$/.test(source),
+    filter: (source) => !/\.ts$|runtimes\.json$|debian$/.test(source),
   });
   const page = join(project, 'src/slots/bootloaders/README.md');
   await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
   await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(outputs, arch, await digestsOf(out)));
 }
 
-async function digestsOf(folder: string): Promise<ReadonlyMap<string, string>> {
+export async function digestsOf(folder: string): Promise<ReadonlyMap<string, string>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   const digests = await Promise.all(
@@ -164,6 +169,7 @@ async function main(args: readonly string[]): Promise<number> {
         main: { type: 'string', default: join(project, 'src/main.ts') },
         arch: { type: 'string', default: process.arch },
         node: { type: 'string' },
+        strip: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });

@@ -48,9 +48,19 @@ export async function billOfMaterials(
     metadata: { component: agent },
     components: [...bundled, await runtimeComponent(arch, digests.get('bin/node'))],
     dependencies: [{ ref: agent['bom-ref'], dependsOn: [...bundled.map((one) => one['bom-ref']), RUNTIME] }],
-    properties: [...digests].map(([path, digest]) => ({ name: `file:${path}`, value: `sha256:${digest}` })),
+    properties: filesOf(digests),
   };
   return `${JSON.stringify(bom, null, 2)}\n`;
+}
+
+/** The same bill for files that lie elsewhere. */
+export function withFiles(bill: string, digests: Digests): string {
+  const bom = z.looseObject({}).parse(JSON.parse(bill));
+  return `${JSON.stringify({ ...bom, properties: filesOf(digests) }, null, 2)}\n`;
+}
+
+function filesOf(digests: Digests): readonly object[] {
+  return [...digests].map(([path, digest]) => ({ name: `file:${path}`, value: `sha256:${digest}` }));
 }
 
 const RUNTIME = 'runtime';

@@ -1,0 +1,122 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+
+import { agentVersion } from '../src/version.ts';
+import { buildTree } from './build.ts';
+import { layOut } from './package-source.ts';
+import { architectureNamed } from './runtime.ts';
+
+/** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
+
+const run = promisify(execFile);
+const project = resolve(import.meta.dirname, '..');
+
+const usage = `usage: npm run deb -- [--out DIR] [--arch amd64|arm64]
+
+  --out DIR     where the package goes (default: packages)
+  --arch ARCH   of the gateway: amd64 or arm64 (default: this machine's)
+  --help        show this
+
+Needs debhelper, and binutils for the architecture. SOURCE_DATE_EPOCH is the time of the last commit if it is not set; DEBFULLNAME
+and DEBEMAIL are the maintainer.
+`;
+
+export interface DebOptions {
+  readonly out: string;
+  /** As in `process.arch`, or Debian's name of it. */
+  readonly arch: string;
+  /** Of the package. */
+  readonly version?: string;
+  /** What dpkg-deb is told, e.g. `-Znone`; xz otherwise. */
+  readonly compression?: string;
+  /** What a build made; made anew if not given. */
+  readonly tree?: string;
+}
+
+/** Resolves with the package's path, once it is whole. */
+export async function buildDeb({ out, arch: name, compression = '-Zxz', ...rest }: DebOptions): Promise<string> {
+  const arch = architectureNamed(name);
+  const version = rest.version ?? agentVersion;
+  const debianArch = arch === 'x64' ? 'amd64' : arch;
+  const builtAt = await sourceDate();
+  const work = await mkdtemp(join(tmpdir(), 'thing-agent-deb-'));
+  try {
+    const tree = rest.tree ?? join(work, 'tree');
+    if (rest.tree === undefined) await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch, strip: true });
+    const source = join(work, 'source');
+    await layOut({ tree, source, version, builtAt });
+    const how = ['--build=binary', `--host-arch=${debianArch}`, '--no-check-builddeps', '--unsigned-changes'];
+    await debianTool('dpkg-buildpackage', [...how, '--unsigned-buildinfo'], {
+      cwd: source,
+      env: { SOURCE_DATE_EPOCH: String(builtAt), THING_COMPRESSION: compression },
+    });
+    return await moveIntoPlace(work, out);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** Written beside its place first. */
+async function moveIntoPlace(folder: string, out: string): Promise<string> {
+  const name = (await readdir(folder)).find((file) => file.endsWith('.deb'));
+  if (name === undefined) throw new Error('dpkg-buildpackage made no package');
+  await mkdir(out, { recursive: true });
+  const place = join(out, name);
+  await copyFile(join(folder, name), `${place}.new`);
+  await rename(`${place}.new`, place);
+  return place;
+}
+
+interface Surroundings {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function debianTool(program: string, args: readonly string[], { cwd, env }: Surroundings): Promise<string> {
+  const all = { ...process.env, ...env, LC_ALL: 'C.UTF-8', DEB_BUILD_OPTIONS: 'nocheck noautodbgsym terse' };
+  try {
+    const { stdout } = await run(program, args, { cwd, env: all, timeout: 900_000, maxBuffer: 64 * 1024 * 1024 });
+    return stdout;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    if ('code' in error && error.code === 'ENOENT')
+      throw new Error(`${program} is missing: apt-get install debhelper`, { cause: error });
+    throw error;
+  }
+}
+
+/** Seconds since 1970 that all files of the package bear. */
+async function sourceDate(): Promise<number> {
+  const given = process.env['SOURCE_DATE_EPOCH'];
+  if (given !== undefined) return Number(given);
+  try {
+    const { stdout } = await run('git', ['-C', project, 'log', '-1', '--format=%ct'], { timeout: 60_000 });
+    return Number(stdout);
+  } catch (error) {
+    throw new Error('set SOURCE_DATE_EPOCH: there is no commit here whose time the files could bear', { cause: error });
+  }
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        out: { type: 'string', default: join(project, 'packages') },
+        arch: { type: 'string', default: process.arch },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    if (values.help) process.stdout.write(usage);
+    else process.stdout.write(`${await buildDeb({ arch: values.arch, out: resolve(values.out) })}\n`);
+    return 0;
+  } catch (error) {
+    process.stderr.write(`deb: ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+}
