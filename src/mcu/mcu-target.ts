@@ -1,5 +1,5 @@
 import type { McuTargetSettings as BoardSettings } from '../config/config.ts';
-import type { BoardPayload, BoardProgress, McuTarget, Verified } from '../update/ports.ts';
+import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { createBoard } from './create-board.ts';
 import type { BoardSurroundings } from './create-board.ts';
@@ -10,7 +10,7 @@ import { flash } from './flash/flash.ts';
 import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import type { Image } from './images/image.ts';
-import { readImage, securityCounterOf } from './images/read-image.ts';
+import { claimsOf, readImage } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
 
 /** A microcontroller, its folder in the state directory, and how its images are read. */
@@ -35,9 +35,9 @@ export function mcuTargetParts(settings: BoardSettings, directory: string, aroun
 
 /** The place of a microcontroller in an update, on the flasher of this room. */
 export function createMcuTarget({ board, store, readImage: read }: McuTargetParts): McuTarget {
-  const check = async (file: Uint8Array): Promise<number | undefined> => {
+  const check = async (file: Uint8Array): Promise<ImageClaims> => {
     await read(file);
-    return securityCounterOf(file);
+    return claimsOf(file);
   };
   return {
     kind: 'mcu',

@@ -153,11 +153,15 @@ export interface PayloadWriter extends AsyncDisposable {
   finish(signal: AbortSignal): Promise<WrittenPayload>;
 }
 
-export interface WrittenPayload extends WrittenPrefix {
+/** What an image for MCUboot says of itself; its version is `1.2.3` or `1.2.3+4`. */
+export interface ImageClaims {
+  readonly securityCounter?: number | undefined;
+  readonly imageVersion?: string | undefined;
+}
+
+export interface WrittenPayload extends WrittenPrefix, ImageClaims {
   /** Blocks that held these bytes already and were not written again. */
   readonly unchangedBytes: number;
-  /** What an image for MCUboot says as its security counter. */
-  readonly securityCounter?: number | undefined;
 }
 
 export interface StagedFirmware {
@@ -287,8 +291,6 @@ export interface SlotBootState {
   /** What the agent in this slot said when it left it; undefined: nothing, or the bootloader has no place for it. */
   readonly lastWord?: string | undefined;
 }
-
-// --------------------------------------------------------------------------------------------------- system, health
 
 export interface Machine {
   /** Changes with every boot of the kernel. */

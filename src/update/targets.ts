@@ -53,6 +53,7 @@ export function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadH
     sizeBytes: written.sizeBytes,
     digest: written.digest,
     securityCounter: written.securityCounter,
+    imageVersion: written.imageVersion,
   }));
   const { digest, provides, header } = firmware;
   const { name, signedBy, securityVersion } = header;

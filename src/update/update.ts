@@ -160,13 +160,13 @@ class Staging {
   }
 
   async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
-    const { onProgress, journal } = this.#ports;
+    const { onProgress, journal, settings } = this.#ports;
     onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
     const firmware = await this.#transfer(signal);
     if (firmware === undefined) return undefined;
     this.#refuseQuarantined(firmware.digest);
-    const { boardFloors } = journal.state;
-    this.downgrade ??= refuseOldBoards(recordOf(firmware, this.targets), boardFloors, this.#order);
+    const record = recordOf(firmware, this.targets);
+    this.downgrade ??= refuseOldBoards(record, journal.state, settings.release, this.#order);
     const open: OpenPartition = async (target, opening) => this.#openPartition(target, opening, signal);
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
       onProgress({ kind: 'phase', phase: 'staging', detail: `${completion.target.name}, from the slot that runs` });

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import { ownFs, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
-import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
+import type { ImageClaims, PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
 import { makeFolder, payloadDigest } from './board-store.ts';
@@ -13,8 +13,8 @@ import type { BoardFs } from './board-store.ts';
 /** HEX takes more than twice the bytes that it stands for. */
 const maxPayloadBytes = 4 * maxImageBytes;
 
-/** Refuses with a McuError what is no image. Yields the security counter of one that has it. */
-type CheckImage = (bytes: Uint8Array) => Promise<number | undefined>;
+/** Refuses with a McuError what is no image. */
+type CheckImage = (bytes: Uint8Array) => Promise<ImageClaims>;
 
 /**
  * Keeps a payload beside its final name until it is complete, on the disk, and `check` has taken it. Throws McuError for
@@ -115,12 +115,12 @@ class PayloadFile implements PayloadWriter {
     const { digest } = await this.checkpoint();
     const bytes = await this.#guarded(async () => readWhole(this.#file, this.#sizeBytes));
     if (payloadDigest(bytes) !== digest) throw new McuError('payload-damaged', `${this.#path} holds something else`);
-    const securityCounter = await this.#check(bytes);
+    const claims = await this.#check(bytes);
     await this.#guarded(async () => {
       await this.#fs.rename(`${this.#path}.new`, this.#path);
       await syncDirectory(dirname(this.#path), this.#fs);
     });
-    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0, securityCounter };
+    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0, ...claims };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

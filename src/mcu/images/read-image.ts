@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 
+import type { ImageClaims } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { readElf } from './elf.ts';
 import { makeImage, maxImageBytes } from './image.ts';
@@ -39,9 +40,11 @@ export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Ima
   }
 }
 
-/** Of an image for MCUboot, as its signature covers it; undefined: it has none. To be asked of what `readImage` took. */
-export function securityCounterOf(file: Uint8Array): number | undefined {
-  return formatOf(file) === 'mcuboot' ? mcubootHeader(file).securityCounter : undefined;
+/** Of an image for MCUboot, as its signature covers it. To be asked of what `readImage` took. */
+export function claimsOf(file: Uint8Array): ImageClaims {
+  if (formatOf(file) !== 'mcuboot') return {};
+  const { securityCounter, version } = mcubootHeader(file);
+  return { securityCounter, imageVersion: version };
 }
 
 function formatOf(file: Uint8Array): ImageFormat {

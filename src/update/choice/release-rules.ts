@@ -1,6 +1,6 @@
 import { UpdateError } from '../errors.ts';
-import type { BoardFloors, Floor } from '../journal/floors.ts';
-import type { FirmwareHeader } from '../ports.ts';
+import type { Floor } from '../journal/floors.ts';
+import type { FirmwareHeader, ImageClaims } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from './choose.ts';
 
 /** `[trust] names` and `downgrade`: what a signed release may call itself, and whether it may be an older one. */
@@ -79,10 +79,9 @@ export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Fl
 }
 
 /** What a board is to get. */
-interface BoardImage {
+interface BoardImage extends ImageClaims {
   readonly target: string;
   readonly kind: 'slots' | 'mcu';
-  readonly securityCounter?: number | undefined;
 }
 
 interface BoardImages {
@@ -90,20 +89,26 @@ interface BoardImages {
   readonly payloads: readonly BoardImage[];
 }
 
+/** The highest that was committed on each board, by name. */
+export interface BoardFloors {
+  readonly boardFloors?: Readonly<Record<string, number>> | undefined;
+  readonly boardVersions?: Readonly<Record<string, string>> | undefined;
+}
+
 /**
- * Refuses an image for MCUboot below the highest security counter that was committed on its board. One without a counter
- * counts as 0, as MCUboot counts it. Yields why it is below where root allowed that.
+ * Refuses an image for MCUboot below the highest security counter that was committed on its board, and with
+ * `downgrade = "refuse"` one of an older version. One without a counter counts as 0, as MCUboot counts it. Yields why it is
+ * below where root allowed that.
  */
 export function refuseOldBoards(
   { name, payloads }: BoardImages,
-  floors: BoardFloors = {},
+  floors: BoardFloors,
+  settings: Pick<ReleaseSettings, 'downgrade'>,
   { allowDowngrade = false }: { readonly allowDowngrade?: boolean | undefined } = {},
 ): string | undefined {
-  for (const { target, kind, securityCounter } of payloads) {
-    const lowest = kind === 'mcu' ? floors[target] : undefined;
-    if (lowest === undefined || (securityCounter ?? 0) >= lowest) continue;
-    const has = securityCounter === undefined ? 'no security counter' : `security counter ${securityCounter}`;
-    const why = `has ${has} for ${target}, and ${lowest} was installed before`;
+  for (const payload of payloads) {
+    const why = payload.kind === 'mcu' ? belowBoardFloor(payload, floors, settings) : undefined;
+    if (why === undefined) continue;
     if (allowDowngrade) return why;
     throw new UpdateError(
       'downgrade',
@@ -113,15 +118,39 @@ export function refuseOldBoards(
   return undefined;
 }
 
+function belowBoardFloor(
+  { target, securityCounter, imageVersion }: BoardImage,
+  { boardFloors = {}, boardVersions = {} }: BoardFloors,
+  { downgrade }: Pick<ReleaseSettings, 'downgrade'>,
+): string | undefined {
+  const lowest = boardFloors[target];
+  if (lowest !== undefined && (securityCounter ?? 0) < lowest) {
+    const has = securityCounter === undefined ? 'no security counter' : `security counter ${securityCounter}`;
+    return `has ${has} for ${target}, and ${lowest} was installed before`;
+  }
+  const version = boardVersions[target];
+  if (downgrade === 'allow' || version === undefined) return undefined;
+  if (imageVersion === undefined) return `has no image for MCUboot for ${target}, and ${version} was installed before`;
+  return compareSemanticNames(imageVersion, version) < 0
+    ? `has version ${imageVersion} for ${target}, which is older than ${version}, which was installed before`
+    : undefined;
+}
+
 /** As `raiseFloor`, of each board. */
 export function raiseBoardFloors(
-  floors: BoardFloors | undefined,
+  { boardFloors, boardVersions }: BoardFloors,
   { signedBy, payloads }: Pick<ReleaseClaims, 'signedBy'> & { readonly payloads: readonly BoardImage[] },
-): BoardFloors | undefined {
-  const raised = { ...floors };
-  for (const { target, kind, securityCounter } of signedBy === undefined ? [] : payloads) {
-    if (kind === 'mcu' && securityCounter !== undefined)
-      raised[target] = Math.max(securityCounter, raised[target] ?? 0);
+): BoardFloors {
+  const [counters, versions] = [{ ...boardFloors }, { ...boardVersions }];
+  for (const { target, kind, securityCounter, imageVersion } of signedBy === undefined ? [] : payloads) {
+    if (kind !== 'mcu') continue;
+    if (securityCounter !== undefined) counters[target] = Math.max(securityCounter, counters[target] ?? 0);
+    if (imageVersion !== undefined && compareSemanticNames(imageVersion, versions[target] ?? '') > 0)
+      versions[target] = imageVersion;
   }
-  return Object.keys(raised).length === 0 ? undefined : raised;
+  return { boardFloors: filled(counters), boardVersions: filled(versions) };
+}
+
+function filled<T extends object>(record: T): T | undefined {
+  return Object.keys(record).length === 0 ? undefined : record;
 }

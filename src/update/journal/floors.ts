@@ -7,8 +7,9 @@ export const floor = z.object({
   name: z.string().optional(),
 });
 
-/** The same of images for MCUboot: security counters, by board. */
+/** The same of images for MCUboot, by board: security counters … */
 export const boardFloors = z.record(z.string(), z.number());
+/** … and versions. */
+export const boardVersions = z.record(z.string(), z.string());
 
 export type Floor = z.infer<typeof floor>;
-export type BoardFloors = z.infer<typeof boardFloors>;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
 import { figures } from './figures.ts';
-import { boardFloors, floor } from './floors.ts';
+import { boardFloors, boardVersions, floor } from './floors.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
@@ -52,6 +52,7 @@ const firmware = z.object({
       kind: z.enum(['slots', 'mcu']).default('slots'),
       order: z.number().optional(),
       securityCounter: z.number().optional(),
+      imageVersion: z.string().optional(),
       /** A rollback by hand: the board gets back what it held before this payload. */
       back: z.boolean().optional(),
       /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
@@ -230,6 +231,7 @@ export const storedState = z.object({
   floor: floor.optional(),
   /** By board. Not in `floor`, where an older agent would not keep it. */
   boardFloors: boardFloors.optional(),
+  boardVersions: boardVersions.optional(),
   /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),

@@ -207,7 +207,7 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
     tries: isByHand ? state.tries : undefined,
     turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
-    boardFloors: isRollback ? state.boardFloors : raiseBoardFloors(state.boardFloors, firmware),
+    ...(isRollback ? undefined : raiseBoardFloors(state, firmware)),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
   const reason = isRollback ? wentBack(attempt) : howInstalled(attempt);

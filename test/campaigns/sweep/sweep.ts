@@ -59,7 +59,8 @@ class Sweep {
   readonly #data: CatalogData;
   readonly #counts = new Map<string, number>();
   readonly #kinds = new Map<string, number>();
-  readonly #failures: Failure[] = [];
+  readonly #failureKinds = new Set<string>();
+  #failureCount = 0;
   #saidAtMs = performance.now();
 
   constructor(names: readonly string[], seed: number, data: CatalogData) {
@@ -70,6 +71,10 @@ class Sweep {
 
   get #total(): number {
     return sum(this.#kinds.values());
+  }
+
+  get #verdict(): string {
+    return this.#failureCount === 0 ? 'no promise is broken' : `${this.#failureCount} broken promises`;
   }
 
   async run(cases: number): Promise<number> {
@@ -86,7 +91,7 @@ class Sweep {
     );
     await crew.run(this.#randomTasks(cases - this.#total), 1, onResult);
     this.#print((performance.now() - startMs) / 1000);
-    return this.#failures.length === 0 ? 0 : 1;
+    return this.#failureCount === 0 ? 0 : 1;
   }
 
   /** Every case that is worth being played once, with how many each task is about. */
@@ -97,8 +102,7 @@ class Sweep {
     const found = [];
     for (const scenario of this.#names) {
       const { steps, faultChances, violation } = await stage.rehearse(scenario);
-      if (violation !== undefined)
-        this.#failures.push({ given: { scenario, seed: 1, cuts: [], faults: [] }, violation });
+      if (violation !== undefined) this.#fail({ given: { scenario, seed: 1, cuts: [], faults: [] }, violation });
       const count = steps.length;
       found.push({ task: { kind: 'cuts', scenario } as const, estimate: count * 3 });
       for (const fault of faultKinds) {
@@ -128,42 +132,32 @@ class Sweep {
       this.#counts.set(scenario, (this.#counts.get(scenario) ?? 0) + count);
       this.#kinds.set(kind, (this.#kinds.get(kind) ?? 0) + count);
     }
-    this.#failures.push(...failures);
+    for (const failure of failures) this.#fail(failure);
     this.#sayHowFar();
+  }
+
+  /** Shows the first of each kind: what differs in numbers and texts alone is the same. */
+  #fail({ given, violation }: Failure): void {
+    this.#failureCount += 1;
+    const kind = violation.replaceAll(/[\d"{][^ ]*/g, '#').slice(0, 80);
+    if (this.#failureKinds.has(kind) || this.#failureKinds.size >= MAX_SHOWN) return;
+    this.#failureKinds.add(kind);
+    console.log(`\n${given.scenario}: ${printable(violation)}\n  npm run sweep -- --replay '${JSON.stringify(given)}'`);
   }
 
   /** So that a long sweep that has to give way has said something. */
   #sayHowFar(): void {
     if (performance.now() - this.#saidAtMs < PROGRESS_MS) return;
     this.#saidAtMs = performance.now();
-    const worst = this.#failures[0] === undefined ? 'no promise is broken' : `${this.#failures.length} broken promises`;
-    console.log(`${this.#total} cases so far: ${worst}`);
+    console.log(`${this.#total} cases so far: ${this.#verdict}`);
   }
 
   #print(seconds: number): void {
     for (const name of this.#names) console.log(`${String(this.#counts.get(name) ?? 0).padStart(8)}  ${name}`);
     const kinds = [...this.#kinds].map(([kind, count]) => `${kind} ${count}`).join(', ');
-    const shown = distinct(this.#failures).slice(0, MAX_SHOWN);
-    for (const { given, violation } of shown) {
-      console.log(
-        `\n${given.scenario}: ${printable(violation)}\n  npm run sweep -- --replay '${JSON.stringify(given)}'`,
-      );
-    }
     console.log(`${this.#total} cases (${kinds}) in ${seconds.toFixed(1)} s, seed ${this.#seed}`);
-    console.log(this.#failures.length === 0 ? 'no promise is broken' : `${this.#failures.length} broken promises`);
+    console.log(this.#verdict);
   }
-}
-
-/** One of each kind: what differs in numbers and texts alone is the same. */
-function distinct(failures: readonly Failure[]): readonly Failure[] {
-  const first = new Map<string, Failure>();
-  for (const failure of failures) {
-    const key = failure.violation.replaceAll(/[\d"{][^ ]*/g, '#').slice(0, 80);
-    const known = first.get(key);
-    const isSmaller = known !== undefined && failure.given.cuts.length < known.given.cuts.length;
-    if (known === undefined || isSmaller) first.set(key, failure);
-  }
-  return [...first.values()];
 }
 
 /** Images may hold zeros. */

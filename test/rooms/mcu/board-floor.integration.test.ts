@@ -17,7 +17,7 @@ function imageWith(counter: number): Buffer {
 }
 
 /** The port is not there: who gets as far has been let through. */
-test('a file below the security counter that was committed is flashed by root alone, who says so', async () => {
+test('a file below the security counter or version that was committed is flashed by root alone, who says so', async () => {
   await using gateway = await FileGateway.create({
     serviceUrl: 'http://127.0.0.1:9',
     image: Buffer.from('healthy 0\n'),
@@ -33,7 +33,10 @@ test('a file below the security counter that was committed is flashed by root al
   });
   await writeFile(place('key.pem'), publicKey.export({ type: 'spki', format: 'pem' }));
   await mkdir(place('state'));
-  await writeFile(place('state/journal.json'), JSON.stringify({ ...initialState, boardFloors: { meter: 4 } }));
+  await writeFile(
+    place('state/journal.json'),
+    JSON.stringify({ ...initialState, boardFloors: { meter: 4 }, boardVersions: { meter: '1.2.4' } }),
+  );
   await writeFile(place('old.bin'), imageWith(3));
   await writeFile(place('same.bin'), imageWith(4));
   const flash = async (...words: readonly string[]): Promise<string> => {

@@ -12,7 +12,7 @@ import { payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { openPayloadFile } from '../../../src/mcu/flash/payload-file.ts';
 import { maxImageBytes } from '../../../src/mcu/images/image.ts';
 import { ownFs } from '../../../src/system/files/durable-file.ts';
-import type { PayloadOpening, PayloadWriter } from '../../../src/update/ports.ts';
+import type { ImageClaims, PayloadOpening, PayloadWriter } from '../../../src/update/ports.ts';
 
 const signal = new AbortController().signal;
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, index) => (index * 7 + (index >> 8)) & 0xff));
@@ -65,7 +65,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   });
 
   const place = (): string => join(root, `boards/meter-${(tests += 1)}/payload`);
-  const accept = async (): Promise<undefined> => undefined;
+  const accept = async (): Promise<ImageClaims> => ({});
 
   async function writeAll(writer: PayloadWriter, chunkBytes = 700): Promise<void> {
     for (let at = 0; at < bytes.byteLength; at += chunkBytes) {
@@ -78,11 +78,12 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   test.each([Infinity, 512, 1])('is kept whole where the file takes %d bytes at once', async (atOnce) => {
     const path = place();
     const seen: Uint8Array[] = [];
-    const check = async (file: Uint8Array): Promise<number> => seen.push(file);
+    const check = async (file: Uint8Array) => ({ securityCounter: seen.push(file), imageVersion: '1.2.3' });
     await using writer = await openPayloadFile(path, opening(), check, cruel(fs, { atOnce }));
     await writeAll(writer);
     const written = await writer.finish(signal);
-    expect(written).toEqual({ sizeBytes: 3_000, digest: payloadDigest(bytes), unchangedBytes: 0, securityCounter: 1 });
+    const claims = { securityCounter: 1, imageVersion: '1.2.3' };
+    expect(written).toEqual({ sizeBytes: 3_000, digest: payloadDigest(bytes), unchangedBytes: 0, ...claims });
     expect(bytes.equals(await fs.readFile(path))).toBe(true);
     expect(bytes.equals(seen[0] ?? Buffer.alloc(0))).toBe(true);
   });

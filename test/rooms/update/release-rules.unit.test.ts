@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { compareSemanticNames } from '../../../src/update/choice/choose.ts';
 import {
   belowFloor,
   raiseBoardFloors,
@@ -8,8 +9,8 @@ import {
   refuseOldBoards,
   refuseRelease,
 } from '../../../src/update/choice/release-rules.ts';
-import type { ReleaseClaims } from '../../../src/update/choice/release-rules.ts';
-import type { BoardFloors, Floor } from '../../../src/update/journal/floors.ts';
+import type { BoardFloors, ReleaseClaims } from '../../../src/update/choice/release-rules.ts';
+import type { Floor } from '../../../src/update/journal/floors.ts';
 import type { FirmwareHeader } from '../../../src/update/ports.ts';
 
 const settings = { names: 'match', downgrade: 'allow' } as const;
@@ -90,6 +91,12 @@ describe('the floor of a board', () => {
     target: fc.constantFrom('meter', 'relay', 'gateway'),
     kind: fc.constantFrom('mcu', 'slots'),
     securityCounter: fc.option(fc.nat(5), { nil: undefined }),
+    imageVersion: fc.option(
+      fc.tuple(fc.nat(2), fc.nat(2)).map(([major, minor]) => `${major}.${minor}.0+7`),
+      {
+        nil: undefined,
+      },
+    ),
   });
   const images = fc.record({
     signedBy: fc.constantFrom('release.pem', undefined),
@@ -99,23 +106,39 @@ describe('the floor of a board', () => {
   test('never falls, is raised by what a trusted key signed alone, and refuses whatever is below it', () => {
     fc.assert(
       fc.property(fc.array(images), images, (before, next) => {
-        const floors = before.reduce<BoardFloors | undefined>(raiseBoardFloors, undefined) ?? {};
-        const raised = raiseBoardFloors(floors, next) ?? {};
-        for (const [board, counter] of Object.entries(floors)) expect(raised[board]).toBeGreaterThanOrEqual(counter);
+        const floors = before.reduce<BoardFloors>(raiseBoardFloors, {});
+        const raised = raiseBoardFloors(floors, next);
+        const { boardFloors = {}, boardVersions = {} } = floors;
+        for (const [board, counter] of Object.entries(boardFloors))
+          expect(raised.boardFloors?.[board]).toBeGreaterThanOrEqual(counter);
+        for (const [board, version] of Object.entries(boardVersions))
+          expect(compareSemanticNames(raised.boardVersions?.[board] ?? '', version)).toBeGreaterThanOrEqual(0);
         expect(next.signedBy === undefined ? raised : floors).toEqual(floors);
-        const old = next.payloads.find(
-          ({ target, kind, securityCounter }) => kind === 'mcu' && (securityCounter ?? 0) < (floors[target] ?? 0),
+        const boards = next.payloads.filter(({ kind }) => kind === 'mcu');
+        const byCounter = boards.some(
+          ({ target, securityCounter }) => (securityCounter ?? 0) < (boardFloors[target] ?? 0),
         );
-        const why = refuseOldBoards(next, floors, { allowDowngrade: true });
-        expect(why === undefined).toBe(old === undefined);
+        const byVersion = boards.some(
+          ({ target, imageVersion }) =>
+            target in boardVersions && compareSemanticNames(imageVersion ?? '', boardVersions[target] ?? '') < 0,
+        );
+        const why = (downgrade: 'allow' | 'refuse') =>
+          refuseOldBoards(next, floors, { downgrade }, { allowDowngrade: true });
+        expect(why('allow') !== undefined).toBe(byCounter);
+        expect(why('refuse') !== undefined).toBe(byCounter || byVersion);
       }),
     );
   });
 
-  test('is said with the board and both counters', () => {
-    const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3 }] as const;
-    expect(() => refuseOldBoards({ name: '1.0.0', payloads }, { meter: 4 })).toThrow(
+  test('is said with the board and both numbers', () => {
+    const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3, imageVersion: '1.9.0' }] as const;
+    const refuse = (floors: BoardFloors) => () =>
+      refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' });
+    expect(refuse({ boardFloors: { meter: 4 } })).toThrow(
       'release "1.0.0" has security counter 3 for meter, and 4 was installed before',
+    );
+    expect(refuse({ boardVersions: { meter: '1.10.0' } })).toThrow(
+      'release "1.0.0" has version 1.9.0 for meter, which is older than 1.10.0, which was installed before',
     );
   });
 });

@@ -30,6 +30,8 @@ export interface GatewayOptions {
   /** Content of a slot → what it calls itself. */
   readonly imageVersion?: (content: string) => string | undefined;
   readonly seed?: number;
+  /** `[trust] downgrade` */
+  readonly downgrade?: 'allow' | 'refuse';
   /** Content of a slot → what the health gate complains about; `hang`: the agent never gets to run there. */
   readonly complaint?: (content: string) => string | undefined;
   /** Content of a slot → whether the service can be had from there; always, if not given. */
@@ -203,7 +205,7 @@ export class Gateway {
         trials: 2,
         attempts: ATTEMPTS,
         quarantineMs: QUARANTINE_MS,
-        release: { names: 'match', downgrade: 'allow' },
+        release: { names: 'match', downgrade: this.#options.downgrade ?? 'allow' },
       },
     };
   }

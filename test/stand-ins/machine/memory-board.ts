@@ -1,6 +1,7 @@
 import { AgentError } from '../../../src/system/errors.ts';
 import type {
   BoardPayload,
+  ImageClaims,
   KeptForBoard,
   McuTarget,
   PayloadOpening,
@@ -75,7 +76,7 @@ export class MemoryBoard implements McuTarget {
         this.#power.step(`${this.name}: keep the payload`);
         this.#partial = undefined;
         this.#payload = bytes.toString('latin1');
-        return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0, ...countersIn(this.#payload) };
+        return { sizeBytes: bytes.length, digest: sha256(bytes), unchangedBytes: 0, ...claimsIn(this.#payload) };
       },
       [Symbol.asyncDispose]: async () => {},
     };
@@ -138,8 +139,9 @@ function gone(board: string, code: string): AgentError {
   return new AgentError({ code, message: `${board} does not answer`, remedy: 'retry', exit: 'disk' });
 }
 
-/** A program that says `counter 4` stands for an image of MCUboot with that security counter. */
-function countersIn(program: string): { readonly securityCounter?: number } {
+/** A program that says `counter 4`, or `version 1.2.3`, stands for an image of MCUboot that does. */
+function claimsIn(program: string): ImageClaims {
   const [, counter] = /counter (\d+)/.exec(program) ?? [];
-  return counter === undefined ? {} : { securityCounter: Number(counter) };
+  const [, imageVersion] = /version ([\d.]+)/.exec(program) ?? [];
+  return { securityCounter: counter === undefined ? undefined : Number(counter), imageVersion };
 }
