@@ -119,7 +119,7 @@ export async function findBefore(slot: SlotName, ports: Ports, signal: AbortSign
     if (record === undefined) unverified.push(`${target.name} (nobody has verified it)`);
     else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports, signal)));
     else if ((await target.digestOf(slot, record.sizeBytes, signal)) !== record.digest) {
-      unverified.push(`${target.name} (it was written to while it ran)`);
+      unverified.push(`${target.name} (it changed after it was verified)`);
     }
   }
   return { read, unverified };

@@ -36,6 +36,8 @@ interface EventData {
     readonly firmware: FirmwareRecord;
     readonly trials: number;
   };
+  /** Of a rollback that is armed once more: what may have changed since it began. */
+  readonly 'found-unverified': { readonly unverified: readonly string[] };
   readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
   /** The reboot into the trial follows. */
   readonly 'reboot-asked': object;

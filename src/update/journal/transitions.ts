@@ -41,6 +41,12 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     return { ...state, phase, slots: rememberPartitions(state.slots, slot, records) };
   },
   'rollback-staged': stageRollback,
+  'found-unverified': (state, { unverified }) => {
+    const { phase } = state;
+    assert(phase.kind === 'staged' || phase.kind === 'trial', `nothing goes back in phase ${phase.kind}`);
+    const attempt = { ...phase.attempt, unverified: [...unverified] };
+    return { ...state, phase: { ...phase, attempt } };
+  },
   'trial-armed': (state, { bootId, rebootByHand }) => ({ ...state, phase: arm(state.phase, bootId, rebootByHand) }),
   'reboot-asked': (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), rebootAsked: true } }),
   'trial-missed': (state) => {

@@ -217,8 +217,12 @@ async function readEvidence(
   signal: AbortSignal,
 ): Promise<WholeSlot> {
   if (attempt.by === 'rollback') {
-    const { read: before } = await findBefore(slot, ports, signal);
-    return evidenceOfHistory(firmware, slot, ports.journal.state.slots[slot], before);
+    const { journal } = ports;
+    const { read: before, unverified } = await findBefore(slot, ports, signal);
+    const said = new Set(attempt.unverified);
+    if (unverified.some((partition) => !said.has(partition)))
+      await journal.append({ type: 'found-unverified', unverified });
+    return evidenceOfHistory(firmware, slot, journal.state.slots[slot], before);
   }
   const kept = new Map<string, string>();
   for (const { target, sizeBytes, kind } of firmware.payloads) {

@@ -13,7 +13,7 @@ import { mcuImage } from './targets/mcu-image.ts';
 import { program } from './targets/program.ts';
 import { sensorBroker } from './targets/sensor-broker.ts';
 import { serviceReplies } from './targets/service-replies.ts';
-import { identityFile, journalFile } from './targets/state-files.ts';
+import { identityFile, journalFile, securityFile, trustFile } from './targets/state-files.ts';
 import { trustList } from './targets/trust-list.ts';
 
 /** Everything that comes from outside. */
@@ -32,6 +32,8 @@ export const targets: readonly FuzzTarget[] = [
   controlSocket,
   identityFile,
   journalFile,
+  securityFile,
+  trustFile,
   program,
   localData,
   longText,

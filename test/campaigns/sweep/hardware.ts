@@ -181,7 +181,10 @@ export class Hardware {
   #age(): void {
     const { faults, boot, slots, disk } = this;
     const spare = boot.booted === 'A' ? 'B' : 'A';
-    const isBeingStaged = /"phase":{"kind":"stag(?:ing|ed)"/.test(disk.read(JOURNAL) ?? '');
+    // What a person goes back to may have been written to while it ran: it boots all the same, and the report says so.
+    const isBeingStaged = /"phase":{"kind":"stag(?:ing|ed)","attempt":{[^}]*}[^}]*"by":"(?!rollback)/.test(
+      disk.read(JOURNAL) ?? '',
+    );
     if (faults.strikes('rot') && isBeingStaged && !boot.bootable.includes(spare)) {
       slots.rot(spare, Math.floor(this.#random() * ROT_BYTES));
     }

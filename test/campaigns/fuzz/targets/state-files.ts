@@ -1,5 +1,8 @@
 import fc from 'fast-check';
 
+import { SecurityLog } from '../../../../src/daemon/security/security-log.ts';
+import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { plainFirmware, stagePlainFirmware } from '../../../rooms/update/plain-firmware.ts';
@@ -20,6 +23,26 @@ const identity = {
   apiKey: 'key-1',
   activatedAt: '2027-01-01T00:00:00.000Z',
 };
+
+const securityLog = {
+  events: [
+    {
+      number: 7,
+      id: 'activated',
+      at: '2027-01-01T00:00:00.000Z',
+      detail: 'as thing-1',
+      times: 2,
+      lastAt: '2027-01-02',
+    },
+    { number: 8, id: 'force-used', at: '2027-01-01T00:00:00.000Z', detail: 'rollback', times: 1, lastAt: '2027-01-01' },
+  ],
+  seen: { 'keys-changed': 'sha256:1' },
+};
+
+function trustListFile(number: number): TrustListFile {
+  const revoked = { keys: [`sha256:${'a'.repeat(64)}`], releases: [`sha256:${'b'.repeat(64)}`] };
+  return { format: 'thing-trust', version: 1, number, issued: '2027-01-01T00:00:00.000Z', keys: [], revoked };
+}
 
 function hostileJson(texts: readonly string[]): fc.Arbitrary<string> {
   const bytes = hostile(fc.constantFrom(...texts).map((text) => Buffer.from(text)));
@@ -62,6 +85,45 @@ export const journalFile: FuzzTarget = {
       await gateway.settle(); // what fails for ever needs a visit
     });
   },
+};
+
+/** security.json: whatever stands there, an event is recorded, and is the last one after a start. */
+export const securityFile: FuzzTarget = {
+  name: 'security-file',
+  open: async () =>
+    openTarget(hostileJson([JSON.stringify(securityLog)]), async (text) => {
+      const fs = new ForgetfulFs(new Power(), seededRandom(1));
+      await write(fs, '/state/security.json', text);
+      const clock = { nowMs: () => 0, monotonicMs: () => 0 };
+      const started = (): SecurityLog =>
+        new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs: fs.api });
+      const before = (await started().report()).events.at(-1)?.number ?? 0;
+      await started().record('force-used', 'by the fuzzer');
+      const { events } = await started().report();
+      const last = events.at(-1);
+      if (last?.detail !== 'by the fuzzer') throw new Error('an event was lost');
+      if (last.number <= before && before < Number.MAX_SAFE_INTEGER) throw new Error('numbers do not rise');
+    }),
+};
+
+/** trust.json: a list that says the same after a start, or one that is damaged and can be replaced. */
+export const trustFile: FuzzTarget = {
+  name: 'trust-file',
+  open: async () =>
+    openTarget(hostileJson([JSON.stringify(trustListFile(1)), JSON.stringify(trustListFile(2))]), async (text) => {
+      const fs = new ForgetfulFs(new Power(), seededRandom(1));
+      await write(fs, '/state/trust.json', text);
+      const store = new TrustStore('/state', fs.api);
+      const before = await outcomeOf(async () => store.read());
+      const taken = await outcomeOf(async () => store.take(trustListFile(2)));
+      const after = await outcomeOf(async () => new TrustStore('/state', fs.api).read());
+      if ('error' in after || after.value === undefined) throw new Error('no list can be taken any more');
+      if ('error' in taken && 'error' in before) throw new Error('what is damaged cannot be replaced');
+      const [known, now] = ['value' in before ? before.value : undefined, after.value];
+      if (known !== undefined && now.number < known.number) throw new Error('an older list was taken');
+      const forgotten = known?.revoked.keys.filter((key) => !now.revoked.keys.includes(key)) ?? [];
+      if (forgotten.length > 0) throw new Error('a revoked key is believed again');
+    }),
 };
 
 function newGateway(): Gateway {
