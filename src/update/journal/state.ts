@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
 import { figures } from './figures.ts';
-import { boardFloors, boardVersions, floor } from './floors.ts';
+import { floors } from './floors.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
@@ -228,10 +228,7 @@ export const storedState = z.object({
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
-  floor: floor.optional(),
-  /** By board. Not in `floor`, where an older agent would not keep it. */
-  boardFloors: boardFloors.optional(),
-  boardVersions: boardVersions.optional(),
+  ...floors,
   /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
