@@ -84,3 +84,14 @@ test('no source names a path of a developer', () => {
     .map(({ path }) => relative(root, path));
   expect(strays).toEqual([]);
 });
+
+test('each promise has a row of the attacks that were tried on it, in the same words', () => {
+  const firstCells = (text: string): readonly string[] =>
+    [...text.matchAll(/^\| (.+?) \| /gm)].map(([, cell = '']) => cell).filter((cell) => cell !== 'promise');
+  const guarantees = /^## Guarantees$.*?(?=^They hold)/ms.exec(readFileSync(join(root, 'src/README.md'), 'utf8'));
+  const promises = firstCells(guarantees?.[0] ?? '');
+  const attacked = firstCells(readFileSync(join(root, 'test/promises/README.md'), 'utf8'));
+  expect(promises.length).toBeGreaterThan(20);
+  expect(promises.filter((promise) => !attacked.some((row) => promise.startsWith(row)))).toEqual([]);
+  expect(attacked.filter((row) => !promises.some((promise) => promise.startsWith(row)))).toEqual([]);
+});
