@@ -45,6 +45,10 @@ async function main(args: readonly string[]): Promise<number> {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(loaded, await world(loaded, 'warn'), purposeOf(parsed.wanted), ending);
     },
+    inspect: async (path, ending) => {
+      const { inspectFile } = await import('./daemon/inspect-file.ts');
+      return inspectFile(path, undefined, ending);
+    },
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),

@@ -1,3 +1,4 @@
+import type { FileReport } from '../control/file-report.ts';
 import type { AgentOperations } from '../control/operations.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -60,6 +61,8 @@ export interface CliContext {
   look(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** The same in this process, under the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  /** What a file is, as far as that can be told without a configuration. */
+  inspect(path: string, signal: AbortSignal): Promise<FileReport>;
   /** Resolves with the exit code when the daemon has stopped. */
   runDaemon(): Promise<number>;
   /** What the catalogue says of an error code; undefined: there is no such code. */

@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { nestedWithin } from '../system/json-value.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
+import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
 import { boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
@@ -36,6 +37,14 @@ export const operationTable = {
     input: nothing(),
     output: historyReport,
     members: 'all',
+  },
+  /** What a file is, for whom, by whose key, and whether it would be installed; changes nothing. */
+  inspect: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'inspect',
+    input: z.strictObject({ path: filePath() }),
+    output: fileReport,
   },
   /** What concerned security, across updates. */
   securityLog: { kind: 'answered', method: 'GET', path: 'security', input: nothing(), output: securityReport },

@@ -14,6 +14,7 @@ import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard
 import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { describeStateTrouble, stateConcerns } from './doctor/state-directory.ts';
+import { inspectFile } from './inspect-file.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints } from './values.ts';
@@ -99,6 +100,10 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async history(): Promise<OutputOf<'history'>> {
     const { history, journal } = this.#wiring;
     return history.report(journal.state);
+  }
+
+  async inspect({ path }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
+    return inspectFile(path, this.#wiring, signal);
   }
 
   async securityLog(): Promise<OutputOf<'securityLog'>> {

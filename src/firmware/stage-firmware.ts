@@ -17,8 +17,8 @@ import type { EncodingSetting } from './text/encoding.ts';
 export interface FirmwareSettings {
   readonly encoding: EncodingSetting;
   readonly trust: TrustSettings;
-  /** Compared with an artifact's `device_type`. */
-  readonly deviceType: string;
+  /** Compared with an artifact's `device_type`; undefined: it is only described, and fits whatever it needs. */
+  readonly deviceType: string | undefined;
   readonly checkpointDistance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }

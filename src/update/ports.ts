@@ -63,6 +63,7 @@ export interface FirmwareHeader {
   readonly digest: string | undefined;
   /** The artifact's name. */
   readonly name: string | undefined;
+  readonly deviceTypes?: readonly string[] | undefined;
   /** What the artifact itself provides as `security_version`. */
   readonly securityVersion?: number | undefined;
   /** Which trusted key signed it; undefined: unsigned, and the operator wrote that it may be installed. */
@@ -111,7 +112,6 @@ export interface ArtifactPlace {
 
 export interface WrittenPrefix {
   readonly sizeBytes: number;
-  /** `sha256:` and hex. */
   readonly digest: string;
 }
 

@@ -1,10 +1,14 @@
+import { resolve } from 'node:path';
+
 import { nearest } from '../../config/file/nearest.ts';
+import type { FileReport } from '../../control/file-report.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
+import { renderFile } from '../screen/render-file.ts';
 import { renderHistory, renderStory } from '../screen/render-history.ts';
 import { renderCheck, renderDoctor } from '../screen/render-reports.ts';
 import { renderSecurityLog } from '../screen/render-security.ts';
@@ -41,6 +45,18 @@ export const lookCommands: readonly Command[] = [
     summary: 'test everything that an update needs',
     details: ['Changes nothing. Ends with 70 if a test failed.'],
     run: doctor,
+  },
+  {
+    name: 'info',
+    operands: ['FILE'],
+    options: [],
+    group: 'Look',
+    summary: 'what a file is, and whether it would be installed',
+    details: [
+      'For whom it is, which key signed it, what it holds, and everything that stands in the way here. FILE is read to its end; nothing is changed.',
+      'Without a configuration it says what the file says of itself. Ends with 77 where it would not be installed.',
+    ],
+    run: info,
   },
   {
     name: 'history',
@@ -92,6 +108,23 @@ async function doctor(typed: Typed, context: CliContext): Promise<number> {
   const findings = await examine(context);
   tell({ findings }, (page) => renderDoctor(findings, page), typed, context);
   return findings.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed;
+}
+
+async function info(typed: Typed, context: CliContext): Promise<number> {
+  const path = resolve(context.directory, typed.operands[0] ?? '');
+  const report = await inspect(path, context);
+  tell(report, (page) => renderFile(report, page), typed, context);
+  return report.obstacles.length === 0 ? exitCodes.done : exitCodes.refused;
+}
+
+/** A file says something of itself on a machine that is no gateway, too. */
+async function inspect(path: string, context: CliContext): Promise<FileReport> {
+  try {
+    return await withLook(context, (agent) => agent.inspect({ path }, context.signal));
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.exit !== 'configuration') throw error;
+    return { ...(await context.inspect(path, context.signal)), unjudged: error.message };
+  }
 }
 
 async function history(typed: Typed, context: CliContext): Promise<number> {

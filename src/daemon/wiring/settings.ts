@@ -4,6 +4,7 @@ import { defaultResume } from '../../service/rest/settings.ts';
 import type { RestSettings } from '../../service/rest/settings.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { Follow } from '../../update/choice/look.ts';
+import { hasBootloader } from './slot-settings.ts';
 
 /** From the configuration's words to the rooms' settings. */
 export function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
@@ -22,4 +23,9 @@ export function restSettings(config: Config, environment: Environment, agentVers
 
 export function followOf({ follow, choose }: Config['update']): Follow {
   return follow === 'updates' ? { kind: 'updates', choice: choose } : { kind: follow };
+}
+
+/** Whose slots the bootloader chooses from. */
+export function bootingTarget({ targets }: Pick<Config, 'targets'>): string | undefined {
+  return targets.find(hasBootloader)?.name;
 }

@@ -36,7 +36,7 @@ import { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
-import { followOf } from './settings.ts';
+import { bootingTarget, followOf } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { Trust } from './trust.ts';
@@ -188,10 +188,6 @@ function targetsOf(
 ): ReadonlyMap<string, Target> {
   const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget)];
   return new Map(targets.map((target) => [target.name, target]));
-}
-
-function bootingTarget({ targets }: Config): string | undefined {
-  return targets.find(hasBootloader)?.name;
 }
 
 interface UpdaterWiring {

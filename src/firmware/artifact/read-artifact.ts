@@ -21,8 +21,8 @@ import type { TrustSettings } from './trust.ts';
 
 export interface ArtifactContext {
   readonly trust: TrustSettings;
-  /** Compared with the artifact's `device_type`. */
-  readonly deviceType: string;
+  /** Compared with the artifact's `device_type`; undefined: it is only described, and fits whatever it needs. */
+  readonly deviceType: string | undefined;
   readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload'>;
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
@@ -130,6 +130,7 @@ async function openHeader(
 }
 
 function requireCompatible(artifact: ArtifactDescription, { deviceType, request }: ArtifactContext): void {
+  if (deviceType === undefined) return;
   const obstacle = findObstacle(artifact, deviceType, request.installedProvides);
   if (obstacle === undefined) return;
   const code = obstacle.kind === 'device-type' ? 'device-type-mismatch' : 'depends-unmet';
@@ -145,6 +146,7 @@ function describe(
     kind: 'artifact',
     digest,
     name: artifact.name,
+    deviceTypes: artifact.depends['device_type'],
     signedBy: provenance.kind === 'signed' ? provenance.by : undefined,
     securityVersion: securityVersionOf(artifact),
     unknownSigner: provenance.kind === 'unknown-signer',

@@ -65,6 +65,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     connect: async () => daemon,
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
+    inspect: async (file) => ({ file, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
     runDaemon: async () => 0,
     explain: async (code) => explainCode(code),
     errorCodes: async () => errorCodes(),

@@ -180,6 +180,7 @@ const peaceful: AgentOperations = {
   flash: async ({ board: name }) => ({ kind: 'flashed', version: 'meter-2.hex', board: name }),
   restore: async ({ board: name }) => ({ kind: 'flashed', version: 'what it held before', board: name }),
   history: async () => ({ attempts: [], forgotten: 0 }),
+  inspect: async ({ path: file }) => ({ file, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
   securityLog: async () => ({ events: [], forgotten: 0 }),
   doctor: async () => ({ findings: [{ name: 'clock', ok: true, detail: 'it is set' }] }),
 };

@@ -77,6 +77,7 @@ describe('a signed artifact', () => {
       kind: 'artifact',
       digest: digestOf(Buffer.from(manifest)),
       name: 'release-2',
+      deviceTypes: targeted.devices,
       signedBy: trusted.fingerprint,
       unknownSigner: false,
       payloads,

@@ -1,0 +1,62 @@
+import type { FileReport } from '../../control/file-report.ts';
+import { bytes } from './bytes.ts';
+import { renderRows } from './layout.ts';
+import type { Row } from './layout.ts';
+import type { Page } from './page.ts';
+
+export function renderFile(report: FileReport, page: Page): string {
+  const { deviceTypes, securityVersion, payloads, obstacles, digest } = report;
+  const rows: readonly Row[] = [
+    { label: 'File', paragraphs: [whatItIs(report)] },
+    { label: 'Digest', paragraphs: digest === undefined ? [] : [digest] },
+    { label: 'For', paragraphs: deviceTypes === undefined ? [] : [deviceTypes.join(', ')] },
+    { label: 'Signed', paragraphs: signedBy(report) },
+    { label: 'Security', paragraphs: securityVersion === undefined ? [] : [`version ${securityVersion}`] },
+    { label: 'Holds', paragraphs: payloads.map(payloadLine) },
+    verdict(report),
+    {
+      label: 'Why not',
+      paragraphs: obstacles
+        .flatMap(({ code, message, advice = '' }) => [`${message} (${code})`, advice])
+        .filter((text) => text !== ''),
+    },
+  ];
+  return renderRows(rows, page);
+}
+
+function whatItIs({ kind, name, file }: FileReport): string {
+  switch (kind) {
+    case 'artifact':
+      return `${name ?? file}, a Mender Artifact`;
+    case 'image':
+      return `${file}, an image without a signature`;
+    case 'trust-list':
+      return `${name ?? file}, a list of keys and revocations`;
+    case undefined:
+      return `${file}, which cannot be read as a firmware`;
+  }
+}
+
+function signedBy({ kind, signature, signedBy: key, unjudged }: FileReport): readonly string[] {
+  if (kind === 'image' || signature === undefined) return [];
+  if (signature === 'none') return ['by nobody'];
+  if (key !== undefined) return [`by ${key.name ?? 'a trusted key'}, ${key.fingerprint}`];
+  return [unjudged === undefined ? 'by a key that is not trusted here' : 'by a key that nobody here knows'];
+}
+
+function payloadLine({ fileName, target, sizeBytes, digest }: FileReport['payloads'][number]): string {
+  const facts = [
+    sizeBytes === undefined ? '' : bytes(sizeBytes),
+    target === undefined ? '' : `for ${target}`,
+    digest ?? '',
+  ].filter((fact) => fact !== '');
+  return [fileName, ...facts].join(', ');
+}
+
+function verdict({ obstacles, unjudged, isInstalled }: FileReport): Row {
+  const label = 'Here';
+  if (obstacles.length > 0) return { label, paragraphs: ['It would not be installed.'], tone: 'bad' };
+  if (unjudged !== undefined) return { label, paragraphs: [`Nobody can say: ${unjudged}`], tone: 'attention' };
+  if (isInstalled === true) return { label, paragraphs: ['It is what runs.'], tone: 'good' };
+  return { label, paragraphs: ['It would be installed: agent install FILE'], tone: 'good' };
+}

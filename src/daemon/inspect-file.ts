@@ -1,0 +1,185 @@
+import type { FileReport } from '../control/file-report.ts';
+import { describeFirmware } from '../firmware/describe-firmware.ts';
+import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
+import { VerificationError } from '../firmware/errors.ts';
+import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import { createStageFirmware } from '../firmware/stage-firmware.ts';
+import type { Keyring } from '../firmware/trust/keyring.ts';
+import { realSystem } from '../slots/device-identity.ts';
+import { admitSlot } from '../slots/slot-admission.ts';
+import { AgentError } from '../system/errors.ts';
+import { HeaderSuffices } from '../update/choice/held.ts';
+import { holdsFirmware, inForce } from '../update/choice/quarantine.ts';
+import { refuseRelease } from '../update/choice/release-rules.ts';
+import { UpdateError } from '../update/errors.ts';
+import type { FirmwareHeader, FirmwareSource, PayloadHeader, Target } from '../update/ports.ts';
+import { otherSlot } from '../update/slot.ts';
+import { resolveTargets } from '../update/targets.ts';
+import { bootingTarget } from './wiring/settings.ts';
+import { otherSlots } from './wiring/slot-settings.ts';
+import type { Wiring } from './wiring/wiring.ts';
+
+type Obstacle = FileReport['obstacles'][number];
+
+/** Without a gateway: what the file says of itself. */
+export async function inspectFile(path: string, wiring: Wiring | undefined, signal: AbortSignal): Promise<FileReport> {
+  await requireFile(path);
+  const source = openFileSource(path);
+  if (wiring === undefined) {
+    const found = await describeFirmware(source, [], signal);
+    return {
+      ...describe(path, found, [], new Map()),
+      obstacles: damageOf(found),
+      unjudged: 'there is no configuration',
+    };
+  }
+  const trust = await attempt(async () => wiring.trust.keyring(signal));
+  const keyring = trust.value;
+  const found = await describeFirmware(source, keyring?.keys ?? [], signal);
+  const targets = await attempt(() => targetsFor(found.header, wiring));
+  const installed = wiring.journal.state.installed?.digest;
+  const obstacles = [
+    ...damageOf(found),
+    ...trust.obstacles,
+    ...(keyring === undefined || found.damage !== undefined ? [] : await refusals(source, keyring, wiring, signal)),
+    ...(await attempt(() => refuseOtherDevices(found, wiring))).obstacles,
+    ...(await attempt(() => refuseByPolicy(found, wiring))).obstacles,
+    ...targets.obstacles,
+    ...(await placeObstacles(found, targets.value ?? new Map(), wiring, signal)),
+  ];
+  return {
+    ...describe(path, found, keyring?.keys ?? [], targets.value ?? new Map()),
+    isInstalled: installed !== undefined && installed === found.digest,
+    obstacles: obstacles.filter(({ code }, index) => obstacles.findIndex((other) => other.code === code) === index),
+  };
+}
+
+function describe(
+  file: string,
+  { header, digest, sizes }: FirmwareDescription,
+  keys: Keyring['keys'],
+  targets: ReadonlyMap<PayloadHeader, Target>,
+): Omit<FileReport, 'obstacles'> {
+  if (header === undefined) return { file, digest, payloads: [] };
+  const { kind, name, deviceTypes, securityVersion, signedBy, unknownSigner } = header;
+  const key = keys.find(({ fingerprint }) => fingerprint === signedBy);
+  const payloads = header.payloads.map((payload) => ({
+    fileName: payload.fileName,
+    target: targets.get(payload)?.name,
+    sizeBytes: sizes.get(payload.fileName),
+    digest: payload.digest,
+  }));
+  return {
+    file,
+    kind,
+    digest,
+    name,
+    deviceTypes: deviceTypes === undefined ? undefined : [...deviceTypes],
+    securityVersion,
+    signature: signedBy !== undefined ? 'trusted' : unknownSigner === true ? 'unknown-key' : 'none',
+    signedBy: signedBy === undefined ? undefined : { fingerprint: signedBy, name: key?.name },
+    payloads,
+  };
+}
+
+/** What the reading of an order would be refused for, as far as its header. */
+async function refusals(
+  source: FirmwareSource,
+  keyring: Keyring,
+  { config, journal }: Wiring,
+  signal: AbortSignal,
+): Promise<readonly Obstacle[]> {
+  const { allowUnsigned } = config.trust;
+  const { deviceType } = config.device;
+  const trust = { ...keyring, allowUnsigned, takeList: async (): Promise<void> => {} };
+  const request = {
+    source,
+    installedProvides: journal.state.installed?.provides ?? {},
+    accept: async (): Promise<never> => {
+      throw new HeaderSuffices(undefined);
+    },
+    openPayload: () => Promise.reject(new Error('nothing is written')),
+    onProgress: () => {},
+  };
+  const { obstacles } = await attempt(async () => {
+    try {
+      await createStageFirmware({ encoding: config.update.encoding, trust, deviceType })(request, signal);
+    } catch (error) {
+      if (!(error instanceof HeaderSuffices)) throw error;
+    }
+  });
+  return obstacles;
+}
+
+/** Said also where the file is refused before anybody looks at that. */
+function refuseOtherDevices({ header }: FirmwareDescription, { config }: Wiring): void {
+  const { deviceType } = config.device;
+  const { deviceTypes } = header ?? {};
+  if (deviceTypes === undefined || deviceTypes.includes(deviceType)) return;
+  const why = `it is for ${deviceTypes.join(' or ')}, this gateway is ${deviceType}`;
+  throw new VerificationError('device-type-mismatch', why);
+}
+
+function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journal, world }: Wiring): void {
+  if (header === undefined || digest === undefined) return;
+  const { floor, phase } = journal.state;
+  const held = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
+  const entry = held.find((known) => holdsFirmware(known, digest, { name: header.name ?? '' }));
+  if (entry !== undefined) {
+    throw new UpdateError('quarantined', `it ended badly before (${entry.version.name}: ${entry.reason})`);
+  }
+  if (phase.kind !== 'idle' && phase.kind !== 'staging') {
+    throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
+  }
+  refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade: false });
+}
+
+function targetsFor(
+  header: FirmwareHeader | undefined,
+  { config, targets }: Wiring,
+): ReadonlyMap<PayloadHeader, Target> {
+  if (header === undefined || header.kind === 'trust-list') return new Map();
+  const { defaultTarget } = config.update;
+  return resolveTargets(header, targets, { defaultTarget, bootingTarget: bootingTarget(config) });
+}
+
+/** Slots that could not be written, or are too small. */
+async function placeObstacles(
+  { sizes }: FirmwareDescription,
+  targets: ReadonlyMap<PayloadHeader, Target>,
+  { config, bootloader }: Wiring,
+  signal: AbortSignal,
+): Promise<readonly Obstacle[]> {
+  const found: Obstacle[] = [];
+  for (const [{ fileName }, { kind, name }] of targets) {
+    const settings = config.targets.find((target) => target.name === name);
+    if (kind !== 'slots' || settings?.kind !== 'slots' || bootloader === undefined) continue;
+    const { obstacles } = await attempt(async () => {
+      const booted = await bootloader.bootedSlot(signal);
+      const [others, sizeBytes] = [otherSlots(config, settings), sizes.get(fileName)];
+      await admitSlot({ slot: otherSlot(booted), slots: settings.slots, booted, others, sizeBytes }, realSystem);
+    });
+    found.push(...obstacles);
+  }
+  return found;
+}
+
+function damageOf({ damage }: FirmwareDescription): readonly Obstacle[] {
+  return damage === undefined ? [] : [obstacleOf(damage)];
+}
+
+function obstacleOf({ code, message, advice }: AgentError): Obstacle {
+  return { code, message, advice };
+}
+
+/** What fails is one of the obstacles. */
+async function attempt<T>(
+  work: () => T | Promise<T>,
+): Promise<{ readonly value: T | undefined; readonly obstacles: readonly Obstacle[] }> {
+  try {
+    return { value: await work(), obstacles: [] };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { value: undefined, obstacles: [obstacleOf(error)] };
+  }
+}

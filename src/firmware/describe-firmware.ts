@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+
+import { AgentError } from '../system/errors.ts';
+import type { FirmwareHeader, FirmwareSource, PayloadWriter, WrittenPayload } from '../update/ports.ts';
+import type { TrustedKey } from './artifact/trust.ts';
+import { createStageFirmware } from './stage-firmware.ts';
+
+/** What a firmware says of itself, as far as it could be read. */
+export interface FirmwareDescription {
+  readonly header: FirmwareHeader | undefined;
+  readonly digest: string | undefined;
+  /** Of each payload that was read to its end, by its file's name. */
+  readonly sizes: ReadonlyMap<string, number>;
+  /** It is damaged, or no firmware. */
+  readonly damage: AgentError | undefined;
+}
+
+/** Reads it to its end, whoever signed it and whatever it is for. Nothing is written, and no list of keys is taken. */
+export async function describeFirmware(
+  source: FirmwareSource,
+  keys: readonly TrustedKey[],
+  signal: AbortSignal,
+): Promise<FirmwareDescription> {
+  let header: FirmwareHeader | undefined;
+  const sizes = new Map<string, number>();
+  const stage = createStageFirmware({
+    encoding: 'auto',
+    trust: { keys, allowUnsigned: true, takeList: async () => {} },
+    deviceType: undefined,
+  });
+  const request = {
+    source,
+    installedProvides: {},
+    accept: async (found: FirmwareHeader): Promise<void> => {
+      header = found;
+    },
+    openPayload: async ({ payload }: { readonly payload: { readonly fileName: string } }) =>
+      new CountingWriter((sizeBytes) => sizes.set(payload.fileName, sizeBytes)),
+    onProgress: () => {},
+  };
+  try {
+    const { digest } = await stage(request, signal);
+    return { header, digest, sizes, damage: undefined };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { header, digest: header?.digest, sizes, damage: error };
+  }
+}
+
+/** Keeps nothing but the digest. */
+class CountingWriter implements PayloadWriter {
+  readonly #hash = createHash('sha256');
+  readonly #onEnd: (sizeBytes: number) => void;
+  #sizeBytes = 0;
+
+  constructor(onEnd: (sizeBytes: number) => void) {
+    this.#onEnd = onEnd;
+  }
+
+  write(chunk: Uint8Array): undefined {
+    this.#hash.update(chunk);
+    this.#sizeBytes += chunk.byteLength;
+  }
+
+  async checkpoint(): Promise<never> {
+    throw new TypeError('what is only described has no checkpoints');
+  }
+
+  async finish(): Promise<WrittenPayload> {
+    this.#onEnd(this.#sizeBytes);
+    const digest = `sha256:${this.#hash.digest('hex')}`;
+    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0 };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
