@@ -5,6 +5,10 @@ import process from 'node:process';
 import { digestsOf } from './build.ts';
 import { copyrightText } from './licences.ts';
 import { nativeDepends } from './native-needs.ts';
+import { agentPage } from './pages/agent-page.ts';
+import { bashCompletion, zshCompletion } from './pages/completion.ts';
+import { configPage } from './pages/config-page.ts';
+import { documents } from './pages/documents.ts';
 import { sha256 } from './runtime.ts';
 import { withFiles } from './sbom.ts';
 
@@ -43,7 +47,7 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
   }
   await layOutProgram(tree, root, version);
   const bill = await readFile(join(tree, 'sbom.cdx.json'), 'utf8');
-  await mkdir(join(root, DOCS), { recursive: true });
+  await layOutPages(root, version, builtAt);
   await writeFile(join(root, DOCS, 'sbom.cdx.json'), withFiles(bill, await digestsOf(root)));
 
   const debian = join(source, 'debian');
@@ -58,6 +62,21 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
     join(debian, 'thing-agent.install'),
     (await readdir(root)).map((name) => `root/${name} /\n`).join(''),
   );
+}
+
+/** What people read, and what their shells know. */
+async function layOutPages(root: string, version: string, builtAt: number): Promise<void> {
+  const texts = {
+    'usr/share/man/man8/agent.8': agentPage({ version, builtAt }),
+    'usr/share/man/man5/thing-agent.toml.5': configPage({ version, builtAt }),
+    'usr/share/bash-completion/completions/agent': bashCompletion(),
+    'usr/share/zsh/vendor-completions/_agent': zshCompletion(),
+    ...Object.fromEntries(Object.entries(await documents()).map(([name, text]) => [`${DOCS}/${name}`, text])),
+  };
+  for (const [place, text] of Object.entries(texts)) {
+    await mkdir(dirname(join(root, place)), { recursive: true });
+    await writeFile(join(root, place), text);
+  }
 }
 
 /**

@@ -1,0 +1,70 @@
+import { commandTable } from '../../src/cli/commands/command-table.ts';
+import { commandGroups, commonOptions, optionTable, usageLine } from '../../src/cli/commands/command.ts';
+import type { Command, OptionName } from '../../src/cli/commands/command.ts';
+import { exitCodes } from '../../src/system/errors.ts';
+import { entry, line, pageHead, paragraph, section, subsection } from './roff.ts';
+import type { PageHead } from './roff.ts';
+
+const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  done: 'done, or nothing to do',
+  usage: 'the command line cannot be understood',
+  unreachable: 'the service, or the broker, cannot be reached',
+  failed: 'failed',
+  disk: 'a disk or a device failed',
+  tryAgain: 'try again later',
+  protocol: 'the other side broke the protocol',
+  refused: 'refused: not verified, not permitted, or held back',
+  configuration: 'the configuration is wrong',
+};
+
+const files: Readonly<Record<string, string>> = {
+  '/etc/thing-agent/config.toml': 'The configuration: thing-agent.toml(5).',
+  '/var/lib/thing-agent': 'Identity, journal of updates, spool of measurements. Both slots mount it.',
+  '/run/thing-agent':
+    'Sockets: status.sock for members of thing-agent, control.sock for them, too, operators/ for members of thing-operators, root.sock.',
+  '/usr/share/doc/thing-agent':
+    'What is promised (GUARANTEES.md), all error codes (ERRORS.md), what the bootloader must do (bootloaders.md), the bill of materials.',
+};
+
+/** agent(8), from the table of commands. */
+export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
+  return [
+    pageHead({ ...head, name: 'AGENT', manual: 8 }),
+    section('Name', line('agent - keeps this gateway on the firmware that its service names')),
+    section('Synopsis', line(usageLine(undefined))),
+    section(
+      'Description',
+      line('A technician asks the running daemon by this program; without a daemon it does the same by itself.'),
+      paragraph('Results go to stdout, progress and errors to stderr.'),
+    ),
+    section('Commands'),
+    ...commandGroups.map((group) =>
+      subsection(group, ...commandTable.filter((command) => command.group === group).map(commandEntry)),
+    ),
+    section('Options', ...[...commonOptions, 'version' as const].map(optionEntry)),
+    section('Exit status', ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning))),
+    section('Files', ...Object.entries(files).map(([file, meaning]) => entry(file, meaning))),
+    section('See also', line('thing-agent.toml(5), systemctl(1), journalctl(1), mender-artifact(1)')),
+  ].join('');
+}
+
+function commandEntry(command: Command): string {
+  const { name, operands, summary, details, options } = command;
+  const title = ['agent', name, ...operands].join(' ');
+  const own = options.map((option) => `${optionTerm(option)}: ${optionTable[option].summary}.`);
+  return entry(title, `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`, ...details, ...own);
+}
+
+function optionEntry(name: OptionName): string {
+  return entry(optionTerm(name), `${optionTable[name].summary}.`);
+}
+
+function optionTerm(name: OptionName): string {
+  const { value } = optionTable[name];
+  return value === undefined ? `--${name}` : `--${name} ${value}`;
+}
+
+function exitEntry(kind: string, meaning: string): string {
+  const code = Object.entries(exitCodes).find(([name]) => name === kind)?.[1];
+  return entry(String(code), meaning);
+}

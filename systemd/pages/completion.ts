@@ -1,0 +1,101 @@
+import { commandTable } from '../../src/cli/commands/command-table.ts';
+import { commonOptions, optionTable } from '../../src/cli/commands/command.ts';
+import type { Command, OptionName } from '../../src/cli/commands/command.ts';
+
+/** Completion for bash and zsh, from the table of commands. Both scripts are one, but for how a shell is asked and answered. */
+
+/** What may stand without a command, or with one that is an option itself. */
+const toplevel: readonly OptionName[] = [
+  'update-now',
+  ...commandTable.flatMap(({ name, options }) => (name.startsWith('--') ? options : [])),
+  ...commonOptions,
+  'version',
+];
+
+/** Words before the cursor that are no options, joined by spaces → what may follow. */
+function cases(answer: (words: readonly string[], options: readonly OptionName[], isFile: boolean) => string): string {
+  const commands = commandTable.filter(({ name }) => !name.startsWith('--'));
+  const firsts = [...new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))];
+  const groups = firsts.filter((first) => commands.some(({ name }) => name.startsWith(`${first} `)));
+  const rows = [
+    `    '') ${answer(firsts, toplevel, false)} ;;`,
+    ...groups.map((first) => `    '${first}') ${answer(secondWords(commands, first), commonOptions, false)} ;;`),
+    ...commands.flatMap((command) => operandCases(command, answer)),
+    `    *) ${answer([], commonOptions, false)} ;;`,
+  ];
+  return rows.join('\n');
+}
+
+function secondWords(commands: readonly Command[], first: string): readonly string[] {
+  return commands.flatMap(({ name }) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
+}
+
+/** A case for each word that may follow a command: the pattern has a star for each operand that is there already. */
+function operandCases({ name, operands, options }: Command, answer: Parameters<typeof cases>[0]): readonly string[] {
+  const all = [...options, ...commonOptions];
+  return [...operands, undefined]
+    .map((operand, index) => `    '${name}'${"' '*".repeat(index)}) ${answer([], all, operand === 'FILE')} ;;`)
+    .toReversed();
+}
+
+const withValue = (wanted: (value: string) => boolean): string =>
+  Object.entries(optionTable)
+    .flatMap(([name, { value }]) => (value !== undefined && wanted(value) ? [`--${name}`] : []))
+    .join(' | ');
+
+const optionWords = (options: readonly OptionName[]): string => options.map((name) => `--${name}`).join(' ');
+
+export function bashCompletion(): string {
+  const answer = (words: readonly string[], options: readonly OptionName[], isFile: boolean): string =>
+    `words='${words.join(' ')}' options='${optionWords(options)}' files=${isFile ? 'yes' : ''}`;
+  return `# Completion of agent(8) for bash; made from its table of commands.
+_agent() {
+  local current=\${COMP_WORDS[COMP_CWORD]} typed= index words= options= files=
+  case \${COMP_WORDS[COMP_CWORD - 1]} in
+    ${withValue((value) => value === 'FILE')}) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    ${withValue((value) => value !== 'FILE')}) COMPREPLY=(); return ;;
+  esac
+  for ((index = 1; index < COMP_CWORD; index++)); do
+    case \${COMP_WORDS[index]} in
+      ${withValue(() => true)}) index=$((index + 1)) ;;
+      -*) ;;
+      *) typed+=\${typed:+ }\${COMP_WORDS[index]} ;;
+    esac
+  done
+  case $typed in
+${cases(answer)}
+  esac
+  if [[ $current == -* ]]; then mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+  elif [[ $files ]]; then mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  else mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current"); fi
+}
+complete -o filenames -F _agent agent
+`;
+}
+
+export function zshCompletion(): string {
+  const answer = (words: readonly string[], options: readonly OptionName[], isFile: boolean): string =>
+    `next=(${words.join(' ')}) options=(${optionWords(options)}) files=${isFile ? 'yes' : ''}`;
+  return `#compdef agent
+# Completion of agent(8) for zsh; made from its table of commands.
+local typed= files= index
+local -a next options
+case $words[CURRENT-1] in
+  ${withValue((value) => value === 'FILE')}) _files; return ;;
+  ${withValue((value) => value !== 'FILE')}) return ;;
+esac
+for ((index = 2; index < CURRENT; index++)); do
+  case $words[index] in
+    ${withValue(() => true)}) index=$((index + 1)) ;;
+    -*) ;;
+    *) typed+=\${typed:+ }$words[index] ;;
+  esac
+done
+case $typed in
+${cases(answer)}
+esac
+if [[ $words[CURRENT] == -* ]]; then compadd -a options
+elif [[ -n $files ]]; then _files
+else compadd -a next; fi
+`;
+}
