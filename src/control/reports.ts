@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { gatewayStates, idleCodes, troubles } from './gateway-state.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
 /** What the agent answers. A schema is the type, too; JSON leaves out what is undefined. */
@@ -44,6 +45,8 @@ const outcomeReport = z.object({
   repeats: z.number().optional(),
   /** So many earlier ends were dropped. */
   dropped: z.number().optional(),
+  /** `file`: a person brought what was not installed. */
+  by: z.enum(['service', 'file', 'rollback']).optional(),
 });
 export type OutcomeReport = Of<typeof outcomeReport>;
 
@@ -149,6 +152,9 @@ const brokerReport = z.object({
 export type BrokerReport = Of<typeof brokerReport>;
 
 export const statusReport = z.object({
+  /** What a program acts upon; undefined: the daemon is older. The same in words: `troubles`, worst first. */
+  state: z.enum(gatewayStates).optional(),
+  troubles: z.array(z.enum(troubles)).optional(),
   agentVersion: z.string(),
   daemon: z.boolean(),
   serialNumber: absent(z.string()),
@@ -161,12 +167,16 @@ export const statusReport = z.object({
   /** How much of a firmware whose staging was interrupted need not be sent again. */
   arrived: z.object({ bytes: z.number(), totalBytes: z.number() }).optional(),
   slots: absent(z.record(z.string(), z.string())),
+  /** `slots`, for programs. `next`: it boots next. */
+  slotStates: z.record(z.string(), z.object({ bootable: z.boolean(), next: z.boolean() })).optional(),
   booted: absent(slotName),
   lastOutcome: absent(outcomeReport),
   /** What ended badly and is not tried again by itself. */
   quarantine: z.array(quarantineReport),
   /** Why nothing is being installed now. */
   idleReason: z.string(),
+  /** The same for programs. */
+  idleCode: z.enum(idleCodes).optional(),
   /** ISO 8601; undefined without a schedule. */
   nextLookAt: absent(z.string()),
   pendingSwitch: absent(z.string()),

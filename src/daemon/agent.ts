@@ -63,6 +63,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,
+      canUpdate: boot.works && journal.trouble === undefined,
       obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
       nextLookAtMs: this.#options.nextLookAtMs(),
       warnings: [
@@ -232,16 +233,18 @@ export class Agent implements AgentOperations, AsyncDisposable {
     readonly booted: SlotName | undefined;
     readonly state: BootState | undefined;
     readonly obstacle: string | undefined;
+    /** False: the bootloader fails. */
+    readonly works: boolean;
   }> {
     const { bootloader, updater } = this.#wiring;
     const nothing = updater === undefined ? noTargets().message : undefined;
-    if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing };
+    if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing, works: true };
     try {
       const booted = await bootloader.bootedSlot(signal);
-      return { booted, state: await bootloader.inspect(signal), obstacle: undefined };
+      return { booted, state: await bootloader.inspect(signal), obstacle: undefined, works: true };
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      return { booted: undefined, state: undefined, obstacle: describeError(error) };
+      return { booted: undefined, state: undefined, obstacle: describeError(error), works: false };
     }
   }
 }

@@ -1,4 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
+import { stateOf, troublesOf } from '../control/gateway-state.ts';
+import type { IdleCode } from '../control/gateway-state.ts';
 import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import { describeError } from '../system/errors.ts';
@@ -28,6 +30,8 @@ export interface Surroundings {
   readonly quarantineMs: number;
   /** The update room cannot work at all, for this reason. */
   readonly obstacle: string | undefined;
+  /** False: the bootloader or the state directory fails. */
+  readonly canUpdate: boolean;
   readonly nextLookAtMs: number | undefined;
   readonly warnings: readonly string[];
   readonly telemetry: StatusReport['telemetry'];
@@ -36,7 +40,7 @@ export interface Surroundings {
 
 export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
   const awaitsReboot = waitsForReboot(state.phase, around.booted);
-  return {
+  const report = {
     agentVersion: around.agentVersion,
     daemon: around.daemon,
     serialNumber: around.serialNumber,
@@ -46,11 +50,11 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
     arrived: arrived(state.phase),
-    slots: around.boot === undefined ? undefined : describeSlots(around.boot),
+    ...(around.boot === undefined ? { slots: undefined } : describeSlots(around.boot)),
     booted: around.booted,
     lastOutcome: state.lastOutcome,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
-    idleReason: around.obstacle ?? describePhase(state.phase, awaitsReboot, around) ?? describeLooks(around),
+    ...idleness(state.phase, awaitsReboot, around),
     nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
     pendingSwitch: state.pendingSwitch,
     boards: around.boards,
@@ -60,6 +64,33 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     telemetry: around.telemetry,
     service: around.service,
   };
+  const troubles = troublesOf({ ...report, canUpdate: around.canUpdate });
+  return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
+}
+
+/** Why nothing is being installed, in words and for programs. */
+function idleness(
+  phase: Phase,
+  awaitsReboot: boolean,
+  around: Surroundings,
+): Required<Pick<StatusReport, 'idleReason' | 'idleCode'>> {
+  if (around.obstacle !== undefined) return { idleReason: around.obstacle, idleCode: 'impossible' };
+  const ofPhase = describePhase(phase, awaitsReboot, around);
+  if (ofPhase === undefined || phase.kind === 'idle')
+    return { idleReason: describeLooks(around), idleCode: codeOfLooks(around) };
+  if (awaitsReboot) return { idleReason: ofPhase, idleCode: 'staged' };
+  const isCut = phase.kind === 'staging' && around.activity === undefined;
+  return { idleReason: ofPhase, idleCode: isCut ? 'interrupted' : phase.kind };
+}
+
+function codeOfLooks({ lastLook, daemon, service }: Surroundings): IdleCode {
+  if (lastLook === undefined) {
+    if (!daemon) return 'no-daemon';
+    return service.lastError === undefined ? 'not-asked' : 'service-failing';
+  }
+  const { plan } = lastLook;
+  if (plan.kind === 'held-back') return plan.code;
+  return plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
 }
 
 /** When it ends is known only of what began while the clock was set. */
@@ -92,13 +123,20 @@ export function checkReport(state: UpdateState, look: Look): CheckReport {
   return { installed: installedReport(state.installed), offered, plan: planned, reason: describeLook(look) };
 }
 
-function describeSlots({ primary, slots }: BootState): Readonly<Record<string, string>> {
+function describeSlots({ primary, slots }: BootState): Required<Pick<StatusReport, 'slots' | 'slotStates'>> {
   const describe = (slot: SlotName): string => {
     const { bootable, detail } = slots[slot];
     const next = slot === primary ? 'next to boot' : 'bootable';
     return `${bootable ? next : 'not bootable'} (${detail})`;
   };
-  return { A: describe('A'), B: describe('B') };
+  const stateOfSlot = (slot: SlotName): { bootable: boolean; next: boolean } => {
+    const { bootable } = slots[slot];
+    return { bootable, next: bootable && slot === primary };
+  };
+  return {
+    slots: { A: describe('A'), B: describe('B') },
+    slotStates: { A: stateOfSlot('A'), B: stateOfSlot('B') },
+  };
 }
 
 /** Armed, but the old slot still runs: a trial begins with the boot. */

@@ -11,6 +11,7 @@ export const optionTable = {
   plan: { value: undefined, summary: 'only say how much would change' },
   force: { value: undefined, summary: 'quarantine and maintenance window do not count this once' },
   'allow-downgrade': { value: undefined, summary: 'an older release, this once (root, no daemon)' },
+  'exit-code': { value: undefined, summary: 'end with 0 if all is well, 1 for attention, 2 if it is broken' },
   security: { value: undefined, summary: 'of what concerned security' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 
 import { nearest } from '../../config/file/nearest.ts';
 import type { FileReport } from '../../control/file-report.ts';
+import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
@@ -31,10 +32,13 @@ export const lookCommands: readonly Command[] = [
   {
     name: 'status',
     operands: [],
-    options: [],
+    options: ['exit-code'],
     group: 'Look',
     summary: 'what is installed, what goes on, what comes next',
-    details: [],
+    details: [
+      'Never refused, whoever is at work. A program reads state, troubles and idleCode of --json, whose words stay.',
+      'With --exit-code, for monitoring: 0 well, or at work by itself; 1 a person should look; 2 it cannot be updated, or a board runs nothing. 64 and more: it could not be asked.',
+    ],
     run: status,
   },
   {
@@ -96,7 +100,9 @@ export const lookCommands: readonly Command[] = [
 
 async function status(typed: Typed, context: CliContext): Promise<number> {
   const report = await withLook(context, (agent) => agent.status({}, context.signal));
-  return tell(report, (page) => renderStatus(report, page), typed, context);
+  const exitCode = tell(report, (page) => renderStatus(report, page), typed, context);
+  if (!typed.flags.has('exit-code')) return exitCode;
+  return stateExitCodes[report.state ?? stateOf({ ...report, troubles: troublesOf(report) })];
 }
 
 async function check(typed: Typed, context: CliContext): Promise<number> {

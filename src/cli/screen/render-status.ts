@@ -1,3 +1,5 @@
+import { stateOf, troublesOf } from '../../control/gateway-state.ts';
+import type { Trouble } from '../../control/gateway-state.ts';
 import type {
   Activity,
   BrokerReport,
@@ -55,18 +57,37 @@ interface Headline {
 }
 
 function headlineOf(report: StatusReport): Headline {
+  const troubles = report.troubles ?? troublesOf(report);
+  const state = report.state ?? stateOf({ ...report, troubles });
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
-  if (report.phase !== 'idle') return headlineOfPhase(report);
-  const half = report.boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
-  const troubles = [
-    half.length > 0 && `${half.join(', ')} is half written and runs nothing`,
-    report.thingId === undefined && 'not activated yet',
-    report.lastOutcome !== undefined && report.lastOutcome.outcome !== 'installed' && lastTrouble(report.lastOutcome),
-    report.service.lastError !== undefined && 'the last call to the service failed',
-  ].filter((trouble) => trouble !== false);
-  if (troubles.length > 0) return { tone: 'attention', text: `Attention: ${troubles.join('; ')}.` };
+  if (report.phase !== 'idle' && state !== 'broken') return headlineOfPhase(report);
+  if (troubles.length > 0) {
+    const text = `Attention: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
+    return { tone: state === 'broken' ? 'bad' : 'attention', text };
+  }
   if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
   return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
+}
+
+type DescribeTrouble = (report: StatusReport) => string;
+
+const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
+  'board-half-written': ({ boards }) => {
+    const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
+    return `${half.join(', ')} is half written and runs nothing`;
+  },
+  'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
+  'journal-lost': () => 'the record of updates was unreadable and was set aside',
+  'no-daemon': () => 'no daemon runs, so nobody follows the service',
+  'not-activated': () => 'not activated yet',
+  'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
+  'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
+  'last-attempt-rolled-back': (report) => `${lastVersion(report)} was rolled back`,
+  'service-failing': () => 'the last call to the service failed',
+};
+
+function lastVersion({ lastOutcome }: StatusReport): string {
+  return lastOutcome?.version ?? 'a version';
 }
 
 /** Somebody is at work. A trial is what a person may want to end, however busy the agent is with it. */
@@ -104,15 +125,9 @@ function headlineOfPhase({ phase, arrived, idleReason }: StatusReport): Headline
       return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
     case 'rolling-back':
       return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
-    case 'lost':
-      return { tone: 'bad', text: 'Attention: the record of updates was unreadable and was set aside.' };
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }
-}
-
-function lastTrouble({ outcome, version }: OutcomeReport): string {
-  return outcome === 'failed' ? `the update to ${version} failed` : `${version} was ${outcome.replace('-', ' ')}`;
 }
 
 /** What stands in a slot, since when, and who vouched for it. */

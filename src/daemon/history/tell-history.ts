@@ -154,7 +154,9 @@ function withEnd(attempts: readonly HistoryAttempt[], ended: Outcome): readonly 
 
 function newOutcomes(before: UpdateState, after: UpdateState): readonly Outcome[] {
   const last = after.lastOutcome === undefined || after.lastOutcome === before.lastOutcome ? [] : [after.lastOutcome];
-  const added = after.reports.filter((report) => !before.reports.includes(report) && report !== after.lastOutcome);
+  const added = after.reports.filter(
+    (report) => !before.reports.includes(report) && report.attempt !== after.lastOutcome?.attempt,
+  );
   return [...added, ...last];
 }
 

@@ -5,12 +5,14 @@ export const MAX_REPORTS = 16;
 /**
  * Ends of attempts wait for the service. Where there are too many, one that ended like a newer one makes room, else the
  * oldest; the newest says how many it stands for, and how many are gone. One that waits is never changed: the service may
- * have it already.
+ * have it already. `by` is kept of the last one for who looks; the service is not told.
  */
-export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[]): S {
+export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[], by?: Attempt['by']): S {
   let { reports } = state;
   for (const outcome of outcomes) reports = addReport(reports, outcome);
-  return { ...state, reports, lastOutcome: outcomes.at(-1) ?? state.lastOutcome };
+  const last = outcomes.at(-1);
+  const lastOutcome = last === undefined || by === undefined ? (last ?? state.lastOutcome) : { ...last, by };
+  return { ...state, reports, lastOutcome };
 }
 
 function addReport(reports: readonly Outcome[], outcome: Outcome): Outcome[] {

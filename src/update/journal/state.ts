@@ -158,6 +158,7 @@ const knownOutcome = z.object({
   repeats: z.number().optional(),
   /** So many earlier ends were dropped, because the service was away for too long. */
   dropped: z.number().optional(),
+  by: z.enum(['service', 'file', 'rollback']).optional(),
 });
 
 const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();

@@ -257,12 +257,11 @@ function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateSt
 function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
   const { phase } = state;
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
-  const { version, id } = phase.attempt;
+  const { version, id, by } = phase.attempt;
   const { outcome, code, reason, curable } = failure;
   const tries = failedTries(state, phase.attempt, at, curable !== true);
-  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [
-    { attempt: id, version: version.name, outcome, code, reason, at },
-  ]);
+  const ended = { attempt: id, version: version.name, outcome, code, reason, at };
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [ended], by);
 }
 
 function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {

@@ -1,0 +1,131 @@
+/** Stable words for programs: what a gateway is, and what keeps it from being well. No package is needed to know them. */
+
+export const gatewayStates = [
+  /** It follows its service, and nothing is to be done. */
+  'well',
+  /** Something is being done now. */
+  'busy',
+  /** A new firmware runs, and is judged. */
+  'on-trial',
+  /** A new firmware waits for a reboot. */
+  'staged',
+  /** What was begun was cut off, and goes on later. */
+  'interrupted',
+  'going-back',
+  /** A person should look at it: see `troubles`. */
+  'attention',
+  /** It cannot be updated, or a board runs nothing: see `troubles`. */
+  'broken',
+] as const;
+export type GatewayState = (typeof gatewayStates)[number];
+
+export const troubles = [
+  'board-half-written',
+  'update-impossible',
+  'journal-lost',
+  'no-daemon',
+  'not-activated',
+  'last-attempt-failed',
+  'last-attempt-refused',
+  'last-attempt-rolled-back',
+  'service-failing',
+] as const;
+export type Trouble = (typeof troubles)[number];
+
+/** Why nothing is being installed. */
+export const idleCodes = [
+  'impossible',
+  'lost',
+  'staging',
+  'interrupted',
+  'staged',
+  'trial',
+  'rolling-back',
+  'no-daemon',
+  'service-failing',
+  'not-asked',
+  'install',
+  'up-to-date',
+  'nothing-offered',
+  'quarantined',
+  'attempts-used-up',
+  'cooling-down',
+  'outside-window',
+  'clock-not-set',
+  'installed-by-hand',
+  'taking-turns',
+  'cancelled',
+] as const;
+export type IdleCode = (typeof idleCodes)[number];
+
+/** What the state follows from. */
+export interface StateFacts {
+  readonly phase: string;
+  readonly activity?: object | undefined;
+  readonly troubles: readonly Trouble[];
+}
+
+const breaking: ReadonlySet<Trouble> = new Set<Trouble>(['board-half-written', 'update-impossible', 'journal-lost']);
+
+/** A trial is what a person may want to end, however busy the agent is with it. Pure. */
+export function stateOf({ phase, activity, troubles }: StateFacts): GatewayState {
+  const ofPhase = phases[phase];
+  if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
+  if (troubles.some((code) => breaking.has(code))) return 'broken';
+  if (phase !== 'idle') return ofPhase ?? 'busy';
+  return troubles.length > 0 ? 'attention' : 'well';
+}
+
+const phases: Readonly<Record<string, GatewayState>> = {
+  staging: 'interrupted',
+  staged: 'staged',
+  trial: 'on-trial',
+  'rolling-back': 'going-back',
+  lost: 'broken',
+};
+
+/** Of `agent status --exit-code`, for monitoring: 0 well, 1 attention, 2 broken. What the agent does by itself is well. */
+export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
+  well: 0,
+  busy: 0,
+  'on-trial': 0,
+  staged: 1,
+  interrupted: 1,
+  'going-back': 1,
+  attention: 1,
+  broken: 2,
+};
+
+/** What troubles can be read from. */
+export interface TroubleFacts {
+  readonly phase: string;
+  readonly daemon: boolean;
+  readonly thingId: string | undefined;
+  readonly boards: readonly { readonly writing?: object | undefined }[];
+  readonly lastOutcome?: { readonly outcome: string; readonly by?: string | undefined } | undefined;
+  readonly service: { readonly lastError: string | undefined };
+  /** False: the bootloader or the state directory fails. */
+  readonly canUpdate?: boolean | undefined;
+}
+
+/** The worst first. A file that a person brought, and that was not installed, is an event: the person was told. Pure. */
+export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
+  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate } = facts;
+  const found: readonly (Trouble | false)[] = [
+    boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
+    canUpdate === false && 'update-impossible',
+    phase === 'lost' && 'journal-lost',
+    !daemon && 'no-daemon',
+    thingId === undefined && 'not-activated',
+    troubleOfAttempt(lastOutcome) ?? false,
+    service.lastError !== undefined && 'service-failing',
+  ];
+  return found.filter((code) => code !== false);
+}
+
+function troubleOfAttempt(last: TroubleFacts['lastOutcome']): Trouble | undefined {
+  if (last?.outcome === 'rolled-back') return 'last-attempt-rolled-back';
+  if (last === undefined || last.by === 'file') return undefined;
+  if (last.outcome === 'refused') return 'last-attempt-refused';
+  return last.outcome === 'failed' ? 'last-attempt-failed' : undefined;
+}

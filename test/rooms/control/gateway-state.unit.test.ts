@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+
+import { stateExitCodes, stateOf, troublesOf } from '../../../src/control/gateway-state.ts';
+import type { GatewayState, Trouble, TroubleFacts } from '../../../src/control/gateway-state.ts';
+
+const calm: TroubleFacts = {
+  phase: 'idle',
+  daemon: true,
+  thingId: 'thing-1',
+  boards: [{}],
+  lastOutcome: { outcome: 'installed' },
+  service: { lastError: undefined },
+  canUpdate: true,
+};
+
+type Case = readonly [
+  why: string,
+  facts: Partial<TroubleFacts>,
+  troubles: readonly Trouble[],
+  state: readonly [GatewayState, exitCode: number],
+];
+
+describe('the state of a gateway, in words that stay', () => {
+  test.each<Case>([
+    ['follows its service', {}, [], ['well', 0]],
+    ['has no daemon: nobody follows the service', { daemon: false }, ['no-daemon'], ['attention', 1]],
+    ['is not activated', { thingId: undefined }, ['not-activated'], ['attention', 1]],
+    ['cannot reach its service', { service: { lastError: 'refused' } }, ['service-failing'], ['attention', 1]],
+    ['failed', { lastOutcome: { outcome: 'failed' } }, ['last-attempt-failed'], ['attention', 1]],
+    [
+      'refused what the service named',
+      { lastOutcome: { outcome: 'refused', by: 'service' } },
+      ['last-attempt-refused'],
+      ['attention', 1],
+    ],
+    ['refused a file: a person was told', { lastOutcome: { outcome: 'refused', by: 'file' } }, [], ['well', 0]],
+    ['could not take a file', { lastOutcome: { outcome: 'failed', by: 'file' } }, [], ['well', 0]],
+    [
+      'went back',
+      { lastOutcome: { outcome: 'rolled-back', by: 'file' } },
+      ['last-attempt-rolled-back'],
+      ['attention', 1],
+    ],
+    ['has a board that runs nothing', { boards: [{ writing: {} }] }, ['board-half-written'], ['broken', 2]],
+    ['cannot be updated', { canUpdate: false, phase: 'staging' }, ['update-impossible'], ['broken', 2]],
+    ['lost its journal', { phase: 'lost' }, ['journal-lost'], ['broken', 2]],
+    ['was cut off', { phase: 'staging' }, [], ['interrupted', 1]],
+    ['waits for a reboot', { phase: 'staged' }, [], ['staged', 1]],
+    ['judges', { phase: 'trial' }, [], ['on-trial', 0]],
+    ['goes back', { phase: 'rolling-back' }, [], ['going-back', 1]],
+  ])('%s', (_why, facts, troubles, [state, exitCode]) => {
+    const whole = { ...calm, ...facts };
+    expect(troublesOf(whole)).toEqual(troubles);
+    expect(stateOf({ ...whole, troubles })).toBe(state);
+    expect(stateExitCodes[state]).toBe(exitCode);
+  });
+
+  test('is busy while somebody is at work, whatever waits; a trial stays one', () => {
+    const activity = { who: 'the daemon' };
+    expect(stateOf({ phase: 'idle', activity, troubles: ['board-half-written'] })).toBe('busy');
+    expect(stateOf({ phase: 'staging', activity, troubles: [] })).toBe('busy');
+    expect(stateOf({ phase: 'trial', activity, troubles: [] })).toBe('on-trial');
+  });
+});

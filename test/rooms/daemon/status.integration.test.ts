@@ -1,0 +1,93 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import type { StatusReport } from '../../../src/control/reports.ts';
+import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+
+const MIB = 1024 * 1024;
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+/** Slow enough for a look while it goes on, and for a checkpoint before its end. */
+const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+async function signed(name: string, content: Buffer): Promise<Buffer> {
+  const files = [{ name: 'rootfs.ext4', content }];
+  return buildArtifact({ name, devices: ['demo-gateway'], files, key: keys.privateKey });
+}
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const content = Buffer.from(randomContent(24 * MIB, 3).read(0, 24 * MIB));
+  const first = bufferContent(await signed('0', Buffer.from('healthy 0')));
+  const versions = [
+    { id: '0', name: '0', firmware: first },
+    { id: '2', name: '2', firmware: bufferContent(await signed('2', content)) },
+  ];
+  service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
+  const options = { image: Buffer.from('healthy 0'), slotBytes: 32 * MIB, trustedKey: keys.publicPem };
+  gateway = stack.use(await FileGateway.create({ ...options, serviceUrl: service.url }));
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+async function status(): Promise<StatusReport> {
+  return (await gateway.json('status')) as StatusReport;
+}
+
+async function untilStatus(isSo: (report: StatusReport) => boolean): Promise<StatusReport> {
+  for (;;) {
+    const report = await status();
+    if (isSo(report)) return report;
+  }
+}
+
+test('nobody at work keeps anybody from looking; what was cut off says how much is there and how it goes on', async () => {
+  service.world.targetVersionId = '2';
+  service.fail({ operation: 'firmware', fault: slowly });
+  const updating = gateway.spawn(['--update-now']);
+  const busy = await untilStatus(({ activity }) => activity !== undefined);
+  expect(busy).toMatchObject({
+    state: 'busy',
+    activity: { who: expect.stringContaining('agent --update-now') as unknown },
+  });
+  expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
+  expect(await gateway.run('mcu', 'list')).toMatchObject({ exitCode: 0 });
+  expect(await gateway.run('history')).toMatchObject({ exitCode: 0 });
+  await untilStatus(({ arrived }) => (arrived?.bytes ?? 0) > 0);
+  await stop(updating, 'SIGKILL');
+  expect(await status()).toMatchObject({ state: 'interrupted', idleCode: 'interrupted', troubles: ['no-daemon'] });
+  const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+  expect(page).toMatch(/Interrupted: .* agent --update-now goes on with it; \d+\.\d MiB of 32\.\d MiB are there\./);
+  expect(page).not.toContain('Busy');
+  expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 1 });
+}, 120_000);
+
+test('all is well only while somebody follows the service; a refused file is an event', async () => {
+  await gateway.run('--update-now');
+  gateway.boot();
+  await gateway.run('--update-now');
+  expect(await status()).toMatchObject({ state: 'attention', troubles: ['no-daemon'], idleCode: 'no-daemon' });
+  expect((await gateway.run('status')).stdout).toContain('no daemon runs, so nobody follows the service');
+  const file = join(gateway.directory, 'foreign.img');
+  await writeFile(file, 'an image of somebody');
+  expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
+  const after = await status();
+  expect(after).toMatchObject({ troubles: ['no-daemon'], lastOutcome: { outcome: 'refused', by: 'file' } });
+  expect(after.slotStates).toEqual({ A: { bootable: true, next: false }, B: { bootable: true, next: true } });
+  await gateway.startDaemon();
+  const well = await untilStatus(({ state, activity }) => state !== 'busy' && activity === undefined);
+  expect(well).toMatchObject({ state: 'well', troubles: [] });
+  expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
+  expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
+}, 120_000);
