@@ -78,7 +78,7 @@ export const operationTable = {
     method: 'PUT',
     path: 'properties/:id',
     input: z.strictObject({ id: identifier(), value: jsonValue() }),
-    output: done(),
+    output: takenCareOf(),
     members: 'listed',
   },
   sendDatapoint: {
@@ -86,7 +86,7 @@ export const operationTable = {
     method: 'POST',
     path: 'events/:event/datapoints',
     input: datapoint(),
-    output: done(),
+    output: takenCareOf(),
     members: 'all',
   },
   /** Of several events, all or none; of the daemon: durable or delivered when it resolves. */
@@ -97,7 +97,7 @@ export const operationTable = {
     input: z.strictObject({
       points: z.array(datapoint().extend({ class: z.enum(['urgent', 'normal', 'bulk']).optional() })).max(10_000),
     }),
-    output: done(),
+    output: takenCareOf(),
     members: 'all',
   },
   /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
@@ -221,6 +221,11 @@ function nothing() {
 
 function done() {
   return z.object({});
+}
+
+/** `disk`: it goes to the service as soon as that takes it. */
+function takenCareOf() {
+  return z.object({ safeAt: z.enum(['disk', 'service']).optional() });
 }
 
 function identifier() {

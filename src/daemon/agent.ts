@@ -17,7 +17,7 @@ import { describeStateTrouble, stateConcerns } from './doctor/state-directory.ts
 import { inspectFile } from './inspect-file.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
-import { noSpool, sendPoints } from './values.ts';
+import { noSpool, sendPoints, setValue } from './values.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
@@ -144,9 +144,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return { value: await this.#wiring.session.property(id, signal) };
   }
 
-  async setProperty({ id, value }: InputOf<'setProperty'>, signal: AbortSignal): Promise<OutputOf<'setProperty'>> {
-    await (this.#telemetry ?? this.#wiring.session).setProperty(id, value, signal);
-    return {};
+  async setProperty(property: InputOf<'setProperty'>, signal: AbortSignal): Promise<OutputOf<'setProperty'>> {
+    return { safeAt: await setValue(property, { wiring: this.#wiring, telemetry: this.#telemetry }, signal) };
   }
 
   async sendDatapoint(point: InputOf<'sendDatapoint'>, signal: AbortSignal): Promise<OutputOf<'sendDatapoint'>> {
@@ -157,8 +156,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     { points }: InputOf<'sendDatapoints'>,
     signal: AbortSignal,
   ): Promise<OutputOf<'sendDatapoints'>> {
-    await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
-    return {};
+    return { safeAt: await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal) };
   }
 
   async spool(): Promise<OutputOf<'spool'>> {

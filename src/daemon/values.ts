@@ -1,3 +1,4 @@
+import type { SafePlace } from '../telemetry/delivery/receipt.ts';
 import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -10,7 +11,7 @@ export async function sendPoints(
   points: readonly LocalPoint[],
   { wiring, telemetry }: { readonly wiring: Wiring; readonly telemetry: Telemetry | undefined },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<SafePlace> {
   if (telemetry !== undefined) return telemetry.sendDatapoints(points, signal);
   const { session, world } = wiring;
   const now = new Date(world.clock.nowMs()).toISOString();
@@ -18,6 +19,17 @@ export async function sendPoints(
     const datapoints = ofEvent.map(({ value, at }) => ({ value, at: at ?? now }));
     await session.postDatapoints(event, datapoints, signal);
   }
+  return 'service';
+}
+
+export async function setValue(
+  { id, value }: { readonly id: string; readonly value: unknown },
+  { wiring, telemetry }: { readonly wiring: Wiring; readonly telemetry: Telemetry | undefined },
+  signal: AbortSignal,
+): Promise<SafePlace> {
+  if (telemetry !== undefined) return telemetry.setProperty(id, value, signal);
+  await wiring.session.setProperty(id, value, signal);
+  return 'service';
 }
 
 /** The spool is the daemon's. */

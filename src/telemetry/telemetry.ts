@@ -13,6 +13,7 @@ import { WallClock } from './clock/clock.ts';
 import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
 import { parseTime } from './clock/parse-time.ts';
 import { Delivery } from './delivery/delivery.ts';
+import type { SafePlace } from './delivery/receipt.ts';
 import { Measurement } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
@@ -98,16 +99,16 @@ export class Telemetry implements AsyncDisposable {
   }
 
   /** Resolves when all points are durable or delivered; takes all or none. Throws TelemetryError. */
-  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<void> {
-    await this.#spool.pushDurably(
+  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<SafePlace> {
+    return this.#spool.pushDurably(
       points.map((point) => this.#newPoint(point)),
       signal,
     );
   }
 
   /** Resolves when the value is durable or delivered. Throws TelemetryError. */
-  async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<void> {
-    await this.#spool.setPropertyDurably(id, value, signal);
+  async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<SafePlace> {
+    return this.#spool.setPropertyDurably(id, value, signal);
   }
 
   /** The service has shown its clock. */

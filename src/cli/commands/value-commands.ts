@@ -82,15 +82,18 @@ async function getProperty(typed: Typed, context: CliContext): Promise<number> {
 async function setProperty(typed: Typed, context: CliContext): Promise<number> {
   const [id = '', text = ''] = typed.operands;
   const value = parseValue(text, typed.flags);
-  await withAgent(context, (agent) => agent.setProperty({ id, value }, context.signal));
-  return tell({ id, value }, sentence(`Set: ${id}.`), typed, context);
+  const { safeAt } = await withAgent(context, (agent) => agent.setProperty({ id, value }, context.signal));
+  const said = safeAt === 'disk' ? `Kept on disk; ${id} goes to the service as soon as that takes it.` : `Set: ${id}.`;
+  return tell({ id, value, safeAt }, sentence(said), typed, context);
 }
 
 async function sendDatapoint(typed: Typed, context: CliContext): Promise<number> {
   const [event = '', text = ''] = typed.operands;
   const point = { event, value: parseValue(text, typed.flags), at: typedTime(typed) };
-  await withAgent(context, (agent) => agent.sendDatapoint(point, context.signal));
-  return tell(point, sentence(`Sent to ${event}.`), typed, context);
+  const { safeAt } = await withAgent(context, (agent) => agent.sendDatapoint(point, context.signal));
+  const said =
+    safeAt === 'disk' ? `Kept on disk; it goes to ${event} as soon as the service takes it.` : `Sent to ${event}.`;
+  return tell({ ...point, safeAt }, sentence(said), typed, context);
 }
 
 async function spoolStatus(typed: Typed, context: CliContext): Promise<number> {

@@ -1,5 +1,6 @@
 import type { OperationOutcome, ReportedError } from '../../control/events.ts';
 import type { CheckReport, DoctorFinding } from '../../control/reports.ts';
+import { counted } from './counted.ts';
 import { renderParagraph, renderRows, type Row, wrap } from './layout.ts';
 import type { Page } from './page.ts';
 import type { Tone } from './paint.ts';
@@ -86,7 +87,9 @@ export function renderDoctor(findings: readonly DoctorFinding[], page: Page): st
     return { label: `${ok ? 'ok  ' : 'FAIL'}  ${name.padEnd(width)}`, paragraphs, tone: ok ? undefined : 'bad' };
   });
   const summary =
-    failed === 0 ? `All ${findings.length} tests passed.` : `${failed} of ${findings.length} tests failed.`;
+    failed === 0
+      ? `All ${counted(findings.length, 'test')} passed.`
+      : `${failed} of ${counted(findings.length, 'test')} failed.`;
   return `${renderRows(rows, page)}${renderParagraph(summary, page, failed === 0 ? 'good' : 'bad')}`;
 }
 

@@ -1,5 +1,6 @@
 import type { OutputOf } from '../../control/operations.ts';
 import { bytes } from './bytes.ts';
+import { counted } from './counted.ts';
 import { renderRows, type Row } from './layout.ts';
 import type { Page } from './page.ts';
 
@@ -11,8 +12,8 @@ export function renderSpool(status: OutputOf<'spool'>, page: Page): string {
   const failing = sources.filter(({ lastError }) => lastError !== undefined);
   const rows: readonly Row[] = [
     { label: 'Waiting', paragraphs: [describeSpool(status)] },
-    { label: 'Delivered', paragraphs: [`${delivery.delivered} points, in ${delivery.requests} requests`] },
-    { label: 'Sent again', paragraphs: delivery.resent === 0 ? [] : [`${delivery.resent} points`] },
+    { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
+    { label: 'Sent again', paragraphs: delivery.resent === 0 ? [] : [counted(delivery.resent, 'point')] },
     { label: 'Dropped', paragraphs: droppedByReason(status) },
     { label: 'Service', paragraphs: delivery.trouble === undefined ? [] : [delivery.trouble], tone: 'attention' },
     { label: 'Parked', paragraphs: delivery.parkedEvents.map((event) => `${event}: the service does not take it now`) },
@@ -33,10 +34,15 @@ export function renderSpool(status: OutputOf<'spool'>, page: Page): string {
   return renderRows(rows, page);
 }
 
+function describeDelivered({ delivered, requests, failedRequests }: OutputOf<'spool'>['delivery']): string {
+  const failed = failedRequests === 0 ? '' : `; ${counted(failedRequests, 'request')} failed`;
+  return `${counted(delivered, 'point')}, in ${counted(requests - failedRequests, 'request')}${failed}`;
+}
+
 function describeSpool({ spool }: OutputOf<'spool'>): string {
   const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
-  const parts = [`${pointsInMemory} points in memory, ${pointsOnDisk} on disk`];
-  if (properties > 0) parts.push(`${properties} properties`);
+  const parts = [`${counted(pointsInMemory, 'point')} in memory, ${pointsOnDisk} on disk`];
+  if (properties > 0) parts.push(counted(properties, 'property', 'properties'));
   if (oldestAgeMs !== undefined) parts.push(`the oldest for ${age(oldestAgeMs)}`);
   return parts.join('; ');
 }

@@ -1,6 +1,7 @@
 import { abortable } from '../../system/abortable.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { TelemetryError } from '../errors.ts';
+import type { SafePlace } from './receipt.ts';
 
 /** Who waits for a value to be safe waits no longer than this when the disk fails and the service is silent. */
 const ACKNOWLEDGE_MS = 10_000;
@@ -10,12 +11,12 @@ export interface Acknowledging {
   readonly trouble: () => string | undefined;
 }
 
-/** Waits until a value is safe; throws TelemetryError `point-not-durable` when that takes too long. */
+/** Waits until a value is safe, and says where; throws TelemetryError `point-not-durable` when that takes too long. */
 export async function acknowledged(
-  settled: Promise<void>,
+  settled: Promise<SafePlace>,
   { clock, trouble }: Acknowledging,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<SafePlace> {
   const enough = new AbortController();
   const late = async (): Promise<never> => {
     await clock.sleep(ACKNOWLEDGE_MS, AbortSignal.any([signal, enough.signal]));
@@ -23,7 +24,7 @@ export async function acknowledged(
     throw new TelemetryError('point-not-durable', `it is neither on disk nor at the service yet: ${why}`);
   };
   try {
-    await Promise.race([abortable(settled, signal), late()]);
+    return await Promise.race([abortable(settled, signal), late()]);
   } finally {
     enough.abort();
   }

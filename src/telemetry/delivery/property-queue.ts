@@ -1,4 +1,5 @@
 import { TelemetryError } from '../errors.ts';
+import type { SafePlace } from './receipt.ts';
 
 const MAX_PROPERTIES = 10_000;
 
@@ -7,7 +8,7 @@ interface Waiting {
   readonly revision: number;
   isStored: boolean;
   /** Somebody waits until it is safe. */
-  readonly safe: PromiseWithResolvers<void>;
+  readonly safe: PromiseWithResolvers<SafePlace>;
 }
 
 export interface QueuedProperty {
@@ -41,7 +42,12 @@ export class PropertyQueue {
     for (const [id, text] of stored) {
       if (this.#waiting.has(id) || before.has(id)) continue;
       this.#revision += 1;
-      this.#waiting.set(id, { text, revision: this.#revision, isStored: true, safe: Promise.withResolvers<void>() });
+      this.#waiting.set(id, {
+        text,
+        revision: this.#revision,
+        isStored: true,
+        safe: Promise.withResolvers<SafePlace>(),
+      });
     }
   }
 
@@ -51,7 +57,7 @@ export class PropertyQueue {
     }
     this.#revision += 1;
     const revision = this.#revision;
-    const safe = this.#waiting.get(id)?.safe ?? Promise.withResolvers<void>();
+    const safe = this.#waiting.get(id)?.safe ?? Promise.withResolvers<SafePlace>();
     this.#waiting.delete(id);
     this.#waiting.set(id, { text, revision, isStored: false, safe });
     return { id, text, revision };
@@ -68,13 +74,14 @@ export class PropertyQueue {
     const waiting = this.#waiting.get(id);
     if (waiting?.revision !== revision) return;
     this.#waiting.delete(id);
-    waiting.safe.resolve();
+    waiting.safe.resolve('service');
   }
 
   /** Resolves when this value, or a newer one, is on disk or at the service. */
-  async safe({ id, revision }: QueuedProperty): Promise<void> {
+  async safe({ id, revision }: QueuedProperty): Promise<SafePlace> {
     const waiting = this.#waiting.get(id);
-    if (waiting !== undefined && waiting.revision >= revision && !waiting.isStored) await waiting.safe.promise;
+    if (waiting === undefined || waiting.revision < revision) return 'service';
+    return waiting.isStored ? 'disk' : waiting.safe.promise;
   }
 
   unwritten(): readonly { readonly id: string; readonly text: string }[] {
@@ -88,7 +95,7 @@ export class PropertyQueue {
   written(): void {
     for (const waiting of this.#waiting.values()) {
       waiting.isStored = true;
-      waiting.safe.resolve();
+      waiting.safe.resolve('disk');
     }
     this.#onDisk = new Set(this.#waiting.keys());
   }

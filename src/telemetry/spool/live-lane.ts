@@ -72,7 +72,7 @@ export class LiveLane {
     const isMeant = ({ seq }: LivePoint): boolean => seq >= first && seq <= last;
     const settled = held.live.filter(isMeant);
     held.live.splice(0, held.live.length, ...held.live.filter((point) => !isMeant(point)));
-    for (const { stored, receipt } of settled) if (!stored) receipt?.safe();
+    for (const { stored, receipt } of settled) if (!stored) receipt?.safe('service');
     return settled.some(({ stored }) => stored);
   }
 

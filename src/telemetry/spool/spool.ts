@@ -6,6 +6,7 @@ import { Bell } from '../delivery/bell.ts';
 import { PropertyQueue } from '../delivery/property-queue.ts';
 import type { QueuedProperty } from '../delivery/property-queue.ts';
 import { Receipt } from '../delivery/receipt.ts';
+import type { SafePlace } from '../delivery/receipt.ts';
 import type { NewPoint, PointTime, SpooledPoint } from '../point.ts';
 import { checkName, toText } from '../value-text.ts';
 import type { Batch, HeldBatch } from './batch.ts';
@@ -115,10 +116,10 @@ export class Spool implements Disposable {
   }
 
   /** Resolves when the points are durable or delivered; throws TelemetryError when they are neither in time. */
-  async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<void> {
+  async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<SafePlace> {
     this.#isUrgent = true;
     const receipt = this.push(points);
-    await acknowledged(receipt.settled, this.#acknowledging, signal);
+    return acknowledged(receipt.settled, this.#acknowledging, signal);
   }
 
   /** Only the last value of a property counts. */
@@ -130,10 +131,10 @@ export class Spool implements Disposable {
     return queued;
   }
 
-  async setPropertyDurably(id: string, value: unknown, signal: AbortSignal): Promise<void> {
+  async setPropertyDurably(id: string, value: unknown, signal: AbortSignal): Promise<SafePlace> {
     const queued = this.setProperty(id, value);
-    if (this.flush()) return;
-    await acknowledged(this.#properties.safe(queued), this.#acknowledging, signal);
+    if (this.flush()) return 'disk';
+    return acknowledged(this.#properties.safe(queued), this.#acknowledging, signal);
   }
 
   /** The clock is set: it shows when this boot began. What waited for that can go. */
@@ -178,7 +179,7 @@ export class Spool implements Disposable {
     this.#isUrgent = false;
     this.#propertyWaitsSinceMs = undefined;
     this.#live.written();
-    for (const { receipt } of points) receipt?.safe();
+    for (const { receipt } of points) receipt?.safe('disk');
     if (points.length > 0) this.arrival.backlog.ring();
     return true;
   }

@@ -143,6 +143,16 @@ describe('a person reads', () => {
     ['property get note', { alone: fakeAgent({ property: async () => ({ value: 'two\nlines' }) }) }, 'two\\nlines\n'],
     ['property set level 5', {}, 'Set: level.'],
     ['datapoint send level 5', {}, 'Sent to level.'],
+    [
+      'datapoint send level 5',
+      { daemon: fakeAgent({ sendDatapoint: async () => ({ safeAt: 'disk' }) }) },
+      'Kept on disk; it goes to level as soon as the service takes it.',
+    ],
+    [
+      'property set level 5',
+      { daemon: fakeAgent({ setProperty: async () => ({ safeAt: 'disk' }) }) },
+      'Kept on disk; level goes to the service as soon as that takes it.',
+    ],
     ['config check', {}, '/etc/thing-agent/config.toml is valid.'],
     ['config show', {}, '[service]\nurl = "https://things.example.com"\n'],
     ['config schema', {}, '{\n  "type": "object"\n}\n'],

@@ -20,7 +20,7 @@ describe('a status with a spool', () => {
   test('says what waits and what it costs', () => {
     const spool = { ...calmTelemetry.spool, dropped: nothingDropped };
     expect(spoolOf({ ...well, spool })).toBe(
-      '3 points in memory, 1200 on disk; 1 properties; the oldest for 12 min; 4.0 MiB a day to flash',
+      '3 points in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB a day to flash',
     );
     expect(spoolOf({ ...well, spool: { ...spool, oldestAgeMs: 4_300 } })).toContain('the oldest for 4 s');
   });
@@ -55,6 +55,7 @@ describe('a status with a spool', () => {
 describe('the page of the spool', () => {
   test.each([
     ['Dropped', '7 spool-full 1 refused'],
+    ['Delivered', '90 points, in 3 requests; 1 request failed'],
     ['Flash', '4.0 MiB a day; the file has 64.0 KiB'],
     ['Sources', '1 of 2 work'],
     ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],

@@ -40,18 +40,18 @@ test('an urgent point, and one that somebody waits for, is due at once', async (
   const acknowledged = rig.spool.pushDurably([point(2)], forever);
   expect(rig.spool.msUntilDue()).toBe(0);
   rig.spool.flush();
-  await acknowledged;
+  expect(await acknowledged).toBe('disk');
   rig.crash();
   expect(drain(rig.spool).map(values)).toEqual([[1], [2]]);
 });
 
-test('a caller hears when its point is delivered, even if no disk takes it', async () => {
+test('a caller hears where its point is safe, even if no disk takes it', async () => {
   using rig = new SpoolRig({ clock: systemClock });
   rig.failure = 'spool-full';
   const acknowledged = rig.spool.pushDurably([point(1)], new AbortController().signal);
   expect(rig.spool.flush()).toBe(false);
   drain(rig.spool);
-  await acknowledged;
+  expect(await acknowledged).toBe('service');
 });
 
 test('a caller hears after a while when its point is neither on disk nor delivered', async () => {
