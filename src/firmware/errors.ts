@@ -170,8 +170,8 @@ export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
 
 /** The firmware is not what a trusted key vouched for, or not meant for this gateway. Nothing of it may boot. */
 export class VerificationError extends VerificationErrors {
-  constructor(code: VerificationErrorCode, message: string, advice?: string) {
-    super(code, message, { advice });
+  constructor(code: VerificationErrorCode, message: string, advice?: string, exit?: 'usage') {
+    super(code, message, { advice, exit });
   }
 }
 
@@ -198,6 +198,12 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     advice: 'install xz-utils, or compress the firmware with zstd',
   },
   'decompression-stalled': { remedy: 'retry', exit: 'failed', means: 'Decompression made no progress.' },
+  'trust-list-exists': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'A new list of keys and revocations would replace a file, and what that file revokes would be forgotten.',
+    advice: 'continue it (--from), or name a file that does not exist',
+  },
   'trust-list-damaged': {
     remedy: 'give-up',
     exit: 'refused',

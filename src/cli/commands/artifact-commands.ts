@@ -1,6 +1,8 @@
 import { dirname, join, resolve } from 'node:path';
 
+import { parseUtcTime } from '../../system/time/utc-time.ts';
 import type { CliContext } from '../context.ts';
+import { counted } from '../screen/counted.ts';
 import { printable } from '../screen/printable.ts';
 import { Misuse } from './command.ts';
 import type { Command, OptionName, Typed } from './command.ts';
@@ -18,6 +20,7 @@ export const artifactCommands: readonly Command[] = [
       'Continues the list that was released before (--from). LIST is separated by commas: keys are files with public keys, ' +
         'or, to be revoked, their fingerprints; releases are artifacts, or their digests. What was revoked once stays ' +
         'revoked on a gateway, whatever comes later.',
+      'TIME is in UTC: a day, such as 2026-12-01, or with a time, such as 2026-12-01T06:00:00Z.',
       'mender-artifact signs it: the command is shown. The key must be one that the gateways trust now; to replace a key, ' +
         'sign the list that names the new one with the old one.',
     ],
@@ -35,6 +38,7 @@ async function writeTrustList(typed: Typed, context: CliContext): Promise<number
   const many = (name: OptionName): string[] => (values.get(name) ?? '').split(',').filter((part) => part !== '');
   if (!sayings.some((name) => values.has(name)))
     throw new Misuse('a list names keys (--keys), or what is revoked (--revoke-keys, --revoke-releases)');
+  refuseUnusableTimes(values);
   const list = await context.writeTrustList(path, {
     from: values.get('from'),
     number: numberOf(values.get('number')),
@@ -49,9 +53,32 @@ async function writeTrustList(typed: Typed, context: CliContext): Promise<number
     `mender-artifact write module-image --type thing-trust --artifact-name ${name} --device-type DEVICE_TYPE ` +
     `--file ${path} --compression none --key PRIVATE_KEY --output-path ${join(dirname(path), `${name}.mender`)}`;
   const { keys, revoked } = list;
-  const counts = `${keys.length} keys, ${revoked.keys.length} revoked keys, ${revoked.releases.length} revoked releases`;
+  const counts = [
+    counted(keys.length, 'key'),
+    counted(revoked.keys.length, 'revoked key'),
+    counted(revoked.releases.length, 'revoked release'),
+  ].join(', ');
+  const warnings = keys.length === 0 && revoked.keys.length > 0 ? [leavesNoKey] : [];
+  if (!typed.json) for (const warning of warnings) context.err.write(`agent: warning: ${warning}\n`);
   const text = `${printable(`${path}: list ${list.number}, ${counts}. Sign it:`)}\n${printable(sign)}\n`;
-  return tell({ path, ...list, sign }, () => text, typed, context);
+  return tell({ path, ...list, sign, warnings }, () => text, typed, context);
+}
+
+const leavesNoKey =
+  'this list revokes keys and names none: a gateway that trusts no other key by its configuration installs nothing any more';
+
+function refuseUnusableTimes(values: Typed['values']): void {
+  const [notBefore, notAfter] = (['not-before', 'not-after'] as const).map((name) => {
+    const text = values.get(name);
+    if (text === undefined) return undefined;
+    const time = parseUtcTime(text);
+    if (time === undefined)
+      throw new Misuse(`--${name} ${text} is no time in UTC, such as 2026-12-01 or 2026-12-01T06:00:00Z`);
+    if (!values.has('keys')) throw new Misuse(`--${name} is said of the keys of --keys, which is missing`);
+    return time;
+  });
+  if (notBefore !== undefined && notAfter !== undefined && notBefore >= notAfter)
+    throw new Misuse('--not-after is not later than --not-before: the keys would never be trusted');
 }
 
 function numberOf(text: string | undefined): number | undefined {

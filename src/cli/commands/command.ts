@@ -18,7 +18,7 @@ export const optionTable = {
   from: { value: 'FILE', summary: 'the list before this one' },
   number: { value: 'NUMBER', summary: 'of the list (default: one more than --from)' },
   keys: { value: 'LIST', summary: 'public keys that are trusted from now on' },
-  'not-before': { value: 'TIME', summary: 'when --keys begin to be trusted' },
+  'not-before': { value: 'TIME', summary: 'when --keys begin to be trusted, e.g. 2026-12-01' },
   'not-after': { value: 'TIME', summary: 'when --keys end to be trusted' },
   'revoke-keys': { value: 'LIST', summary: 'keys that are trusted no more' },
   'revoke-releases': { value: 'LIST', summary: 'releases that are installed no more' },

@@ -77,10 +77,13 @@ export function parseKeptListFile(bytes: Uint8Array): KeptListFile {
 
 function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array): T {
   if (bytes.byteLength > MAX_LIST_BYTES) throw malformed(`it is longer than ${MAX_LIST_BYTES} bytes`);
-  const parsed = schema.safeParse(decodeJson(bytes));
+  const value = decodeJson(bytes);
+  if (value === undefined) throw malformed('it is not JSON');
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw malformed(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not as expected'}`);
+  const where = issue === undefined || issue.path.length === 0 ? 'it' : issue.path.join('.');
+  throw malformed(`${where} is not as it should be (${issue?.message ?? 'unknown reason'})`);
 }
 
 export function fromFile(file: TrustListFile): TrustList {

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, realpath } from 'node:fs/promises';
 import { basename } from 'node:path';
 
-import { describeError } from '../../system/errors.ts';
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { replaceFileDurably } from '../../system/files/durable-file.ts';
 import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import { readEnvelope } from '../artifact/envelope.ts';
@@ -40,7 +40,8 @@ const emptyList: TrustListFile = {
 
 /** Writes the next list, for mender-artifact to sign. A key that is revoked is listed no more. */
 export async function writeTrustList(path: string, order: ListOrder, nowMs: number): Promise<TrustListFile> {
-  const before = order.from === undefined ? emptyList : parseTrustListFile(await readFile(order.from));
+  await refuseForgetting(path, order.from);
+  const before = order.from === undefined ? emptyList : await readList(order.from);
   const revokedKeys = await Promise.all(order.revokedKeys.map(fingerprintOf));
   const releases = await Promise.all(order.revokedReleases.map(digestOf));
   const brought = await Promise.all(order.keys.map(async (file) => listedKey(file, order)));
@@ -56,6 +57,46 @@ export async function writeTrustList(path: string, order: ListOrder, nowMs: numb
   const list = { ...next.data, revoked: mutable(joinRevoked(before.revoked, fromFile(next.data))) };
   await replaceFileDurably(path, `${JSON.stringify(list, undefined, 2)}\n`, undefined, 0o644);
   return list;
+}
+
+/** A list that is written anew would forget what the file revokes, which only the gateways would still know. */
+async function refuseForgetting(path: string, from: string | undefined): Promise<void> {
+  const existing = await placeOf(path);
+  if (existing === undefined || (from !== undefined && (await placeOf(from)) === existing)) return;
+  throw new FirmwareError('trust-list-exists', `${path} exists`, {
+    advice: `continue it (--from ${path}), or name a file that does not exist`,
+  });
+}
+
+/** Undefined: there is no such file. */
+async function placeOf(path: string): Promise<string | undefined> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw unreadable(path, error);
+  }
+}
+
+async function readList(file: string): Promise<TrustListFile> {
+  const bytes = await readFile(file).catch((error: unknown) => {
+    throw unreadable(file, error);
+  });
+  try {
+    return parseTrustListFile(bytes);
+  } catch (error) {
+    if (!(error instanceof VerificationError)) throw error;
+    const advice = '--from is a list that agent artifact trust wrote before, or left out for the first one';
+    throw new VerificationError('trust-list-malformed', `${file}: ${error.message}`, advice, 'usage');
+  }
+}
+
+function unreadable(file: string, error: unknown): FirmwareError {
+  const why = systemErrorCode(error) === 'ENOENT' ? 'there is no such file' : describeError(error);
+  return new FirmwareError('file-unreadable', `${file} cannot be read: ${why}`, {
+    cause: error,
+    advice: 'check the path; a fingerprint or a digest is sha256: and 64 hexadecimal digits',
+  });
 }
 
 function mutable({ keys, releases }: { readonly keys: readonly string[]; readonly releases: readonly string[] }) {
@@ -88,8 +129,12 @@ async function readKey(file: string): ReturnType<typeof readPublicKey> {
   try {
     return await readPublicKey(file);
   } catch (error) {
-    const code = error instanceof PublicKeyError ? 'trust-key-refused' : 'trust-key-unreadable';
-    throw new FirmwareError(code, `${file} cannot be used as a key: ${describeError(error)}`, { cause: error });
+    if (error instanceof AgentError) throw error;
+    if (!(error instanceof PublicKeyError)) throw unreadable(file, error);
+    throw new FirmwareError('trust-key-refused', `${file} cannot be used as a key: ${describeError(error)}`, {
+      cause: error,
+      exit: 'usage',
+    });
   }
 }
 

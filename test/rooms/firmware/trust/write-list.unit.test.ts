@@ -1,0 +1,90 @@
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { writeTrustList } from '../../../../src/firmware/trust/write-list.ts';
+import type { ListOrder } from '../../../../src/firmware/trust/write-list.ts';
+import { makeKeyPair } from '../artifact/keys.ts';
+import { fingerprint } from './lists.ts';
+
+const nothing: ListOrder = {
+  from: undefined,
+  number: undefined,
+  keys: [],
+  notBefore: undefined,
+  notAfter: undefined,
+  revokedKeys: [],
+  revokedReleases: [],
+};
+const now = Date.UTC(2026, 10, 22);
+
+let folder: string;
+let last: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'write-list-'));
+  last = join(folder, 'last.json');
+  writeFileSync(join(folder, 'next.pem'), makeKeyPair('ecdsa-p256').publicPem);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const at = (name: string): string => join(folder, name);
+
+describe('a file that exists', () => {
+  beforeEach(async () => {
+    await writeTrustList(last, { ...nothing, revokedReleases: [fingerprint('b')] }, now);
+  });
+
+  test('is never replaced by a list that forgets what it revokes', async () => {
+    const before = readFileSync(last, 'utf8');
+    writeFileSync(at('other.json'), before);
+    for (const from of [undefined, at('other.json')]) {
+      await expect(writeTrustList(last, { ...nothing, from, keys: [at('next.pem')] }, now)).rejects.toMatchObject({
+        code: 'trust-list-exists',
+        exit: 'usage',
+        message: `${last} exists`,
+        advice: `continue it (--from ${last}), or name a file that does not exist`,
+      });
+    }
+    expect(readFileSync(last, 'utf8')).toBe(before);
+  });
+
+  test('is replaced by the list that continues it, by whatever name', async () => {
+    symlinkSync(last, at('link.json'));
+    await writeTrustList(last, { ...nothing, from: at('link.json'), keys: [at('next.pem')] }, now);
+    expect(JSON.parse(readFileSync(last, 'utf8'))).toMatchObject({
+      number: 2,
+      keys: [{ name: 'next.pem' }],
+      revoked: { releases: [fingerprint('b')] },
+    });
+  });
+});
+
+describe('what cannot be used', () => {
+  test.each<[string, Partial<Record<'from' | 'keys' | 'revokedKeys', string>>, string, string]>([
+    ['a key that is missing', { keys: 'nope.pem' }, 'file-unreadable', 'cannot be read: there is no such file'],
+    ['a revoked key that is missing', { revokedKeys: 'nope.pem' }, 'file-unreadable', 'there is no such file'],
+    ['a list before this one that is missing', { from: 'nope.json' }, 'file-unreadable', 'there is no such file'],
+    ['a list that is no JSON', { from: 'next.pem' }, 'trust-list-malformed', 'it is not JSON'],
+    ['a list that is another JSON', { from: 'text.json' }, 'trust-list-malformed', 'it is not as it should be'],
+    ['a key that is none', { keys: 'text.json' }, 'trust-key-refused', 'cannot be used as a key'],
+  ])('is named with its file, and is an error of usage: %s', async (_what, { from, keys, revokedKeys }, code, said) => {
+    writeFileSync(at('text.json'), '"a list"');
+    const order = {
+      ...nothing,
+      from: from && at(from),
+      keys: keys === undefined ? [] : [at(keys)],
+      revokedKeys: revokedKeys === undefined ? [] : [at(revokedKeys)],
+    };
+    const file = at(from ?? keys ?? revokedKeys ?? '');
+    const writing = writeTrustList(at('new.json'), order, now);
+    await expect(writing).rejects.toMatchObject({
+      code,
+      exit: 'usage',
+      message: expect.stringMatching(`${file}.*${said}`) as unknown,
+      advice: expect.not.stringContaining('[trust] keys') as unknown,
+    });
+  });
+});
