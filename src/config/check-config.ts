@@ -16,7 +16,8 @@ import { describeValue, keyPath } from './file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from './read-config.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
-import type { SoundTables } from './schema/schema.ts';
+import { rightParts } from './right-parts.ts';
+import type { RightParts } from './right-parts.ts';
 
 const LOOK_MS = 10_000;
 
@@ -32,39 +33,68 @@ export interface ConfigCheck {
  */
 export async function checkConfig(path: string, environment: Environment): Promise<ConfigCheck> {
   const text = await readConfigText(path);
-  const { file, sound, problems } = examineConfig(path, text);
+  const { file, input, problems } = examineConfig(path, text);
+  const right = rightParts(input);
   const found = [
-    ...(await scheduleFindings(sound)),
-    ...(await referenceFindings(sound)),
-    ...(await userFindings(sound)),
+    ...(await scheduleFindings(right)),
+    ...(await referenceFindings(right)),
+    ...(await slotFindings(right)),
+    ...(await userFindings(right)),
   ];
   const warnings = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
   return { problems: inOrder([...problems, ...withLines(found, text)]), warnings: withLines(warnings, text) };
 }
 
-async function scheduleFindings({ update }: SoundTables): Promise<readonly Finding[]> {
+async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Promise<readonly Finding[]> {
   const { isCronExpression } = await import('../system/time/cron.ts');
-  if (update === undefined || isCronExpression(update.schedule)) return [];
-  const path = ['update', 'schedule'];
+  const path = placeOf(['update', 'schedule']);
+  if (path === undefined || update === undefined || isCronExpression(update.schedule)) return [];
   const message = `update.schedule: expected a cron expression such as "*/15 * * * *", found ${describeValue(update.schedule)}`;
   return [{ path, message }];
 }
 
-async function referenceFindings(tables: SoundTables): Promise<readonly Finding[]> {
+async function referenceFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
   const found: Finding[] = [];
   for (const reference of referencesOf(tables)) {
-    const why = await examine(reference);
-    if (why === undefined) continue;
-    found.push({ path: reference.path, message: `${keyPath(reference.path)}: ${reference.file} ${why}` });
+    const path = placeOf(reference.path);
+    const why = path === undefined ? undefined : await examine(reference);
+    if (path !== undefined && why !== undefined)
+      found.push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
   }
   return found;
 }
 
-async function userFindings(tables: SoundTables): Promise<readonly Finding[]> {
+/** Whatever they are called: installing would overwrite what runs. */
+async function slotFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
   const found: Finding[] = [];
-  for (const { path, user } of usersOf(tables)) {
-    const why = whyNotAs(user) ?? (await whyNobody(user));
-    if (why !== undefined) found.push({ path, message: `${keyPath(path)}: ${user}: ${why}` });
+  for (const [name, target] of Object.entries(tables.targets ?? {})) {
+    const path = placeOf(['targets', name, 'slots']);
+    if (target.kind !== 'slots' || path === undefined || target.slots.A === target.slots.B) continue;
+    const [identity, other] = await Promise.all([identityAt(target.slots.A), identityAt(target.slots.B)]);
+    if (identity === undefined || identity !== other) continue;
+    const message = `${keyPath(path)}: A and B are the same: ${target.slots.A} and ${target.slots.B} lead to one place`;
+    found.push({ path, message });
+  }
+  return found;
+}
+
+/** Undefined: nothing is there. */
+async function identityAt(path: string): Promise<string | undefined> {
+  try {
+    const facts = await stat(path, { bigint: true });
+    return facts.isBlockDevice() ? `device ${facts.rdev}` : `file ${facts.dev} ${facts.ino}`;
+  } catch (error) {
+    if (systemErrorCode(error) !== undefined) return undefined;
+    throw error;
+  }
+}
+
+async function userFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
+  const found: Finding[] = [];
+  for (const { path: at, user } of usersOf(tables)) {
+    const path = placeOf(at);
+    const why = path === undefined ? undefined : (whyNotAs(user) ?? (await whyNobody(user)));
+    if (path !== undefined && why !== undefined) found.push({ path, message: `${keyPath(path)}: ${user}: ${why}` });
   }
   return found;
 }

@@ -1,4 +1,5 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
+import { describeIdleStep } from './schedule-steps.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 import { durationMs } from './schema/values.ts';
 
@@ -209,7 +210,7 @@ function sensorContradictions(
 
 /** What is allowed and weakens a promise, or has no effect. */
 export function findWarnings(file: ConfigFile): readonly Finding[] {
-  const warnings: Finding[] = healthWarnings(file.update);
+  const warnings: Finding[] = [...healthWarnings(file.update), ...scheduleWarnings(file.update)];
   const warn = (path: readonly string[], message: string): void => void warnings.push({ path, message });
   const { service, trust, targets } = file;
   if (trust.allow_unsigned) {
@@ -235,6 +236,11 @@ function healthWarnings({ health }: ConfigFile['update']): Finding[] {
     `update.health.deadline = "${health.deadline}" is longer than ${LONGEST_GUARDED_DEADLINE}: thing-agent-trial.timer ` +
     'ends a trial 30 minutes after boot, so raise its OnBootSec= in a drop-in, too';
   return [{ path: ['update', 'health', 'deadline'], message }];
+}
+
+function scheduleWarnings({ schedule }: ConfigFile['update']): Finding[] {
+  const why = describeIdleStep(schedule);
+  return why === undefined ? [] : [{ path: ['update', 'schedule'], message: `update.schedule: ${why}` }];
 }
 
 function isLoopback(url: string): boolean {

@@ -9,7 +9,7 @@ import { ConfigError, type ConfigProblem } from './errors.ts';
 import { lineOf, locateKeys } from './file/key-lines.ts';
 import { describeIssues } from './file/problems.ts';
 import { parseToml, TomlSyntaxError } from './file/toml.ts';
-import { type ConfigFile, configSchema, type SoundTables, soundTables } from './schema/schema.ts';
+import { type ConfigFile, configSchema, soundTables } from './schema/schema.ts';
 
 export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 
@@ -63,22 +63,28 @@ export function parseConfig(path: string, text: string): ConfigFile {
   return file;
 }
 
+/** What can be said of a text that is TOML. */
 export interface ExaminedConfig {
   /** Undefined: a table is not what it should be. */
   readonly file: ConfigFile | undefined;
-  readonly sound: SoundTables;
+  /** As it is written. */
+  readonly input: Readonly<Record<string, unknown>>;
   /** In the order of the file. */
   readonly problems: readonly ConfigProblem[];
 }
 
-/** Pure. What can be said of a text that is TOML: also of the tables that are right while others are not. */
+/** Pure. Also of what is right while something else is not. */
 export function examineConfig(path: string, text: string): ExaminedConfig {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
   const result = configSchema.safeParse(input, { error: () => '' });
   const sound = result.success ? result.data : soundTables(input);
   const keyLines = locateKeys(text);
   const unfit = result.success ? [] : describeIssues(result.error.issues, { schema: configSchema, input, keyLines });
-  return { file: result.data, sound, problems: inOrder([...unfit, ...withLines(findContradictions(sound), text)]) };
+  return {
+    file: result.data,
+    input,
+    problems: inOrder([...unfit, ...withLines(findContradictions(sound), text)]),
+  };
 }
 
 export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {

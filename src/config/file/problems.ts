@@ -18,9 +18,17 @@ export interface Examined {
 
 /** Zod's issues in a person's words, in the order of the file; what two rules say of one value is said once. */
 export function describeIssues(issues: readonly Issue[], examined: Examined): readonly ConfigProblem[] {
-  const problems = issues.flatMap((issue) => describeIssue(issue, examined));
+  const problems = issues
+    .filter((issue) => !isBesideTheKind(issue, issues))
+    .flatMap((issue) => describeIssue(issue, examined));
   const once = new Map(problems.map((problem) => [`${problem.line} ${problem.message}`, problem]));
   return [...once.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+}
+
+/** What is not of the right kind has no size. */
+function isBesideTheKind({ code, path }: Issue, issues: readonly Issue[]): boolean {
+  if (code !== 'too_big' && code !== 'too_small') return false;
+  return issues.some((other) => other.code === 'invalid_type' && keyPath(other.path) === keyPath(path));
 }
 
 function describeIssue(issue: Issue, examined: Examined): readonly ConfigProblem[] {
@@ -45,12 +53,18 @@ function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigPr
   const key = String(path.at(-1));
   const table = path.slice(0, -1);
   const meant = nearest(key, knownKeys(schema, table, input));
-  const [elsewhere, ...more] = tablesWithKey(schema, key);
-  const hint =
-    meant === undefined && elsewhere !== undefined && more.length === 0
-      ? ` (it belongs in ${elsewhere})`
-      : didYouMean(meant, '');
+  const hint = meant === undefined ? belonging(path, { schema, input }) : didYouMean(meant, '');
   return { line: lineOf(keyLines, path), message: `unknown key ${keyPath(path)}${hint}` };
+}
+
+/** A table such as `service = { … }` that is written after a `[table]` belongs to that one. */
+function belonging(path: Path, { schema, input }: Pick<Examined, 'schema' | 'input'>): string {
+  const key = String(path.at(-1));
+  const isTable = typeof valueAt(input, path) === 'object';
+  if (isTable && path.length > 1 && knownKeys(schema, [], input).includes(key))
+    return ` (to be a table of its own it stands above the first [table], or is written as [${key}])`;
+  const [elsewhere, ...more] = tablesWithKey(schema, key);
+  return elsewhere === undefined || more.length > 0 ? '' : ` (it belongs in ${elsewhere})`;
 }
 
 function wrongValue(issue: Issue, { input, keyLines }: Examined): ConfigProblem {

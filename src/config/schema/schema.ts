@@ -13,20 +13,20 @@ export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({
     serial_number: text('a text that is not empty', 128).regex(/\S/, 'a text that is not blank').optional(),
-    serial_number_file: absolutePath().optional(),
+    serial_number_file: absolutePath('/etc/serial-number').optional(),
     factory_version: text('a text that is not empty', 200)
       .regex(/\S/, 'a text that is not blank')
       .optional()
       .describe('What the service calls this image, so that a new gateway does not download what it runs'),
-    factory_version_file: absolutePath()
+    factory_version_file: absolutePath('/etc/image-version')
       .optional()
       .describe('The same, in a file of the image; IMAGE_VERSION of /etc/os-release if left out'),
     device_type: text().describe('Compared with the artifact’s'),
   }),
   paths: z
     .strictObject({
-      state: absolutePath().default('/var/lib/thing-agent').describe('$STATE_DIRECTORY wins'),
-      run: absolutePath().default('/run/thing-agent').describe('$RUNTIME_DIRECTORY wins'),
+      state: absolutePath('/var/lib/thing-agent').default('/var/lib/thing-agent').describe('$STATE_DIRECTORY wins'),
+      run: absolutePath('/run/thing-agent').default('/run/thing-agent').describe('$RUNTIME_DIRECTORY wins'),
     })
     .prefault({}),
   update: updateSchema.prefault({}),
@@ -35,7 +35,7 @@ export const configSchema = z.strictObject({
   system: z
     .strictObject({
       reboot_command: command().default(['systemctl', 'reboot']),
-      boot_id_file: absolutePath()
+      boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
         .describe('Changes with every boot; another one for containers, which share the kernel’s'),
     })

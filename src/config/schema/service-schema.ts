@@ -4,8 +4,8 @@ import { absolutePath, address, byteSize, duration, flag, text } from './values.
 
 const tlsShape = {
   ca_file: absolutePath().optional().describe('Authorities to trust instead of the system’s'),
-  client_certificate_file: absolutePath().optional(),
-  client_key_file: absolutePath().optional(),
+  client_certificate_file: absolutePath('/etc/thing-agent/client.pem').optional(),
+  client_key_file: absolutePath('/etc/thing-agent/client.key').optional(),
 };
 
 const topic = () => text('a topic without wildcards').regex(/^[^#+\0]+$/, 'a topic without wildcards');
@@ -18,7 +18,7 @@ const messagingSchema = z.strictObject({
     .describe('Of MQTT: 5, or 4 for MQTT 3.1.1'),
   client_id: text().optional().describe('Made from the serial number if left out'),
   username: text().optional(),
-  password_file: absolutePath().optional(),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
   ...tlsShape,
   topic_id: text('a text without "/"')
     .regex(/^[^/#+\0]+$/, 'a text without "/", "#" and "+"')

@@ -21,7 +21,7 @@ const bootNames = () =>
 export const bootloaderSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('uboot'),
-    fw_env_config: absolutePath().optional().describe('Instead of /etc/fw_env.config'),
+    fw_env_config: absolutePath('/etc/fw_env.config').optional().describe('Instead of /etc/fw_env.config'),
     order_variable: variable().default('BOOT_ORDER'),
     left_variable: variable()
       .refine((name) => name.includes('{slot}'), slotVariableText)
@@ -32,13 +32,13 @@ export const bootloaderSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({
     kind: z.literal('grub'),
-    environment: absolutePath().default('/boot/grub/grubenv'),
+    environment: absolutePath('/boot/grub/grubenv').default('/boot/grub/grubenv'),
     attempts: wholeNumber(1, 9).default(3).describe('Boots that a committed slot may fail; 1 for RAUC’s own grub.conf'),
     names: bootNames(),
   }),
   z.strictObject({
     kind: z.literal('tryboot'),
-    autoboot: absolutePath().default('/boot/firmware/autoboot.txt'),
+    autoboot: absolutePath('/boot/firmware/autoboot.txt').default('/boot/firmware/autoboot.txt'),
     partitions: z
       .strictObject({ A: wholeNumber(1, 255), B: wholeNumber(1, 255) })
       .default({ A: 2, B: 3 })
@@ -46,14 +46,17 @@ export const bootloaderSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({
     kind: z.literal('custom'),
-    handler: absolutePath().describe('Speaks RAUC’s custom interface'),
+    handler: absolutePath('/usr/lib/boot-handler').describe('Speaks RAUC’s custom interface'),
     names: bootNames(),
   }),
 ]);
 
 const slotsTargetSchema = z.strictObject({
   kind: z.literal('slots'),
-  slots: z.strictObject({ A: absolutePath(), B: absolutePath() }),
+  slots: z.strictObject({
+    A: absolutePath('/dev/disk/by-partlabel/rootfs-a'),
+    B: absolutePath('/dev/disk/by-partlabel/rootfs-b'),
+  }),
   read_only: flag()
     .optional()
     .describe(

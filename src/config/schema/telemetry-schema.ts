@@ -7,7 +7,11 @@ const number = () => z.number({ error: 'a number' });
 const positive = () => number().positive('a number above 0');
 const port = () => wholeNumber(1, 65_535);
 
-const mqtt = { url: address(['mqtt', 'mqtts']), username: text().optional(), password_file: absolutePath().optional() };
+const mqtt = {
+  url: address(['mqtt', 'mqtts']),
+  username: text().optional(),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
+};
 
 const register = {
   unit: wholeNumber(0, 255).default(1),
@@ -38,7 +42,7 @@ const sourceSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('modbus-tcp'), host: text(), port: port().default(502), ...register }),
   z.strictObject({
     kind: z.literal('modbus-rtu'),
-    port: absolutePath(),
+    port: absolutePath('/dev/ttyUSB0'),
     baud: baud().default(9_600),
     parity: z.enum(['none', 'even']).default('even'),
     ...register,
@@ -49,7 +53,7 @@ const sourceSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('w1'), device: text() }),
   z.strictObject({
     kind: z.literal('serial'),
-    port: absolutePath(),
+    port: absolutePath('/dev/ttyUSB0'),
     baud: baud().default(115_200),
     pattern: text().refine(isPattern, 'a regular expression').optional(),
     silence: duration('1s', '1d').default('5m').describe('After this the port is opened again'),
@@ -60,7 +64,7 @@ const sourceSchema = z.discriminatedUnion('kind', [
     line: wholeNumber(0, 4_095),
     version: z.literal([1, 2], { error: '1 or 2' }).default(1).describe('Of libgpiod’s tools'),
   }),
-  z.strictObject({ kind: z.literal('file'), path: absolutePath() }),
+  z.strictObject({ kind: z.literal('file'), path: absolutePath('/run/level') }),
   z.strictObject({
     kind: z.literal('system'),
     metric: z.enum([
@@ -135,7 +139,7 @@ export const watchSchema = z.strictObject({
         user: user(),
         timeout: duration('1s', '1h').default('1m'),
       }),
-      z.strictObject({ kind: z.literal('file'), path: absolutePath() }),
+      z.strictObject({ kind: z.literal('file'), path: absolutePath('/run/level') }),
       z.strictObject({ kind: z.literal('mqtt'), ...mqtt, topic: text() }),
     ])
     .describe('Where the value of the property goes when it changes'),

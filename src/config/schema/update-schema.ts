@@ -49,7 +49,7 @@ export const updateSchema = z.strictObject({
 });
 
 const keySchema = z.strictObject({
-  file: absolutePath(),
+  file: absolutePath('/etc/thing-agent/trust/release.pem'),
   name: text('a text that is not empty', 64).optional(),
   not_before: utcTime().optional().describe('Believed from then on; a date is its beginning, in UTC'),
   not_after: utcTime().optional().describe('Believed until then'),
@@ -57,7 +57,7 @@ const keySchema = z.strictObject({
 
 export const trustSchema = z.strictObject({
   keys: z
-    .array(z.union([absolutePath(), keySchema]))
+    .array(z.union([absolutePath('/etc/thing-agent/trust/release.pem'), keySchema]))
     .max(32)
     .default([])
     .describe('Files with public keys, each perhaps with a name, a beginning and an end'),

@@ -52,8 +52,8 @@ export function sizeBytes(value: string): number {
   return Number.parseInt(value, 10) * (value.endsWith('MiB') ? 1024 * 1024 : 1024);
 }
 
-export function absolutePath() {
-  const what = 'an absolute path such as "/etc/thing-agent/ca.pem"';
+export function absolutePath(sample = '/etc/thing-agent/ca.pem') {
+  const what = `an absolute path such as "${sample}"`;
   return text(what, 4096).regex(/^\/[^\0]*$/, what);
 }
 

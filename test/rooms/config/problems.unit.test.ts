@@ -13,6 +13,15 @@ describe('an unknown key', () => {
     ['[update]\nca_file = "/x"', 'unknown key update.ca_file'],
     ['[update]\nallow_unsigned = true', 'unknown key update.allow_unsigned (it belongs in [trust])'],
     ['[updates]\nfollow = "none"', 'unknown key updates (did you mean update?)'],
+    [
+      '[update.health]\nservice = { url = "https://x" }',
+      'update.health.service: expected true or false, found a table',
+    ],
+    [
+      '[update]\nservice = { url = "https://x" }',
+      'unknown key update.service (to be a table of its own it stands above the first [table], or is written as [service])',
+    ],
+    ['[update]\nservice = true', 'unknown key update.service (it belongs in [update.health])'],
     ['[update.health]\nunit = []', 'unknown key update.health.unit (did you mean units?)'],
     [
       '[targets.m]\nkind = "mcu"\nport = "/x"\nprotocol = "stm32"\nbuad = 1',
@@ -68,11 +77,22 @@ describe('a wrong value', () => {
       'update.health.commands[0][0] is missing: expected a list of texts, the program first, such as ["systemctl", "reboot"]',
     ],
     ['[trust]\nkeys = "/x"', 'trust.keys: expected a list, found "/x"'],
-    ['[trust]\nkeys = ["x"]', 'trust.keys[0]: expected an absolute path such as "/etc/thing-agent/ca.pem", found "x"'],
+    [
+      '[trust]\nkeys = "/etc/thing-agent/trust/release.pem"',
+      'trust.keys: expected a list, found "/etc/thing-agent/trust/release.pem"',
+    ],
+    [
+      '[targets.m]\nkind = "mcu"\nport = "ttyUSB0"\nprotocol = "stm32"',
+      'targets.m.port: expected an absolute path such as "/dev/serial/by-id/usb-meter", found "ttyUSB0"',
+    ],
+    [
+      '[trust]\nkeys = ["x"]',
+      'trust.keys[0]: expected an absolute path such as "/etc/thing-agent/trust/release.pem", found "x"',
+    ],
     ['[trust]\nallow_unsigned = 1', 'trust.allow_unsigned: expected true or false, found 1'],
     [
       '[paths]\nstate = 2026-01-01',
-      'paths.state: expected an absolute path such as "/etc/thing-agent/ca.pem", found a date',
+      'paths.state: expected an absolute path such as "/var/lib/thing-agent", found a date',
     ],
     ['[targets.m]\nkind = "usb"', 'targets.m.kind: expected "slots" or "mcu", found "usb"'],
     ['[targets.m]', 'targets.m.kind is missing: expected "slots" or "mcu"'],

@@ -1,0 +1,89 @@
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { checkConfig } from '../../../src/config/check-config.ts';
+import { leastConfig } from './config-texts.ts';
+
+let directory: string;
+let path: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'check-config-'));
+  path = join(directory, 'config.toml');
+});
+afterEach(async () => rm(directory, { recursive: true }));
+
+describe('the check of a configuration', () => {
+  test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
+    const text = `${leastConfig}[update]
+atempts = 3
+schedule = "99 * * * *"
+[trust]
+keys = ["x", "/nowhere/a.pem", 7, "/nowhere/b.pem"]
+[system]
+reboot_command = ["true"]
+bootid = "/x"
+[targets.gateway]
+kind = "slots"
+slots = { A = "/nowhere/a", B = "/nowhere/b" }
+bootloader = { kind = "uboot", fw_env_config = "x" }
+[targets.meter]
+kind = "usb"
+[[watch]]
+id = "a"
+every = "never"
+into = { kind = "command", user = "no user!", command = ["/nowhere/handler"] }
+[[watch]]
+id = "b"
+every = "1m"
+into = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhere/password" }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line}: ${message.replace(/ (expected|found) .*/, '')}`)).toEqual([
+      '7: unknown key update.atempts (did you mean attempts?)',
+      '8: update.schedule:',
+      '10: trust.keys[0]:',
+      '10: trust.keys[2]:',
+      '10: trust.keys[1]: /nowhere/a.pem does not exist',
+      '10: trust.keys[3]: /nowhere/b.pem does not exist',
+      '13: unknown key system.bootid (did you mean boot_id_file?)',
+      '16: targets.gateway.slots.A: /nowhere/a does not exist',
+      '16: targets.gateway.slots.B: /nowhere/b does not exist',
+      '17: targets.gateway.bootloader.fw_env_config:',
+      '19: targets.meter.kind:',
+      '22: watch[0].every:',
+      '23: watch[0].into.user:',
+      '27: watch[1].into.password_file: /nowhere/password does not exist',
+    ]);
+  });
+
+  test('finds two names of one slot', async () => {
+    const link = join(directory, 'link');
+    await symlink(path, link);
+    for (const other of [link, `${directory}/./${basename(path)}`]) {
+      const slots = `kind = "slots"\nslots = { A = "${path}", B = "${other}" }\n`;
+      await writeFile(
+        path,
+        `${leastConfig}[targets.g]\n${slots}bootloader = { kind = "custom", handler = "/bin/true" }\n`,
+      );
+      expect((await checkConfig(path, {})).problems).toEqual([
+        { line: 8, message: `targets.g.slots: A and B are the same: ${path} and ${other} lead to one place` },
+      ]);
+    }
+  });
+
+  test('warns of a schedule that means something else than it seems to', async () => {
+    await writeFile(path, `${leastConfig}[update]\nschedule = "*/90 * * * *"\n`);
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([]);
+    expect(warnings).toContainEqual({
+      line: 7,
+      message:
+        'update.schedule: */90 is a step beyond the 60 minutes that there are, so that only the first of them counts',
+    });
+  });
+});
