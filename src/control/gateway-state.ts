@@ -12,6 +12,8 @@ export const gatewayStates = [
   /** What was begun was cut off, and goes on later. */
   'interrupted',
   'going-back',
+  /** A person wants nothing to be installed: see `hold`. */
+  'held',
   /** A person should look at it: see `troubles`. */
   'attention',
   /** It cannot be updated, or a board runs nothing: see `troubles`. */
@@ -54,6 +56,7 @@ export const idleCodes = [
   'clock-not-set',
   'installed-by-hand',
   'taking-turns',
+  'held-by-hand',
   'cancelled',
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
@@ -63,17 +66,19 @@ export interface StateFacts {
   readonly phase: string;
   readonly activity?: object | undefined;
   readonly troubles: readonly Trouble[];
+  readonly hold?: object | undefined;
 }
 
 const breaking: ReadonlySet<Trouble> = new Set<Trouble>(['board-half-written', 'update-impossible', 'journal-lost']);
 
 /** A trial is what a person may want to end, however busy the agent is with it. Pure. */
-export function stateOf({ phase, activity, troubles }: StateFacts): GatewayState {
+export function stateOf({ phase, activity, troubles, hold }: StateFacts): GatewayState {
   const ofPhase = phases[phase];
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
   if (troubles.some((code) => breaking.has(code))) return 'broken';
   if (phase !== 'idle') return ofPhase ?? 'busy';
-  return troubles.length > 0 ? 'attention' : 'well';
+  if (troubles.length > 0) return 'attention';
+  return hold === undefined ? 'well' : 'held';
 }
 
 const phases: Readonly<Record<string, GatewayState>> = {
@@ -92,6 +97,7 @@ export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   staged: 1,
   interrupted: 1,
   'going-back': 1,
+  held: 1,
   attention: 1,
   broken: 2,
 };

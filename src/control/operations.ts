@@ -4,10 +4,20 @@ import { nestedWithin } from '../system/json-value.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
-import { boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
+import {
+  standstillReport,
+  boardPlan,
+  boardProbe,
+  boardReport,
+  checkReport,
+  doctorFinding,
+  statusReport,
+} from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
 import { securityReport } from './security-events.ts';
 import { flushReply, telemetryReply } from './telemetry-protocol.ts';
+
+const MAX_HOLD_MS = 366 * 86_400_000;
 
 /**
  * What a person or a local program can ask of the agent, each thing once: the server of the control socket, its client and
@@ -64,6 +74,26 @@ export const operationTable = {
     path: 'forget',
     input: z.strictObject({ version: identifier() }),
     output: z.object({ versions: z.array(z.string()) }),
+  },
+  /** Nothing is installed until then; a look or a download ends at once, and goes on afterwards. Undefined: until `resume`. */
+  hold: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'hold',
+    input: z.strictObject({
+      durationMs: z.int().positive().max(MAX_HOLD_MS).optional(),
+      reason: z.string().min(1).max(200).optional(),
+    }),
+    output: standstillReport,
+    beside: 'pauses',
+  },
+  /** Whether anything was held. */
+  resume: {
+    kind: 'answered',
+    method: 'POST',
+    path: 'resume',
+    input: nothing(),
+    output: z.object({ wasHeld: z.boolean() }),
   },
   property: {
     kind: 'answered',
@@ -181,8 +211,8 @@ export interface Answered {
   readonly path: string;
   readonly input: z.ZodObject;
   readonly output: z.ZodType;
-  /** Beside what else it may run: anything (undefined), nothing, or what it asks for makes way (precedence.ts). */
-  readonly beside?: 'nothing' | 'makes way';
+  /** Beside what else it may run: anything (undefined), nothing, what it asks for makes way, or what can be taken up again later does (precedence.ts). */
+  readonly beside?: 'nothing' | 'makes way' | 'pauses';
   /** Those who may only look may ask for it, too (access.ts); `listed`: of the properties that the configuration names. */
   readonly members?: 'all' | 'listed';
 }

@@ -151,6 +151,16 @@ const brokerReport = z.object({
 });
 export type BrokerReport = Of<typeof brokerReport>;
 
+/** A person wants nothing to be installed. */
+export const standstillReport = z.object({
+  /** ISO 8601 */
+  since: z.string(),
+  /** Undefined: until a person lifts it. */
+  until: z.string().optional(),
+  reason: z.string().optional(),
+});
+export type StandstillReport = Of<typeof standstillReport>;
+
 export const statusReport = z.object({
   /** What a program acts upon; undefined: the daemon is older. The same in words: `troubles`, worst first. */
   state: z.enum(gatewayStates).optional(),
@@ -175,6 +185,8 @@ export const statusReport = z.object({
   quarantine: z.array(quarantineReport),
   /** Why nothing is being installed now. */
   idleReason: z.string(),
+  /** Undefined: nobody holds updates. */
+  hold: standstillReport.optional(),
   /** The same for programs. */
   idleCode: z.enum(idleCodes).optional(),
   /** ISO 8601; undefined without a schedule. */

@@ -140,6 +140,14 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return { versions: await this.#updater.forget(version) };
   }
 
+  async hold(order: InputOf<'hold'>): Promise<OutputOf<'hold'>> {
+    return this.#updater.hold(order);
+  }
+
+  async resume(): Promise<OutputOf<'resume'>> {
+    return { wasHeld: await this.#updater.resume() };
+  }
+
   async property({ id }: InputOf<'property'>, signal: AbortSignal): Promise<OutputOf<'property'>> {
     return { value: await this.#wiring.session.property(id, signal) };
   }

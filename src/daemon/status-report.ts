@@ -9,6 +9,7 @@ import type { Look } from '../update/choice/lookout.ts';
 import { inForce } from '../update/choice/quarantine.ts';
 import { checkpointOf } from '../update/journal/checkpoint.ts';
 import { countDropped } from '../update/journal/reports.ts';
+import { standsStill } from '../update/journal/standstill.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
@@ -55,6 +56,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     lastOutcome: state.lastOutcome,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
+    hold: standsStill(state.standstill, around.nowMs),
     nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
     pendingSwitch: state.pendingSwitch,
     boards: around.boards,

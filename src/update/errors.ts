@@ -80,6 +80,12 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'This firmware ended badly before and is not tried again by itself.',
     advice: 'install another version, lift it with agent forget, or repeat with --force',
   },
+  'hold-needs-clock': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'A hold with an end was asked for, and the clock of the gateway is not set.',
+    advice: 'hold without an end: agent hold; agent resume lifts it',
+  },
   'nothing-to-forget': {
     remedy: 'give-up',
     exit: 'refused',
@@ -102,6 +108,10 @@ export const updateCodes = {
     means:
       'The service had this version and another one installed by turns; each further time waits longer, up to a day.',
     advice: 'find out who changes the version at the service; agent --update-now does not wait',
+  },
+  'held-by-hand': {
+    means: 'A person wants nothing to be installed for now (agent hold).',
+    advice: 'agent resume lifts that; --force goes through for one order',
   },
   'outside-window': {
     means: 'Installing may not begin at this time of day ([update] window).',

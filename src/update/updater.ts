@@ -1,18 +1,20 @@
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
-import type { InstallOptions } from '../control/operations.ts';
+import type { InputOf, InstallOptions } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { windowHold } from './choice/plan.ts';
-import type { HoldCode, Plan } from './choice/plan.ts';
+import { holdOfStandstill, windowHold } from './choice/plan.ts';
+import type { Hold, HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
+import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
 import { isAnotherThan } from './choice/waiting-order.ts';
 import { endUnwantedStaging, withdraw } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
+import type { Standstill } from './journal/standstill.ts';
 import type { UpdateState } from './journal/state.ts';
 import type { InstallOutcome, Outcome, TrialEnd } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
@@ -80,6 +82,14 @@ export class Updater {
     return names;
   }
 
+  async hold(order: InputOf<'hold'>): Promise<Standstill> {
+    return beginStandstill(order, this.#parts.ports);
+  }
+
+  async resume(): Promise<boolean> {
+    return liftStandstill(this.#parts.ports);
+  }
+
   /** One whole round: settle, tell, look, install. */
   async updateNow(
     options: InstallOptions & { readonly manual: boolean },
@@ -115,6 +125,9 @@ export class Updater {
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const order = { version: { name }, by: 'file', source, ...options } as const;
+    const { journal, clock } = this.#parts.ports;
+    const still = options.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
+    if (still !== undefined) return { kind: 'held-back', version: name, ...still };
     const waiting = await this.#waitsBeside(order, signal);
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot }, onEvent, signal);
@@ -197,7 +210,8 @@ export class Updater {
   /** The maintenance window holds what goes on by itself. */
   #ports(onEvent: OnEvent): UpdatePorts {
     const { ports, settings, minuteOfDay } = this.#parts;
-    return { ...ports, onProgress: onEvent, hold: () => windowHold(settings.policy.window, minuteOfDay()) };
+    const hold = (): Hold | undefined => holdOfAttempt(ports) ?? windowHold(settings.policy.window, minuteOfDay());
+    return { ...ports, onProgress: onEvent, hold };
   }
 
   /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */

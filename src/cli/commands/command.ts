@@ -12,6 +12,7 @@ export const optionTable = {
   force: { value: undefined, summary: 'quarantine and maintenance window do not count this once' },
   'allow-downgrade': { value: undefined, summary: 'an older release, this once (root, no daemon)' },
   'exit-code': { value: undefined, summary: 'end with 0 if all is well, 1 for attention, 2 if it is broken' },
+  reason: { value: 'TEXT', summary: 'why, for whoever looks at it later' },
   security: { value: undefined, summary: 'of what concerned security' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },

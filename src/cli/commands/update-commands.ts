@@ -1,8 +1,11 @@
 import { resolve } from 'node:path';
 
+import { parseDuration } from '../../config/schema/duration.ts';
 import type { InstallOptions } from '../../control/operations.ts';
 import type { CliContext } from '../context.ts';
-import { throughDaemon } from './command.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { describeHold } from '../screen/render-status.ts';
+import { Misuse, throughDaemon } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { follow } from './follow.ts';
 import { sentence, tell } from './tell.ts';
@@ -79,6 +82,28 @@ export const updateCommands: readonly Command[] = [
     run: reboot,
   },
   {
+    name: 'hold',
+    operands: ['[DURATION]'],
+    options: ['reason'],
+    group: 'Update',
+    summary: 'install nothing, for 4h, 2d, or until resume',
+    details: [
+      'A look or a download under way ends, and goes on afterwards; a trial that runs is judged all the same. agent rollback is always possible.',
+      'It lasts across restarts and updates, and agent status shows it. --force of --update-now and install goes through for that order.',
+      throughDaemon,
+    ],
+    run: hold,
+  },
+  {
+    name: 'resume',
+    operands: [],
+    options: [],
+    group: 'Update',
+    summary: 'lift what agent hold did',
+    details: ['The next look installs what the service names, or agent --update-now.', throughDaemon],
+    run: resume,
+  },
+  {
     name: 'forget',
     operands: ['VERSION'],
     options: [],
@@ -138,6 +163,24 @@ async function forget(typed: Typed, context: CliContext): Promise<number> {
   const { versions } = await withAgent(context, (agent) => agent.forget({ version }, context.signal));
   const text = `${versions.join(', ')} may be tried again: agent --update-now`;
   return tell({ forgotten: versions }, sentence(text), typed, context);
+}
+
+async function hold(typed: Typed, context: CliContext): Promise<number> {
+  const [duration] = typed.operands;
+  const durationMs = duration === undefined ? undefined : parseDuration(duration);
+  if (duration !== undefined && (durationMs === undefined || durationMs === 0)) {
+    throw new Misuse(`${duration} is no duration such as 30m, 4h or 2d`);
+  }
+  const reason = typed.values.get('reason');
+  const order = { ...(durationMs !== undefined && { durationMs }), ...(reason !== undefined && { reason }) };
+  const held = await withAgent(context, (agent) => agent.hold(order, context.signal));
+  return tell(held, (page) => renderParagraph(describeHold(held, page), page), typed, context);
+}
+
+async function resume(typed: Typed, context: CliContext): Promise<number> {
+  const { wasHeld } = await withAgent(context, (agent) => agent.resume({}, context.signal));
+  const text = wasHeld ? 'Updates go on with the next look, or now: agent --update-now' : 'Nothing was held.';
+  return tell({ wasHeld }, sentence(text), typed, context);
 }
 
 function installOptions({ flags }: Typed): InstallOptions {

@@ -6,6 +6,7 @@ import type {
   InstalledReport,
   FollowedName,
   OutcomeReport,
+  StandstillReport,
   StatusReport,
 } from '../../control/reports.ts';
 import { bytes } from './bytes.ts';
@@ -21,10 +22,11 @@ const maxQuarantineShown = 5;
 
 /** What a technician needs first stands first: whether something is to be done. */
 export function renderStatus(report: StatusReport, page: Page): string {
-  const headline = headlineOf(report);
+  const headline = headlineOf(report, page);
   const rows: readonly Row[] = [
     { label: 'State', paragraphs: [headline.text], tone: headline.tone },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
+    { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold)], tone: 'attention' },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
     { label: 'Running', paragraphs: running(report) },
     { label: 'Now', paragraphs: [report.idleReason] },
@@ -56,7 +58,7 @@ interface Headline {
   readonly text: string;
 }
 
-function headlineOf(report: StatusReport): Headline {
+function headlineOf(report: StatusReport, page: Page): Headline {
   const troubles = report.troubles ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, troubles });
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
@@ -65,6 +67,7 @@ function headlineOf(report: StatusReport): Headline {
     const text = `Attention: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
     return { tone: state === 'broken' ? 'bad' : 'attention', text };
   }
+  if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, page) };
   if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
   return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
 }
@@ -128,6 +131,19 @@ function headlineOfPhase({ phase, arrived, idleReason }: StatusReport): Headline
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }
+}
+
+/** What a person holds, and its end. */
+export function describeHold({ until }: StandstillReport, page: Page): string {
+  return until === undefined
+    ? 'Held: nothing is installed until agent resume.'
+    : `Held: nothing is installed until ${moment(until, page) ?? until}.`;
+}
+
+function liftedBy({ reason, until }: StandstillReport): string {
+  const why = reason === undefined ? 'no reason was given' : reason;
+  const early = until === undefined ? '' : ' before that';
+  return `${why}; root and thing-operators lift it${early}: agent resume`;
 }
 
 /** What stands in a slot, since when, and who vouched for it. */

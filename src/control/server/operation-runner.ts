@@ -119,6 +119,12 @@ export class OperationRunner implements AsyncDisposable {
     while (this.#running !== undefined) await this.#end(this.#running, wanted, signal);
   }
 
+  /** Ends what can be taken up again later; anything else goes on to its end. */
+  async pause(signal: AbortSignal): Promise<void> {
+    const [running, wanted] = [this.#running, { operation: 'hold' } as const];
+    if (running !== undefined && ruleFor(running, wanted) === 'interrupt') await this.#end(running, wanted, signal);
+  }
+
   /** For what is short, and waits for nobody. */
   refuseWhileBusy(): void {
     if (this.#running !== undefined) throw agentBusy(this.#running, this.#running.request);
@@ -244,5 +250,6 @@ function gaveWay({ operation }: OperationRequest, { to }: GaveWay): AgentError {
 }
 
 function titleOf(wanted: Wanted['operation']): string {
+  if (wanted === 'hold') return 'a hold';
   return wanted === 'reboot' ? 'a reboot' : operationTable[wanted].title;
 }

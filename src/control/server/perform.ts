@@ -22,6 +22,7 @@ export async function answer(
 ): Promise<object> {
   if (entry.beside === 'nothing') runner.refuseWhileBusy();
   if (entry.beside === 'makes way') await runner.makeWay({ operation: 'reboot' }, signal);
+  if (entry.beside === 'pauses') await runner.pause(signal);
   return call<object>(operations, name, input, signal);
 }
 

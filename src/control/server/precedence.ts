@@ -3,7 +3,7 @@ import type { OperationRequest } from './operation-runner.ts';
 
 /** What may be asked for while something else runs. */
 export type Wanted = Omit<OperationRequest, 'operation'> & {
-  readonly operation: OperationRequest['operation'] | 'reboot';
+  readonly operation: OperationRequest['operation'] | 'reboot' | 'hold';
 };
 
 /** How far it is that runs. */
@@ -36,6 +36,7 @@ const waysOf: Partial<Record<Wanted['operation'], readonly ((running: OperationR
     commit: [isLooking, isJudging],
     reboot: [isLooking, isJudging],
     rollback: [isLooking, isStaging, isJudging],
+    hold: [isLooking, isStaging],
     cancel: [isLooking, isStaging, isReading],
   };
 

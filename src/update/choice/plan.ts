@@ -1,3 +1,4 @@
+import { standsStill } from '../journal/standstill.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { hasEnded, inForce } from './quarantine.ts';
@@ -40,6 +41,7 @@ export type HoldCode =
   | 'clock-not-set'
   | 'installed-by-hand'
   | 'taking-turns'
+  | 'held-by-hand'
   | 'cancelled';
 
 export interface Circumstances {
@@ -82,6 +84,8 @@ type HeldBack = Extract<Plan, { kind: 'held-back' }>;
 function reasonToHold(state: UpdateState, offered: Version, circumstances: Circumstances): HeldBack | undefined {
   const { nowMs, policy } = circumstances;
   const held: Held = (code, reason) => ({ kind: 'held-back', version: offered.name, code, reason });
+  const still = holdOfStandstill(state, nowMs);
+  if (still !== undefined) return held(still.code, still.reason);
   if (state.installed?.overrides === offered.id) {
     return held('installed-by-hand', `${state.installed.version.name} was installed by hand instead of it`);
   }
@@ -136,6 +140,15 @@ function moreLooks(left: number): string {
 function holdForWindow({ policy, minuteOfDay }: Circumstances, held: Held): HeldBack | undefined {
   const hold = windowHold(policy.window, minuteOfDay);
   return hold && held(hold.code, hold.reason);
+}
+
+/** Undefined: no person holds anything. */
+export function holdOfStandstill({ standstill }: Pick<UpdateState, 'standstill'>, nowMs: number): Hold | undefined {
+  const still = standsStill(standstill, nowMs);
+  if (still === undefined) return undefined;
+  const until = still.until === undefined ? '' : ` until ${still.until}`;
+  const why = still.reason === undefined ? '' : ` (${still.reason})`;
+  return { code: 'held-by-hand', reason: `a person holds updates${until}${why}; agent resume lifts that` };
 }
 
 /** Undefined: an update may begin now. */

@@ -3,7 +3,13 @@ import { isoTime } from './order.ts';
 import type { HoldCode, Plan } from './plan.ts';
 
 /** Waiting ends these by itself, and the staging goes on. */
-const passing: ReadonlySet<HoldCode> = new Set(['cooling-down', 'outside-window', 'clock-not-set', 'taking-turns']);
+const passing: ReadonlySet<HoldCode> = new Set([
+  'cooling-down',
+  'outside-window',
+  'clock-not-set',
+  'taking-turns',
+  'held-by-hand',
+]);
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 

@@ -1,6 +1,7 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
 import type { Complaint } from '../trial/blame.ts';
 import type { Figures } from './figures.ts';
+import type { Standstill } from './standstill.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
 
 interface Costs {
@@ -96,6 +97,9 @@ interface EventData {
   readonly 'look-skipped': object;
   /** The clock was set: what was held back before counts from now on. */
   readonly 'quarantine-dated': { readonly at: string };
+  /** A person wants nothing to be installed. */
+  readonly 'standstill-begun': { readonly standstill: Standstill };
+  readonly 'standstill-lifted': object;
   /** By id, name or digest. */
   readonly forgotten: { readonly version: string };
   readonly reported: { readonly attemptId: string };

@@ -1,8 +1,10 @@
 import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
+import { artifactCheckpoint, checkpoint, digestedPart } from './checkpoint-record.ts';
 import { figures } from './figures.ts';
 import { floors } from './floors.ts';
+import { standstill } from './standstill.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
@@ -35,8 +37,6 @@ export const attempt = z.object({
   downgrade: z.string().optional(),
 });
 
-const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
-
 const firmware = z.object({
   digest: z.string(),
   signedBy: z.string().optional(),
@@ -63,26 +63,6 @@ const firmware = z.object({
 
 /** Where the microcontrollers of an update stand, by target. Not named: untouched. */
 const boards = z.record(z.string(), z.enum(['touched', 'flashed'])).default({});
-
-const checkpoint = z.object({
-  wire: z.object({ offset: z.number(), validator: z.string(), totalBytes: z.number() }),
-  encoding: z.enum(['base64', 'base64url', 'hex']),
-  carry: z.string(),
-  image: digestedPart,
-});
-
-const wholeFile = z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() });
-
-/** Beside `checkpoint`, and not within it: an older agent would take it for that of an image. */
-const artifactCheckpoint = checkpoint.extend({
-  artifact: z.object({
-    head: z.string(),
-    payload: z.number(),
-    member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
-    file: z.object({ name: z.string(), sizeBytes: z.number() }),
-    whole: z.array(wholeFile).readonly(),
-  }),
-});
 
 const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
@@ -224,6 +204,8 @@ export const storedState = z.object({
   named: z.object({ id: z.string().optional() }).optional(),
   /** Version id whose staging a person ended: it is begun again when a person asks for it. */
   cancelled: z.string().optional(),
+  /** A person wants nothing to be installed. */
+  standstill: standstill.optional(),
   /** Version id that the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */

@@ -113,6 +113,8 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   }),
   'quarantine-dated': (state, { at }) => dateAnew(state, at),
   forgotten: (state, { version }) => lift(state, version),
+  'standstill-begun': (state, { standstill }) => ({ ...state, standstill }),
+  'standstill-lifted': (state) => ({ ...state, standstill: undefined }),
 };
 
 /** The next state. Pure. */

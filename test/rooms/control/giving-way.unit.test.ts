@@ -113,6 +113,18 @@ describe('the judging of a trial', () => {
     await expect(round).rejects.toMatchObject({ code: 'gave-way' });
   });
 
+  test('is not ended by a hold, but a look or a download is', async () => {
+    const { runner, judge, round } = judging();
+    const tell = await judge.begun;
+    tell({ kind: 'phase', phase: 'health' });
+    await runner.pause(forever);
+    expect(runner.running).toMatchObject({ operation: 'update' });
+    tell({ kind: 'phase', phase: 'staging' });
+    await runner.pause(forever);
+    expect(runner.running).toBeUndefined();
+    await expect(round).rejects.toMatchObject({ code: 'gave-way', message: /asked for a hold/ });
+  });
+
   test('that ends well at the same moment has ended well', async () => {
     const runner = new OperationRunner(clock, forever);
     const stubborn = Promise.withResolvers<OperationOutcome>();
