@@ -13,7 +13,7 @@ import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
-import { describeStateTrouble, stateConcerns } from './doctor/state-directory.ts';
+import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { inspectFile } from './inspect-file.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
@@ -51,6 +51,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { session, serialNumber, updater, journal, world, config, messaging, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
+    const stateTrouble = await stateObstacle(config, journal);
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,
       daemon: this.#options.daemon,
@@ -63,8 +64,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,
-      canUpdate: boot.works && journal.trouble === undefined,
-      obstacle: boot.obstacle ?? (journal.trouble && describeStateTrouble(journal.trouble)),
+      canUpdate: boot.works && stateTrouble === undefined,
+      obstacle: boot.obstacle ?? stateTrouble,
       nextLookAtMs: this.#options.nextLookAtMs(),
       warnings: [
         ...this.#options.warnings(),

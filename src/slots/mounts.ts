@@ -1,11 +1,12 @@
-import { realpath } from 'node:fs/promises';
+import { realpath, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { systemErrorCode } from '../system/errors.ts';
+import { SystemError } from '../system/system-errors.ts';
 import type { SlotName } from '../update/ports.ts';
 import type { DeviceIdentity, SystemView } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
-import { SlotError } from './errors.ts';
+import { SlotError, slotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';
 import { coveringMount, lowerLayers, parseMountinfo, parseSwaps, upperLayer } from './mountinfo.ts';
 
@@ -53,6 +54,63 @@ export async function refuseStateOnSlot(
     if (identity === undefined || !written.has(identity)) continue;
     throw new SlotError('state-on-slot', directory, `lies on the slot ${slot}`);
   }
+}
+
+/**
+ * Throws `state-unavailable` where what is written to a directory is gone with the power, though a slot is a device, and so
+ * outlives it: an update that is begun there has forgotten itself at its own reboot. Slots that are files may be as short-lived.
+ */
+export async function refuseStateInMemory(
+  directory: string,
+  slots: readonly string[],
+  system: SystemView = realSystem,
+  isMemory: (path: string) => Promise<boolean> = liesInMemory,
+): Promise<void> {
+  const place = await nearestExisting(directory);
+  if (!(await isMemory(place)) && !isMemoryWrittenTo(place, await readMounts(system))) return;
+  for (const slot of slots) {
+    if (!(await isDevice(slot))) continue;
+    throw new SystemError(
+      'state-unavailable',
+      `${directory} lies in memory: the state partition is not mounted there`,
+      {
+        advice: `mount the state partition at ${directory}, in the image of both slots (systemctl status, /etc/fstab)`,
+      },
+    );
+  }
+}
+
+/** Of tmpfs and ramfs. Source: statfs(2). The path is asked, not the list of mounts: one of these may hide another. */
+const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
+
+async function liesInMemory(path: string): Promise<boolean> {
+  try {
+    return memoryTypes.has((await statfs(path)).type);
+  } catch (error) {
+    throw slotError(path, 'look at it', error);
+  }
+}
+
+const memoryFileSystems: ReadonlySet<string> = new Set(['tmpfs', 'ramfs', 'rootfs']);
+
+/** Of an overlay, through the layers that take the writes. */
+function isMemoryWrittenTo(path: string, mounts: readonly Mount[], depth = 0): boolean {
+  const mount = coveringMount(path, mounts);
+  const upper = mount === undefined ? undefined : upperLayer(mount);
+  if (mount?.fileSystem !== 'overlay' || upper === undefined || depth >= maxOverlayDepth) {
+    return depth > 0 && memoryFileSystems.has(mount?.fileSystem ?? '');
+  }
+  return isMemoryWrittenTo(
+    upper,
+    mounts.filter((other) => other !== mount),
+    depth + 1,
+  );
+}
+
+/** Also one that did not appear yet. */
+async function isDevice(slot: string): Promise<boolean> {
+  const identity = await identityAt(slot);
+  return identity === undefined ? slot.startsWith('/dev/') : identity.startsWith('block:');
 }
 
 /** A directory that is still to be made will be on the file system of the one above. */

@@ -12,8 +12,8 @@ export class SystemError extends defineErrors('SystemError', {
   'state-unavailable': {
     remedy: 'retry',
     exit: 'disk',
-    means: 'A state file cannot be read or written.',
-    advice: 'check the file system and its permissions',
+    means: 'A state file cannot be read or written, or would be gone with the power: its partition is not mounted.',
+    advice: 'check that the state partition is mounted, its file system, and its permissions',
   },
   'agent-busy': {
     remedy: 'retry',

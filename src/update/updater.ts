@@ -161,6 +161,7 @@ export class Updater {
   async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { journal, bootloader } = this.#parts.ports;
     const ports = this.#ports(onEvent);
+    await journal.probe();
     const { phase } = journal.state;
     const booted = await bootloader.bootedSlot(signal);
     if (phase.kind === 'trial' && phase.slot === booted) {

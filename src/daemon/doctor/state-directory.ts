@@ -1,9 +1,10 @@
 import { mkdir } from 'node:fs/promises';
 
 import type { Config } from '../../config/config.ts';
-import { refuseStateOnSlot } from '../../slots/mounts.ts';
+import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
-import { StorageError } from '../../system/files/durable-file.ts';
+import { ownFs, StorageError } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
@@ -14,10 +15,44 @@ export async function admitStateDirectory(config: Config): Promise<void> {
   await makeStateDirectory(config.paths.state);
 }
 
-/** Throws `state-on-slot`: an update would overwrite the state directory, or not find it. */
-export async function refuseMisplacedState({ paths, targets }: Config): Promise<void> {
-  const slots = targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
-  await refuseStateOnSlot(paths.state, slots);
+/**
+ * Throws `state-on-slot`: an update would overwrite the state directory, or not find it; `state-unavailable`: the power takes
+ * it away.
+ */
+export async function refuseMisplacedState(config: Config): Promise<void> {
+  await refuseStateOnSlot(config.paths.state, slotsOf(config));
+  await refuseForgetfulState(config);
+}
+
+/** Throws `state-unavailable`: its partition is not mounted, and an image with a /var in memory hides that. */
+async function refuseForgetfulState(config: Config): Promise<void> {
+  await refuseStateInMemory(config.paths.state, slotsOf(config));
+}
+
+function slotsOf({ targets }: Config): readonly string[] {
+  return targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
+}
+
+/**
+ * For all that must outlive a reboot: as long as the state directory lies in memory nothing can be read or written there, as on
+ * a disk that fails. What is missing there may only be not mounted, and what would be written there is gone at the reboot.
+ */
+export function stateFs(config: Config): DurableFs {
+  const admit = async (): Promise<void> => refuseForgetfulState(config);
+  return {
+    open: async (...given) => {
+      await admit();
+      return ownFs.open(...given);
+    },
+    readFile: async (path) => {
+      await admit();
+      return ownFs.readFile(path);
+    },
+    rename: async (from, to) => {
+      await admit();
+      return ownFs.rename(from, to);
+    },
+  };
 }
 
 /** Throws `writable-by-others`: who can change what the agent remembers decides what it installs. */
@@ -25,15 +60,16 @@ export async function refuseExposedState({ paths }: Config): Promise<void> {
   await refuseExposedFolder(paths.state);
 }
 
+/** For the status: why nothing is installed; undefined: the state directory can be used, as far as is known. */
+export async function stateObstacle(config: Config, { trouble }: Journal): Promise<string | undefined> {
+  const found = trouble ?? (await failureOf(async () => refuseMisplacedState(config)));
+  return found && describeStateTrouble(found);
+}
+
 /** For the status; nothing: nobody else can change what lies there. */
 export async function stateConcerns(config: Config): Promise<readonly string[]> {
-  try {
-    await refuseExposedState(config);
-    return [];
-  } catch (error) {
-    if (error instanceof AgentError) return [error.message];
-    throw error;
-  }
+  const found = await failureOf(async () => refuseExposedState(config));
+  return found === undefined ? [] : [found.message];
 }
 
 /** The agent lives without its state directory, but says so: once for each trouble, and when it is over. */
@@ -46,7 +82,7 @@ export class StateWatch {
   }
 
   async look({ paths }: Config, journal: Journal): Promise<void> {
-    const trouble = await troubleOf(journal);
+    const trouble = await failureOf(async () => journal.probe());
     if (trouble?.code === this.#toldCode) return;
     this.#toldCode = trouble?.code;
     if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
@@ -54,9 +90,9 @@ export class StateWatch {
   }
 }
 
-async function troubleOf(journal: Journal): Promise<AgentError | undefined> {
+async function failureOf(look: () => Promise<void>): Promise<AgentError | undefined> {
   try {
-    await journal.probe();
+    await look();
     return undefined;
   } catch (error) {
     if (error instanceof AgentError) return error;

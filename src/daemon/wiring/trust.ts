@@ -7,12 +7,15 @@ import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { parseTrustListFile } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 
 export interface TrustParts {
   readonly config: Pick<Config, 'trust' | 'paths'>;
+  /** Of the state directory. */
+  readonly fs?: DurableFs;
   readonly clock: Clock;
   /** Whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
@@ -26,7 +29,7 @@ export class Trust {
 
   constructor(parts: TrustParts) {
     this.#parts = parts;
-    this.#store = new TrustStore(parts.config.paths.state);
+    this.#store = new TrustStore(parts.config.paths.state, parts.fs);
   }
 
   /** What the service's clock shows. It counts for as long as this process runs, so that one wrong word ends no key for ever. */

@@ -17,7 +17,6 @@ import { createSlotsTarget } from '../../slots/slots-target.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import type { AgentError } from '../../system/errors.ts';
-import { ownFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
@@ -31,7 +30,7 @@ import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../updat
 import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
-import { admitStateDirectory, prepareStateDirectory } from '../doctor/state-directory.ts';
+import { admitStateDirectory, prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { noteRefusal } from '../security/note-events.ts';
@@ -99,15 +98,15 @@ export async function wire(
 ): Promise<Wiring> {
   const { clock, random, log } = world;
   await prepareStateDirectory(config, log);
-  const stateDirectory = config.paths.state;
-  const security = before?.security ?? new SecurityLog({ ...world, stateDirectory, onEvent: world.onSecurityEvent });
-  const history = before?.history ?? new History({ ...world, stateDirectory });
+  const place = { stateDirectory: config.paths.state, fs: stateFs(config) };
+  const security = before?.security ?? new SecurityLog({ ...world, ...place, onEvent: world.onSecurityEvent });
+  const history = before?.history ?? new History({ ...world, ...place });
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
-  const trust = new Trust({ config, clock, probe: probeSynchronization(world.boot?.timesync) });
+  const trust = new Trust({ config, fs: place.fs, clock, probe: probeSynchronization(world.boot?.timesync) });
   const heard = { ...world, onServiceTime: tellBoth(trust, world) };
   const { transport, messaging } = opened.use(await wireService(config, heard, serialNumber));
-  const identities = new FileIdentityStore(config.paths.state, serialNumber, log);
+  const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const session = new ServiceSession({
     transport,
     identities,
@@ -155,7 +154,7 @@ function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => voi
 }
 
 async function openJournal(config: Config, log: Log): Promise<Journal> {
-  return FileJournal.open(config.paths.state, log, ownFs, async () => admitStateDirectory(config));
+  return FileJournal.open(config.paths.state, log, stateFs(config), async () => admitStateDirectory(config));
 }
 
 function wireSlots(

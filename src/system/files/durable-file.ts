@@ -3,7 +3,7 @@ import * as realFs from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-import { describeError, systemErrorCode } from '../errors.ts';
+import { AgentError, describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { openOwn, readToBound } from './outside-file.ts';
 
@@ -39,7 +39,8 @@ export class StorageError extends SystemError {
   constructor(action: string, path: string, cause: unknown) {
     const full = systemErrorCode(cause) === 'ENOSPC';
     const why = full ? 'the disk is full' : describeError(cause);
-    super(full ? 'disk-full' : 'state-unavailable', `cannot ${action} ${path}: ${why}`, { cause });
+    const advice = cause instanceof AgentError ? cause.advice : undefined;
+    super(full ? 'disk-full' : 'state-unavailable', `cannot ${action} ${path}: ${why}`, { cause, advice });
   }
 }
 

@@ -90,6 +90,7 @@ export class FileJournal implements Journal {
       return;
     }
     this.#isUnreadable = false;
+    this.#trouble = undefined;
     this.#missing = text === undefined ? new StorageError('read', this.#path, 'there is none') : undefined;
     const { state, damage } = text === undefined ? { state: initialState, damage: [] } : readState(text);
     this.#state = state;

@@ -9,8 +9,10 @@ import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { LoopDevice } from '../slots/loop-device.ts';
 
 const run = promisify(execFile);
+const SLOT_BYTES = 409_600;
 
 function image(text: string): Buffer {
   return Buffer.alloc(200_000, `${text}\n`, 'latin1');
@@ -25,18 +27,16 @@ beforeEach(async () => {
   const firmware = { v1: image('healthy 1'), v2: image('healthy 2'), bad: image('unhealthy') };
   const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
-  gateway = stack.use(
-    await FileGateway.create({
-      serviceUrl: service.url,
-      image: image('healthy 0'),
-      slotBytes: 400_000,
-      updateToml: 'trial_attempts = 1',
-    }),
-  );
+  gateway = await gatewayWith(undefined);
 });
 afterEach(async () => {
   await stack.disposeAsync();
 });
+
+async function gatewayWith(slots: { readonly A: string; readonly B: string } | undefined): Promise<FileGateway> {
+  const options = { serviceUrl: service.url, image: image('healthy 0'), updateToml: 'trial_attempts = 1' };
+  return stack.use(await FileGateway.create({ ...options, slotBytes: SLOT_BYTES, ...(slots && { slots }) }));
+}
 
 /** Typed, as vitest's own is not. */
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
@@ -64,8 +64,15 @@ async function unmountState(): Promise<void> {
   });
 }
 
+interface Habit {
+  readonly make: () => Promise<void>;
+  readonly undo: () => Promise<void>;
+  /** The slots must be devices. Default: files. */
+  readonly onDevices?: true;
+}
+
 /** How a new slot may find its state directory, made from the good one. */
-const habits: Readonly<Record<string, { readonly make: () => Promise<void>; readonly undo: () => Promise<void> }>> = {
+const habits: Readonly<Record<string, Habit>> = {
   'empty, as systemd makes one where nothing is mounted': {
     make: async () => {
       await rename(inGateway('state'), inGateway('state-of-a'));
@@ -93,6 +100,16 @@ const habits: Readonly<Record<string, { readonly make: () => Promise<void>; read
     },
     undo: unmountState,
   },
+  // The journal that is there would be believed: that of a trial which is to be judged.
+  'in memory': {
+    onDevices: true,
+    make: async () => {
+      const journal = await readFile(inGateway('state/journal.json'));
+      await mount('-t', 'tmpfs', 'tmpfs', inGateway('state'));
+      await writeFile(inGateway('state/journal.json'), journal);
+    },
+    undo: unmountState,
+  },
   full: {
     make: async () => {
       const journal = await readFile(inGateway('state/journal.json'));
@@ -107,24 +124,32 @@ const habits: Readonly<Record<string, { readonly make: () => Promise<void>; read
 };
 
 describe('a trial whose state directory is', () => {
-  test.each(Object.entries(habits))('%s: is left, and the old slot reports it', async (name, { make, undo }) => {
-    await gateway.run('--update-now');
-    let trials = 0;
-    for (let boots = 0; gateway.rebootRequested && boots < 8; boots += 1) {
-      const slot = gateway.boot();
-      const isTrial = slot === 'B';
-      if (isTrial) await make();
+  test.each(Object.entries(habits))(
+    '%s: is left, and the old slot reports it',
+    async (name, { make, undo, onDevices }) => {
+      if (onDevices === true) {
+        const A = stack.use(await LoopDevice.attach(SLOT_BYTES));
+        const B = stack.use(await LoopDevice.attach(SLOT_BYTES));
+        gateway = await gatewayWith({ A: A.path, B: B.path });
+      }
       await gateway.run('--update-now');
-      if (isTrial) await undo();
-      expect(isTrial && !gateway.rebootRequested).toBe(false);
-      trials += Number(isTrial);
-    }
-    expect(trials).toBeGreaterThan(0);
-    expect(gateway.boot()).toBe('A');
-    expect(await bootEnvironment()).toMatch(/^ORDER="A"/);
-    const code = name === 'full' ? 'disk-full' : 'state-unavailable';
-    expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code });
-  });
+      let trials = 0;
+      for (let boots = 0; gateway.rebootRequested && boots < 8; boots += 1) {
+        const slot = gateway.boot();
+        const isTrial = slot === 'B';
+        if (isTrial) await make();
+        await gateway.run('--update-now');
+        if (isTrial) await undo();
+        expect(isTrial && !gateway.rebootRequested).toBe(false);
+        trials += Number(isTrial);
+      }
+      expect(trials).toBeGreaterThan(0);
+      expect(gateway.boot()).toBe('A');
+      expect(await bootEnvironment()).toMatch(/^ORDER="A"/);
+      const code = name === 'full' ? 'disk-full' : 'state-unavailable';
+      expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code });
+    },
+  );
 
   // Seen: committed in less than a second, with a health command that fails and the service down.
   test('empty: is not committed, whatever its health and the service', async () => {
@@ -284,6 +309,6 @@ describe('a state directory that lies on a slot', () => {
     expect(await gateway.run('doctor')).toMatchObject({ stdout: told });
     const answer = await gateway.run('--update-now');
     expect(answer).toMatchObject({ exitCode: 78, stderr: told });
-    expect(await readFile(gateway.slots.B)).toEqual(Buffer.alloc(400_000));
+    expect(await readFile(gateway.slots.B)).toEqual(Buffer.alloc(SLOT_BYTES));
   });
 });

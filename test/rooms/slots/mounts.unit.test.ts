@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import { deviceNumber, identityAt } from '../../../src/slots/device-identity.ts';
-import { findMountedSlot, findUse, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
+import { findMountedSlot, findUse, refuseStateInMemory, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
 import { FakeSystem } from './fake-system.ts';
 
 async function twoSlots(...mounts: readonly string[]): Promise<FakeSystem & { slots: { A: string; B: string } }> {
@@ -162,5 +162,42 @@ describe('a state directory', () => {
     await system.loop('7:3', system.slots.B);
     const admitted = refuseStateOnSlot('/usr/no/such/directory', Object.values(system.slots), system.view);
     await expect(admitted).resolves.toBeUndefined();
+  });
+});
+
+describe('a state directory that the power takes away', () => {
+  const yes = async (): Promise<boolean> => true;
+  const no = async (): Promise<boolean> => false;
+  const missingDevice = '/dev/disk/by-partlabel/no-such-slot';
+  const overMemory = [
+    '1 0 7:3 / /ro ro - ext4 /dev/loop3 ro',
+    '3 1 0:30 / /rw rw - tmpfs tmpfs rw',
+    '2 0 0:9 / / rw - overlay o rw,lowerdir=/ro,upperdir=/rw/upper',
+  ];
+  const overDisk = overMemory.map((mount) => mount.replace('0:30 / /rw rw - tmpfs', '8:3 / /rw rw - ext4'));
+
+  test.each([
+    ['in memory, where a slot is a device that did not appear yet', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], yes],
+    ['on an overlay whose upper layer is memory', overMemory, no],
+  ])('%s: is refused', async (_, mounts, isMemory) => {
+    await using system = await twoSlots(...mounts);
+    const refused = refuseStateInMemory('/usr/no/such', [system.slots.A, missingDevice], system.view, isMemory);
+    await expect(refused).rejects.toMatchObject({
+      code: 'state-unavailable',
+      exit: 'disk',
+      advice: expect.stringMatching(/^mount the state partition at \/usr\/no\/such/) as unknown,
+    });
+  });
+
+  test.each([
+    ['in memory, as slots that are files may be', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], yes, false],
+    ['on a partition', ['1 0 8:3 / / rw - ext4 /dev/sda3 rw'], no, true],
+    ['on an overlay that writes to a disk', overDisk, no, true],
+    // As in a service whose state partition was mounted beneath its own view of the directory.
+    ['on a disk that the mounts do not show', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], no, true],
+  ])('%s: is not', async (_, mounts, isMemory, onDevices) => {
+    await using system = await twoSlots(...mounts);
+    const slots = onDevices ? [missingDevice] : Object.values(system.slots);
+    await expect(refuseStateInMemory('/usr/no/such', slots, system.view, isMemory)).resolves.toBeUndefined();
   });
 });
