@@ -10,7 +10,19 @@ const named = { version: z.string() };
 const operationOutcome = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('up-to-date'), ...named }),
   z.object({ kind: z.literal('held-back'), ...named, code: z.string(), reason: z.string() }),
-  z.object({ kind: z.literal('installed'), ...named }),
+  z.object({
+    kind: z.literal('installed'),
+    ...named,
+    /** It was a list of keys and revocations; what it brought beyond what was in effect. */
+    list: z
+      .object({
+        number: z.number(),
+        keys: z.array(z.string()),
+        revokedKeys: z.number(),
+        revokedReleases: z.number(),
+      })
+      .optional(),
+  }),
   z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName }),
   z.object({
     kind: z.literal('rebooting'),

@@ -18,6 +18,7 @@ import { inspectFile } from './inspect-file.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
+import { tellingOfLists } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
@@ -86,7 +87,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const updater = this.#updater;
     await noteForce(this.#wiring.security, 'update', options);
     await healBoards(this.#wiring, onEvent, signal);
-    return updater.updateNow({ ...options, manual: true }, onEvent, signal);
+    return tellingOfLists(this.#wiring.trust, async () =>
+      updater.updateNow({ ...options, manual: true }, onEvent, signal),
+    );
   }
 
   async install(
@@ -96,7 +99,10 @@ export class Agent implements AgentOperations, AsyncDisposable {
   ): Promise<OperationOutcome> {
     await requireFile(path);
     await noteForce(this.#wiring.security, `install ${path}`, options);
-    return this.#updater.installFile(openFileSource(path), basename(path), options, { onEvent, signal });
+    const source = openFileSource(path);
+    return tellingOfLists(this.#wiring.trust, async () =>
+      this.#updater.installFile(source, basename(path), options, { onEvent, signal }),
+    );
   }
 
   async history(): Promise<OutputOf<'history'>> {

@@ -185,6 +185,12 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     means: 'A file is being written to while it is read.',
     advice: 'wait until it is complete',
   },
+  'file-truncated': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A file is not whole: it ends before what it holds does.',
+    advice: 'copy it again, and compare its size with that of the original',
+  },
   'file-unreadable': {
     remedy: 'give-up',
     exit: 'usage',

@@ -31,18 +31,35 @@ const TAR_BLOCK_BYTES = 512;
  */
 export function createStageFirmware(settings: FirmwareSettings): StageFirmware {
   return async (asked, signal) => {
-    const request = { ...asked, accept: once(asked.accept) };
-    const { resume, onCheckpoint } = request;
-    if (resume !== undefined && isUsable(resume, request, settings)) {
-      try {
-        return await stage(settings, request, resume, signal);
-      } catch (error) {
-        if (!isWorthStartingOver(error)) throw error;
-        await onCheckpoint?.(undefined);
-      }
+    try {
+      return await stageOrStartOver(settings, { ...asked, accept: once(asked.accept) }, signal);
+    } catch (error) {
+      throw asked.source.form === 'decoded' ? asOfFile(error) : error;
     }
-    return stage(settings, request, undefined, signal);
   };
+}
+
+/** What ends too early may have been cut on its way; a file stays as it is, however often it is read. */
+function asOfFile(error: unknown): unknown {
+  if (!(error instanceof FirmwareFormatError) || error.remedy !== 'retry') return error;
+  return new FirmwareError('file-truncated', `the file is not whole: ${error.message}`, { cause: error });
+}
+
+async function stageOrStartOver(
+  settings: FirmwareSettings,
+  request: StagingRequest,
+  signal: AbortSignal,
+): Promise<StagedFirmware> {
+  const { resume, onCheckpoint } = request;
+  if (resume !== undefined && isUsable(resume, request, settings)) {
+    try {
+      return await stage(settings, request, resume, signal);
+    } catch (error) {
+      if (!isWorthStartingOver(error)) throw error;
+      await onCheckpoint?.(undefined);
+    }
+  }
+  return stage(settings, request, undefined, signal);
 }
 
 /**

@@ -28,7 +28,8 @@ export class UpdateError extends defineErrors('UpdateError', {
     remedy: 'give-up',
     exit: 'refused',
     means: 'There is nothing that a rollback could go back to.',
-    advice: 'agent status shows what runs; --force takes back the slot alone, where it is a board that cannot',
+    advice:
+      'agent status shows what runs; where only a microcontroller cannot go back, --force takes the gateway back without it',
   },
   'name-mismatch': {
     remedy: 'give-up',

@@ -161,7 +161,6 @@ class Staging {
 
   async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { onProgress, journal, settings } = this.#ports;
-    onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
     const firmware = await this.#transfer(signal);
     if (firmware === undefined) return undefined;
     this.#refuseQuarantined(firmware.digest);
@@ -197,6 +196,7 @@ class Staging {
           this.#refuseQuarantined(header.digest);
           this.#refuseRelease(header);
           if (header.kind === 'trust-list') return;
+          onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
           await this.#stopIfHeld(header, signal);
         },

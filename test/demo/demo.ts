@@ -17,7 +17,8 @@ import { Thermometer } from './thermometer.ts';
 
 const MIB = 1024 * 1024;
 const IMAGE_BYTES = 48 * MIB;
-const deadline = AbortSignal.timeout(120_000);
+const DEADLINE_MS = 120_000;
+const deadline = AbortSignal.timeout(DEADLINE_MS);
 const calls = new EventEmitter();
 
 /**
@@ -79,7 +80,8 @@ async function demo(): Promise<void> {
   await technician(gateway, 'status');
 
   narrator.title('All the while a sensor has measured the room. Now the service goes away.');
-  await serviceAway({ service, gateway, technician: async (...args) => technician(gateway, ...args) }, deadline);
+  const away = { service, gateway, technician: async (...args: string[]) => technician(gateway, ...args) };
+  await waitingFor('the measurements of the time without a service', serviceAway(away, deadline));
 
   await stop(daemon);
   const { currentVersionId } = service.world.things[0] ?? {};
@@ -111,7 +113,7 @@ async function firmware(version: string, health: string, keys: KeyPair, meter?: 
 
 /** Gateway and meter lose their power while the meter is flashed on the trial of the new slot. */
 async function cutWhileFlashing(gateway: FileGateway, meter: Meter, daemon: ChildProcess): Promise<ChildProcess> {
-  await meter.cutWhileFlashed(deadline);
+  await waitingFor('the flashing of the meter', meter.cutWhileFlashed(deadline));
   await stop(daemon, 'SIGKILL');
   narrator.tell('── power cut ── the meter holds half a program, and the gateway was on trial ──');
   await meter.power();
@@ -130,7 +132,7 @@ async function rebootWhenAsked(gateway: FileGateway, daemon: ChildProcess): Prom
   const died = once(daemon, 'exit').then(([code]) => {
     throw new Error(`the daemon ended with ${String(code)}`);
   });
-  await Promise.race([gateway.rebootRequest(deadline), died]);
+  await waitingFor('a reboot that the daemon asks for', Promise.race([gateway.rebootRequest(deadline), died]));
   died.catch(() => {}); // killed by the reboot
   await stop(daemon, 'SIGKILL');
   narrator.tell(`── reboot ── the bootloader chooses slot ${gateway.boot()} ──`);
@@ -138,11 +140,16 @@ async function rebootWhenAsked(gateway: FileGateway, daemon: ChildProcess): Prom
 }
 
 async function committed(service: StandIn, versionId: string): Promise<void> {
-  await until(() => service.world.things[0]?.currentVersionId === versionId && reported(service) !== undefined);
+  const isKnown = (): boolean =>
+    service.world.things[0]?.currentVersionId === versionId && reported(service) !== undefined;
+  await waitingFor(`the commit of version ${versionId} at the service`, until(isKnown));
 }
 
 async function outcome(service: StandIn, wanted: string): Promise<void> {
-  await until(() => reported(service)?.outcome === wanted);
+  await waitingFor(
+    `the outcome ${wanted} at the service`,
+    until(() => reported(service)?.outcome === wanted),
+  );
 }
 
 function reported(service: StandIn): { readonly outcome?: string } | undefined {
@@ -152,6 +159,16 @@ function reported(service: StandIn): { readonly outcome?: string } | undefined {
 /** Looks again after each call that the service answers. */
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await once(calls, 'call', { signal: deadline });
+}
+
+/** The one deadline is over all waits: it says which of them it ended. */
+async function waitingFor<T>(what: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!deadline.aborted) throw error;
+    throw new Error(`${DEADLINE_MS / 1_000} s were over before ${what} came`, { cause: error });
+  }
 }
 
 try {

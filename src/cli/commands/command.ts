@@ -56,6 +56,8 @@ export interface Command {
   readonly options: readonly OptionName[];
   readonly group: CommandGroup;
   readonly summary: string;
+  /** Of options that mean something else here. */
+  readonly meanings?: Readonly<Partial<Record<OptionName, string>>>;
   /** Paragraphs of `--help`. */
   readonly details: readonly string[];
   /** Resolves with the exit code. Throws Misuse. Packages are loaded when they are needed: a start on a small board takes long. */

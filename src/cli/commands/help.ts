@@ -35,7 +35,7 @@ function commandHelp(command: Command): string {
     `${wrap(`usage: ${usageLine(command)}`, pageColumns - 7).join('\n       ')}\n`,
     paragraph(`${command.summary.charAt(0).toUpperCase()}${command.summary.slice(1)}.`),
     ...command.details.map(paragraph),
-    section('Options', optionPairs([...command.options, ...commonOptions])),
+    section('Options', optionPairs([...command.options, ...commonOptions], command)),
   ].join('\n');
 }
 
@@ -43,10 +43,10 @@ function paragraph(text: string): string {
   return `${wrap(text, pageColumns).join('\n')}\n`;
 }
 
-function optionPairs(names: readonly OptionName[]): readonly (readonly [string, string])[] {
+function optionPairs(names: readonly OptionName[], command?: Command): readonly (readonly [string, string])[] {
   return names.map((name) => {
     const { value, summary } = optionTable[name];
-    return [`--${name}${value === undefined ? '' : ` ${value}`}`, summary];
+    return [`--${name}${value === undefined ? '' : ` ${value}`}`, command?.meanings?.[name] ?? summary];
   });
 }
 

@@ -49,10 +49,11 @@ export const updateCommands: readonly Command[] = [
     name: 'rollback',
     operands: [],
     options: ['no-reboot', 'force'],
+    meanings: { force: 'without microcontrollers that cannot; also to what was revoked' },
     group: 'Update',
     summary: 'end a trial, or go back to what was before',
     details: [
-      'Microcontrollers go back with the gateway. Where one cannot, --force takes the gateway back without it.',
+      'Microcontrollers go back with the gateway; where one cannot, nothing goes back, but with --force.',
       throughDaemon,
     ],
     run: rollback,
@@ -77,7 +78,7 @@ export const updateCommands: readonly Command[] = [
     group: 'Update',
     summary: 'reboot, into the staged firmware if any',
     details: [
-      'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is staged.',
+      'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is being written.',
     ],
     run: reboot,
   },
@@ -112,6 +113,7 @@ export const updateCommands: readonly Command[] = [
     details: [
       'VERSION is a name, an id, or the begin of a digest, as agent status lists it under Quarantine.',
       'Nothing is installed by this: the next look may do it, or agent --update-now.',
+      'Where no such version is held back (any more), nothing is changed, and the exit code is 77.',
       throughDaemon,
     ],
     run: forget,

@@ -6,6 +6,8 @@ import type { Page } from './page.ts';
 import type { Tone } from './paint.ts';
 import { describeInstalled } from './render-status.ts';
 
+type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;
+
 export function renderCheck(report: CheckReport, page: Page): string {
   const { offered } = report;
   const plan = describePlan(report);
@@ -44,7 +46,10 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     case 'up-to-date':
       return { tone: 'good', text: `Nothing to do: ${version} is installed.` };
     case 'installed':
-      return { tone: 'good', text: `Done: ${version} is installed.` };
+      return {
+        tone: 'good',
+        text: outcome.list === undefined ? `Done: ${version} is installed.` : describeList(outcome.list),
+      };
     case 'reboot-required':
       return {
         tone: 'attention',
@@ -65,6 +70,19 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     case 'flashed':
       return { tone: 'good', text: `Done: ${outcome.board} runs ${version}.` };
   }
+}
+
+function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList): string {
+  const revoked = [
+    ...(revokedKeys === 0 ? [] : [counted(revokedKeys, 'key')]),
+    ...(revokedReleases === 0 ? [] : [counted(revokedReleases, 'release')]),
+  ];
+  const news = [
+    ...keys.map((name) => `+${name}`),
+    ...(revoked.length === 0 ? [] : [`${revoked.join(' and ')} revoked`]),
+  ];
+  const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
+  return `Done: list ${number} is in effect: ${said}.`;
 }
 
 function describeReboot({ version, slot, reason, goesBack }: Extract<OperationOutcome, { kind: 'rebooting' }>): {

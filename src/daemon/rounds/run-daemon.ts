@@ -6,7 +6,7 @@ import type { OperationEvent } from '../../control/events.ts';
 import { startControlServer } from '../../control/server/control-server.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import { acquireLock } from '../../system/files/lock.ts';
+import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { Agent } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
@@ -77,7 +77,7 @@ class Daemon {
     const { paths } = this.#loaded.config;
     await using opened = new AsyncDisposableStack();
     opened.use(manager);
-    opened.use(await acquireLock(join(paths.run, 'agent.lock'), 'daemon', this.#signal));
+    opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
     opened.defer(async () => this.#wiring?.[Symbol.asyncDispose]());
     opened.use(this.#telemetry);
     await this.#wire(this.#loaded);

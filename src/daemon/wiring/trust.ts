@@ -1,10 +1,12 @@
 import type { Config } from '../../config/config.ts';
+import type { OperationOutcome } from '../../control/events.ts';
 import { keyStateOf } from '../../firmware/artifact/trust.ts';
 import type { TrustedKey } from '../../firmware/artifact/trust.ts';
 import type { KnownTime } from '../../firmware/trust/key-validity.ts';
 import { loadKeyring } from '../../firmware/trust/keyring.ts';
 import type { Keyring } from '../../firmware/trust/keyring.ts';
-import { parseTrustListFile } from '../../firmware/trust/trust-list.ts';
+import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
+import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -25,6 +27,7 @@ export interface TrustParts {
 export class Trust {
   readonly #parts: TrustParts;
   readonly #store: TrustStore;
+  #news: ListNews | undefined;
   #heard: { readonly atMs: number; readonly monotonicMs: number } | undefined;
 
   constructor(parts: TrustParts) {
@@ -46,17 +49,26 @@ export class Trust {
     });
   }
 
-  readonly takeList = async (list: Uint8Array, artifact: string): Promise<void> => {
-    await this.#store.take(parseTrustListFile(list), artifact);
+  readonly takeList = async (bytes: Uint8Array, artifact: string): Promise<void> => {
+    const file = parseTrustListFile(bytes);
+    const before = await this.#store.read().catch(whereNotKnown);
+    await this.#store.take(file, artifact);
+    this.#news = newsOf(fromFile(file), before);
   };
+
+  /** What the list changed that was taken since this was asked last; undefined: none was taken. */
+  collectNews(): ListNews | undefined {
+    const news = this.#news;
+    this.#news = undefined;
+    return news;
+  }
 
   /** Undefined: it is not known. A person's way back depends on no file but the list. */
   async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
     try {
       return new Set((await this.#store.read())?.revoked.releases);
     } catch (error) {
-      if (error instanceof AgentError) return undefined;
-      throw error;
+      return whereNotKnown(error);
     }
   }
 
@@ -86,6 +98,36 @@ export class Trust {
     const isSet = isPlausible(nowMs) && (await probe(signal)) === 'synchronized';
     return { atLeastMs, nowMs: isSet ? nowMs : undefined };
   }
+}
+
+function whereNotKnown(error: unknown): undefined {
+  if (!(error instanceof AgentError)) throw error;
+}
+
+type Installed = Extract<OperationOutcome, { readonly kind: 'installed' }>;
+type ListNews = NonNullable<Installed['list']>;
+
+function newsOf({ number, keys, revoked }: TrustList, before: TrustList | undefined): ListNews {
+  const known = new Set(before?.keys.map(({ fingerprint }) => fingerprint));
+  const newIn = (now: readonly string[], then: readonly string[] = []): number =>
+    now.filter((digest) => !then.includes(digest)).length;
+  return {
+    number,
+    keys: keys.filter(({ fingerprint }) => !known.has(fingerprint)).map(({ name }) => name),
+    revokedKeys: newIn(revoked.keys, before?.revoked.keys),
+    revokedReleases: newIn(revoked.releases, before?.revoked.releases),
+  };
+}
+
+/** What was installed may have been a list of keys and revocations. */
+export async function tellingOfLists<T extends OperationOutcome>(
+  trust: Pick<Trust, 'collectNews'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  trust.collectNews();
+  const outcome = await work();
+  const list = trust.collectNews();
+  return outcome.kind === 'installed' && list !== undefined ? { ...outcome, list } : outcome;
 }
 
 export const NO_KEY_LEFT =

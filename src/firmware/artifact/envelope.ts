@@ -106,7 +106,7 @@ function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError 
   const refuse = (code: 'key-revoked' | 'key-expired' | 'key-not-yet-valid', why: string): VerificationError =>
     new VerificationError(
       code,
-      `artifact: the key ${JSON.stringify(signer.name)} (${signer.fingerprint}), which signed it, ${why}`,
+      `artifact: the key ${JSON.stringify(signer.name)} that signed it ${why} (${signer.fingerprint})`,
     );
   switch (keyStateOf(signer, trust)) {
     case 'revoked':

@@ -7,10 +7,13 @@ import type { PromisedFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';
 
 /** A release, in contrast to a list, is refused where it was revoked, or where nobody knows any more what was. */
-export function requireKnownRevocations({ digest }: Envelope, { revoked, damage }: TrustSettings): void {
+export function requireKnownRevocations({ digest }: Envelope, name: string, { revoked, damage }: TrustSettings): void {
   if (damage !== undefined) throw damage;
   if (revoked?.releases.has(digest) !== true) return;
-  throw new VerificationError('release-revoked', `artifact: the release ${digest} was revoked`);
+  throw new VerificationError(
+    'release-revoked',
+    `artifact: the release ${JSON.stringify(name)} (${digest}) was revoked`,
+  );
 }
 
 /** An artifact with a list holds nothing else, and is believed only by its signature, whatever the operator permits. */

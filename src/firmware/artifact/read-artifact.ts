@@ -94,7 +94,7 @@ async function acceptHeader(envelope: Envelope, context: ArtifactContext, signal
   requireCompatible(artifact, context);
   const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
   if (isList) requireList(artifact, envelope, trust);
-  else requireKnownRevocations(envelope, trust);
+  else requireKnownRevocations(envelope, artifact.name, trust);
   const promised = isList ? promisedList(envelope.manifest) : assignTargets(artifact, envelope.manifest);
   const provides = providesAfter(artifact, request.installedProvides);
   const described = { ...describe(artifact, envelope, promised), provides };

@@ -10,13 +10,18 @@ import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 /** Held until it is disposed or this process ends, however it ends. */
 export type AgentLock = AsyncDisposable;
 
+/** What the daemon holds the lock for. */
+export const DAEMON = 'daemon';
+const ONE_DAEMON = 'a daemon runs already, and one is enough: systemctl status thing-agent';
+
 /** Another agent holds the lock. */
 export class AgentBusyError extends SystemError {
   readonly holder: LockHolder | undefined;
 
-  constructor(path: string, holder: LockHolder | undefined) {
+  constructor(path: string, holder: LockHolder | undefined, wanted: string) {
     const who = holder === undefined ? 'another agent' : `process ${holder.pid} (${holder.purpose})`;
-    super('agent-busy', `${who} is at work and holds ${path}`);
+    const advice = holder?.purpose === DAEMON && wanted === DAEMON ? ONE_DAEMON : undefined;
+    super('agent-busy', `${who} is at work and holds ${path}`, { advice });
     this.holder = holder;
   }
 }
@@ -43,7 +48,7 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
   for (let replaced = 0; replaced < MAX_REPLACED; replaced += 1) {
     const descriptor = await openLockFile(path);
     try {
-      await lockDescriptor(path, descriptor, signal);
+      await lockDescriptor(path, descriptor, purpose, signal);
       if (isStillAt(path, descriptor)) {
         writeHolder(descriptor, { pid: process.pid, purpose });
         return heldLock(descriptor);
@@ -123,11 +128,11 @@ async function openLockFile(path: string): Promise<number> {
  * Node has no flock(2), but the program of that name locks an open file that it inherits (flock(1), third form); the
  * lock stays with the open file when the program ends.
  */
-async function lockDescriptor(path: string, descriptor: number, signal: AbortSignal): Promise<void> {
+async function lockDescriptor(path: string, descriptor: number, purpose: string, signal: AbortSignal): Promise<void> {
   const options = { timeoutMs: FLOCK_TIMEOUT_MS, descriptors: [descriptor] };
   const { exitCode, stderr } = await runProgram(['flock', '-x', '-n', '3'], options, signal);
   if (exitCode === 0) return;
-  if (exitCode === 1) throw new AgentBusyError(path, readHolder(descriptor));
+  if (exitCode === 1) throw new AgentBusyError(path, readHolder(descriptor), purpose);
   throw unavailable(path, `flock: ${describeError(stderr.trim())}`);
 }
 

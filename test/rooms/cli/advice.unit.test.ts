@@ -26,6 +26,28 @@ describe('who mistypes', () => {
   });
 });
 
+describe('help', () => {
+  test.each([['--json'], ['--json', '--help'], ['status', '--help', '--json']])('of %s is JSON', async (...args) => {
+    const { exitCode, out } = await type(args);
+    expect(exitCode).toBe(0);
+    const value = JSON.parse(out) as { usage: string; commands?: { name: string }[] };
+    expect(value.usage).toMatch(/^agent/);
+    expect(value.commands?.some(({ name }) => name === 'status') ?? args.includes('status')).toBe(true);
+  });
+
+  test('of a rollback says what --force does there', async () => {
+    const { out } = await type(['rollback', '--help']);
+    expect(out).toMatch(/--force +without microcontrollers that cannot; also to what was revoked/);
+    expect(out).not.toContain('maintenance window');
+  });
+
+  test('of a reboot does not contradict itself', async () => {
+    const { out } = await type(['reboot', '--help']);
+    expect(out).toContain('into the staged firmware if any');
+    expect(out.replaceAll(/\s+/g, ' ')).toContain('Refused while a firmware is being written.');
+  });
+});
+
 test('a list of keys that would say nothing is not written', async () => {
   const { exitCode, err } = await type(['artifact', 'trust', 'list.json']);
   expect(exitCode).toBe(64);

@@ -127,6 +127,12 @@ test('each command asks for what was typed', async () => {
   ]);
 });
 
+type TakenList = Extract<OperationOutcome, { kind: 'installed' }>['list'];
+
+function taking(list: TakenList): AgentOperations {
+  return fakeAgent({ install: async () => ({ kind: 'installed', version: 'trust-3', list }) });
+}
+
 describe('a person reads', () => {
   test.each<[string, FakeWorld, string]>([
     [
@@ -137,6 +143,16 @@ describe('a person reads', () => {
     ['check', {}, 'gateway-1.5.0 would be installed: agent --update-now'],
     ['--update-now', {}, 'Nothing to do: gateway-1.4.2 is installed.'],
     ['rollback', {}, 'gateway-1.5.0 was rolled back: a person asked for it'],
+    [
+      'install a.mender',
+      { daemon: taking({ number: 3, keys: ['next.pem'], revokedKeys: 1, revokedReleases: 2 }) },
+      'Done: list 3 is in effect: +next.pem, 1 key and 2 releases revoked.',
+    ],
+    [
+      'install a.mender',
+      { daemon: taking({ number: 3, keys: [], revokedKeys: 0, revokedReleases: 0 }) },
+      'Done: list 3 is in effect: it changes nothing.',
+    ],
     ['activate', {}, 'Activated: GW-0001 is thing thing-1.'],
     ['reboot', {}, 'The gateway reboots now.'],
     ['property get level', {}, '21.5\n'],

@@ -38,6 +38,8 @@ async function failure(bench: Bench, source: MemorySource): Promise<AgentError |
   return error;
 }
 
+const artifactOfImage = await buildArtifact({ name: '1', devices: ['gw'], files: [{ name: 'a', content: image }] });
+
 describe('an artifact', () => {
   test('is recognised, verified and staged', async () => {
     const bench = new Bench();
@@ -173,6 +175,16 @@ describe('a raw image', () => {
     const bench = new Bench();
     expect(await failure(bench, new MemorySource(text))).toMatchObject({ code });
     expect(bench.slot.finished).toBeUndefined();
+  });
+
+  test.each([
+    ['compressed file', gzipSync(image).subarray(0, -9)],
+    ['file with an artifact', artifactOfImage.subarray(0, -2_000)],
+  ])('a %s that is cut is not read again: it would have to be copied again', async (_, bytes) => {
+    const error = await failure(new Bench(), new MemorySource(bytes, { form: 'decoded' }));
+    expect(error).toMatchObject({ code: 'file-truncated', remedy: 'give-up', exit: 'refused' });
+    expect(error?.message).toContain('the file is not whole');
+    expect(error?.advice).toContain('copy it again');
   });
 
   test('is given up at once when the signal says so, with its reason', async () => {

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { acquireLock, whoHolds } from '../../../src/system/files/lock.ts';
+import { acquireLock, DAEMON, whoHolds } from '../../../src/system/files/lock.ts';
 import { runProgram } from '../../../src/system/processes/child-process.ts';
 
 const signal = AbortSignal.timeout(120_000);
@@ -97,6 +97,17 @@ describe('acquireLock', () => {
     await using first = await acquireLock(path, 'first', signal);
     expect(first).toBeDefined();
     await expect(acquireLock(path, 'second', signal)).rejects.toMatchObject({ holder: { pid: process.pid } });
+  });
+
+  test('tells a second daemon that one is enough, and everybody else to wait', async () => {
+    await using held = await acquireLock(path, DAEMON, signal);
+    expect(held).toBeDefined();
+    await expect(acquireLock(path, DAEMON, signal)).rejects.toMatchObject({
+      advice: expect.stringContaining('one is enough') as unknown,
+    });
+    await expect(acquireLock(path, 'agent install', signal)).rejects.toMatchObject({
+      advice: expect.stringContaining('wait') as unknown,
+    });
   });
 
   test('is not kept by a program that its holder started and that lives on', async () => {

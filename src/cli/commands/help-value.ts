@@ -1,0 +1,20 @@
+import { commandTable } from './command-table.ts';
+import { commonOptions, optionTable, usageLine } from './command.ts';
+import type { Command, OptionName } from './command.ts';
+
+/** What `--help` says, for a program. */
+export function helpValue(command: Command | undefined): object {
+  if (command !== undefined) return commandValue(command);
+  return { usage: usageLine(undefined), commands: commandTable.map(commandValue) };
+}
+
+function commandValue(command: Command): object {
+  const { name, operands, group, summary, details } = command;
+  const options = [...command.options, ...commonOptions].map((option) => optionValue(option, command));
+  return { name, usage: usageLine(command), group, summary, details, operands, options };
+}
+
+function optionValue(name: OptionName, { meanings }: Command): object {
+  const { value, summary } = optionTable[name];
+  return { name: `--${name}`, value, summary: meanings?.[name] ?? summary };
+}
