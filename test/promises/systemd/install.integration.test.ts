@@ -162,6 +162,18 @@ describe('systemd/install', () => {
     expect(await filesIn(root)).toEqual(['644 /usr/bin/agent']);
   });
 
+  test('leaves what the package manager brought to it', async () => {
+    const list = join(root, 'var/lib/dpkg/info/thing-agent.list');
+    await mkdir(join(list, '..'), { recursive: true });
+    await writeFile(list, '/.\n/usr/lib/thing-agent/agent\n');
+    const refusal = `install: the package thing-agent is installed in ${root}: apt remove thing-agent first\n`;
+    const tree = await fakeTree(directory, 'one');
+    expect(await install('--root', root, '--tree', tree)).toEqual({ exitCode: 73, output: refusal });
+    expect(await install('--root', root, '--uninstall')).toEqual({ exitCode: 73, output: refusal });
+    await writeFile(list, '/etc/thing-agent/config.toml\n');
+    expect(await install('--root', root, '--tree', tree)).toMatchObject({ exitCode: 0 });
+  });
+
   test.each([
     [['--tree', '/nowhere'], 64, '/nowhere is not a directory'],
     [['--tree', '/usr'], 66, "/usr/agent is missing: run 'npm run build' first"],

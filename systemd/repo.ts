@@ -1,0 +1,103 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+
+/** Makes a repository for apt of the packages in a folder, signed by a key of gpg's. */
+
+const run = promisify(execFile);
+
+const usage = `usage: npm run repo -- DIR --key KEY
+
+  DIR           where the packages lie; dists/ and thing-agent.gpg (the public key) are made there
+  --key KEY     of gpg(1): a fingerprint, or an address
+  --help        show this
+
+Serve DIR by any web server. On a gateway, with thing-agent.gpg in /etc/apt/keyrings:
+  deb [signed-by=/etc/apt/keyrings/thing-agent.gpg] https://… stable main
+`;
+
+const architectures = ['amd64', 'arm64'] as const;
+
+/** The old index stays until the new one is whole. `keyring` is gpg's folder; its usual one if not given. */
+export async function makeRepository(folder: string, key: string, keyring?: string): Promise<void> {
+  if (!(await readdir(folder)).some((name) => name.endsWith('.deb'))) throw new Error(`${folder} holds no packages`);
+  const draft = await mkdtemp(join(folder, '.dists-'));
+  try {
+    for (const architecture of architectures) {
+      const place = join(draft, `main/binary-${architecture}`);
+      await mkdir(place, { recursive: true });
+      const index = await tool('apt-ftparchive', ['--arch', architecture, 'packages', '.'], folder);
+      await writeFile(join(place, 'Packages'), index);
+      await writeFile(join(place, 'Packages.gz'), gzipSync(index));
+    }
+    await writeFile(join(draft, 'Release'), await release(draft));
+    const gpg = ['--batch', '--yes', ...(keyring === undefined ? [] : ['--homedir', keyring])];
+    const sign = [...gpg, '--local-user', key];
+    await tool('gpg', [...sign, '--clearsign', '--output', 'InRelease', 'Release'], draft);
+    await tool('gpg', [...sign, '--armor', '--detach-sign', '--output', 'Release.gpg', 'Release'], draft);
+    await tool('gpg', [...gpg, '--export', '--output', join(folder, 'thing-agent.gpg'), key], draft);
+    await tool('chmod', ['-R', 'u=rwX,go=rX', draft], folder);
+    await exchange(draft, join(folder, 'dists'));
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function exchange(draft: string, dists: string): Promise<void> {
+  const [stable, old] = [join(dists, 'stable'), join(dists, '.old')];
+  await mkdir(dists, { recursive: true });
+  await rm(old, { recursive: true, force: true });
+  await rename(stable, old).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  await rename(draft, stable);
+  await rm(old, { recursive: true, force: true });
+}
+
+async function release(dists: string): Promise<string> {
+  const fields = {
+    Origin: 'Thing Agent',
+    Label: 'Thing Agent',
+    Suite: 'stable',
+    Codename: 'stable',
+    Architectures: architectures.join(' '),
+    Components: 'main',
+  };
+  const options = Object.entries(fields).flatMap(([name, value]) => [
+    '-o',
+    `APT::FTPArchive::Release::${name}=${value}`,
+  ]);
+  return tool('apt-ftparchive', [...options, 'release', '.'], dists);
+}
+
+async function tool(program: string, args: readonly string[], cwd: string): Promise<string> {
+  try {
+    const { stdout } = await run(program, args, { cwd, timeout: 300_000, maxBuffer: 64 * 1024 * 1024 });
+    return stdout;
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+    throw new Error(`${program} is missing: apt-get install apt-utils gpg`, { cause: error });
+  }
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { key: { type: 'string' }, help: { type: 'boolean', default: false } },
+    });
+    const [folder] = positionals;
+    if (values.help) process.stdout.write(usage);
+    else if (folder === undefined || values.key === undefined) throw new Error(`DIR and --key are needed\n${usage}`);
+    else await makeRepository(resolve(folder), values.key);
+    return 0;
+  } catch (error) {
+    process.stderr.write(`repo: ${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+}
