@@ -18,7 +18,7 @@ export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<
   const at = isoTime(clock);
   try {
     if (journal.state.slots[slot].seen === undefined) await journal.append({ type: 'slot-seen', slot, at });
-    if (journal.state.installed !== undefined) return;
+    if (journal.state.installed !== undefined || isDoubtful(ports)) return;
     const name = await imageVersion();
     if (name === undefined) return;
     const installed = { ...unverifiedFirmware(ports), version: { name }, slot, at, factory: true };
@@ -28,6 +28,14 @@ export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, `what runs is not remembered: ${error.message}`);
   }
+}
+
+/** After updates that nobody remembers, the slot that runs may hold one of them, whatever both slots' configuration says. */
+function isDoubtful({ journal, isVersionConfigured, log }: UpdatePorts): boolean {
+  const { phase, forgot } = journal.state;
+  if (isVersionConfigured !== true || (phase.kind !== 'lost' && forgot !== true)) return false;
+  log.warn({}, 'device.factory_version is not believed: the journal was lost, and what runs may be an update');
+  return true;
 }
 
 /** An image that the factory, or somebody, put into each partition of a slot. */

@@ -220,6 +220,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     random,
     log,
     imageVersion: async () => findImageVersion(config.device, log),
+    isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
     onRefused: async (error: AgentError) => noteRefusal(security, error),
     settings: {

@@ -38,6 +38,8 @@ export interface UpdatePorts {
   readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** What the image that runs calls itself; undefined: it does not say. */
   readonly imageVersion: () => Promise<string | undefined>;
+  /** It is the configuration that says so, which both slots may share: true of what the factory installed alone. */
+  readonly isVersionConfigured?: boolean;
   readonly newAttemptId: () => string;
   /** Told why a firmware was not staged. */
   readonly onRefused?: ((error: AgentError) => Promise<void>) | undefined;

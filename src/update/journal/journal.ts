@@ -96,7 +96,10 @@ export class FileJournal implements Journal {
     this.#state = state;
     if (text === undefined || damage.length === 0) return;
     const why = damage.join('; ');
-    this.#log.error({ path: this.#path, why }, 'the journal is damaged, or of a newer agent: a copy is set aside');
+    const sizeBytes = Buffer.byteLength(text);
+    const message =
+      'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
+    this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
     await setAside(this.#path, text, this.#log, this.#fs);
   }
 

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { describeError } from '../../system/errors.ts';
 import { attempt, initialState, storedState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 
@@ -30,7 +29,7 @@ export function readState(text: string): FoundState {
     return { state: lostState, damage: ['all of it is no journal'] };
   } catch (error) {
     if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error;
-    return { state: lostState, damage: [describeError(error)] };
+    return { state: lostState, damage: ['it is no JSON'] };
   }
 }
 

@@ -189,6 +189,8 @@ export const storedState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
+  /** What was known of updates was lost once: what runs may be anything. */
+  forgot: z.boolean().optional(),
   /** What the other slot holds, as long as it may boot. */
   previous: installed.optional(),
   /** What was installed in the same slot before boards alone were updated: a rollback goes there first. */

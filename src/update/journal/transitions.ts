@@ -284,7 +284,7 @@ function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): Up
 /** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
 function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
   const { interrupted } = inPhase(state, 'lost');
-  const next: UpdateState = { ...state, phase: { kind: 'idle' } };
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
   if (interrupted === undefined) return next;
   const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
   const { id: attempt, version } = interrupted;

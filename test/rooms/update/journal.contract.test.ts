@@ -11,6 +11,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { FileJournal, MemoryJournal } from '../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../src/update/journal/state.ts';
+import { RecordingLog } from '../service/recording-log.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 
@@ -70,7 +71,12 @@ test.each(['', '{', 'null', '[]', '7', '{"format":1}', '['.repeat(20_000)])(
   'a damaged journal (%j) is set aside, and nothing is known of an update',
   async (text) => {
     await writeFile(join(directory, 'journal.json'), text);
-    const journal = await FileJournal.open(directory, silentLog);
+    const log = new RecordingLog();
+    const journal = await FileJournal.open(directory, log);
+    expect(log.lines.map(({ fields }) => fields)).toMatchObject([
+      { path: join(directory, 'journal.json'), sizeBytes: text.length, copy: join(directory, 'journal.json.damaged') },
+    ]);
+    expect(JSON.stringify(log.lines)).not.toMatch(/Unexpected|JSON at/);
     expect(journal.state.phase).toEqual({ kind: 'lost' });
     expect(journal.missing).toBeUndefined();
     expect(await readFile(join(directory, 'journal.json.damaged'), 'utf8')).toBe(text);

@@ -11,6 +11,7 @@ import { plainFirmware, stagePlainFirmware } from './plain-firmware.ts';
 
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
+const JOURNAL = '/state/journal.json';
 const FACTORY = 'version f, of the factory';
 const images = { f: FACTORY, one: 'version one, mounted for writing', two: 'read-only version two' } as const;
 
@@ -83,6 +84,22 @@ describe('a new gateway', () => {
     gateway.service.current = 'one';
     expect(await lookForVersion(follow, state, gateway.service, signal)).toMatchObject({ id: 'one' });
   });
+
+  test.each([true, false])(
+    'that lost its journal believes the image that runs, but no configuration that both slots share (%s)',
+    async (isVersionConfigured) => {
+      const gateway = newGateway();
+      await updateTo(gateway, 'one');
+      gateway.fs.put(JOURNAL, '{"format":1,"pha');
+      for (const round of ['at once', 'at the next start']) {
+        gateway.start();
+        const ports = { ...(await gateway.ports()), isVersionConfigured };
+        expect(await settle(ports, signal)).toEqual({ kind: 'settled' });
+        const found = ports.journal.state.installed?.version.name;
+        expect([round, found]).toEqual([round, isVersionConfigured ? undefined : 'version one']);
+      }
+    },
+  );
 
   test('goes on without a place to write, and remembers what runs at the next start', async () => {
     const gateway = newGateway();
