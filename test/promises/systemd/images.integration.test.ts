@@ -37,6 +37,7 @@ describe('what a slot holds', () => {
       '/dev/mine /boot xfs ro 0 0\n/dev/disk/by-partlabel/state /var/lib/thing-agent ext4 nofail,',
     );
     expect(fstab.match(/\/boot/g)).toHaveLength(1);
+    expect(fstab).toContain(await pageBlock('fstab'));
     expect(await tool(['debugfs', '-R', 'cat /vmlinuz', image])).toContain('vmlinuz');
     expect(await tool(['dumpe2fs', '-h', image])).not.toContain('has_journal');
   });
@@ -100,6 +101,7 @@ describe('what a slot holds for another bootloader', () => {
     expect(repair).not.toContain('partlabel');
     expect(fstab).toContain('PARTUUID=00c0ffee-01 /boot/default vfat noatime 0 2');
     expect(fstab).toContain('/dev/disk/by-partuuid/00c0ffee-07 /var/lib/thing-agent ext4 nofail,');
+    expect(fstab).toContain(String.raw`,x-systemd.wanted-by=dev-disk-by\x2dpartuuid-00c0ffee\x2d07.device,`);
   });
 
   test('must be one that is known', async () => {
