@@ -108,7 +108,9 @@ export interface TroubleFacts {
   readonly daemon: boolean;
   readonly thingId: string | undefined;
   readonly boards: readonly { readonly writing?: object | undefined }[];
-  readonly lastOutcome?: { readonly outcome: string; readonly by?: string | undefined } | undefined;
+  readonly lastOutcome?:
+    | { readonly outcome: string; readonly code?: string | undefined; readonly by?: string | undefined }
+    | undefined;
   readonly service: { readonly lastError: string | undefined };
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
@@ -129,9 +131,12 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
   return found.filter((code) => code !== false);
 }
 
+/** Somebody wanted it so. */
+const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overruled', 'superseded']);
+
 function troubleOfAttempt(last: TroubleFacts['lastOutcome']): Trouble | undefined {
   if (last?.outcome === 'rolled-back') return 'last-attempt-rolled-back';
-  if (last === undefined || last.by === 'file') return undefined;
+  if (last === undefined || last.by === 'file' || wanted.has(last.code ?? '')) return undefined;
   if (last.outcome === 'refused') return 'last-attempt-refused';
   return last.outcome === 'failed' ? 'last-attempt-failed' : undefined;
 }

@@ -68,6 +68,12 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'A file was not installed, since another version is staged and waits for its boot.',
     advice: 'agent cancel gives the other one up, agent reboot starts it; then install the file',
   },
+  'trust-withdrawn': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'What was staged is not vouched for any more: its release or its key was revoked, or [trust] has changed.',
+    advice: 'offer a release that a trusted key signed; agent log --security tells what changed',
+  },
   'clock-not-set': {
     remedy: 'retry',
     exit: 'failed',

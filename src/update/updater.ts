@@ -1,32 +1,38 @@
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf, InstallOptions } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
+import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
+import type { Intervention } from './by-hand.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
-import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdOfStandstill, windowHold } from './choice/plan.ts';
 import type { Hold, HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
 import { isAnotherThan } from './choice/waiting-order.ts';
-import { endUnwantedStaging, withdraw } from './choice/withdraw.ts';
+import { endUnwantedStaging, endUnwantedWait } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
 import type { Standstill } from './journal/standstill.ts';
 import type { UpdateState } from './journal/state.ts';
-import type { InstallOutcome, Outcome, TrialEnd } from './outcome.ts';
+import type { InstallOutcome, Outcome } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
-import { otherSlot } from './slot.ts';
-import { goBack } from './trial/go-back.ts';
 import { settle } from './trial/settle.ts';
-import { keepTrial, leaveTrial, rebootToTrial } from './trial/trial.ts';
+import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
 export interface UpdaterParts extends LookoutParts {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
+}
+
+interface Settling {
+  /** The maintenance window holds nothing back. */
+  readonly force?: boolean;
+  /** false: a person makes the reboot. */
+  readonly reboot?: boolean;
 }
 
 export interface UpdaterSettings extends LookSettings {
@@ -53,8 +59,11 @@ export class Updater {
   }
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
-  async settle(onEvent: OnEvent, signal: AbortSignal, force = false): Promise<Outcome> {
-    const ports = this.#ports(onEvent);
+  async settle(onEvent: OnEvent, signal: AbortSignal, options: Settling = {}): Promise<Outcome> {
+    const { force = false, reboot = true } = options;
+    const ports = { ...this.#ports(onEvent), rebootByHand: !reboot };
+    if (this.#parts.settings.follow.kind !== 'none')
+      await endUnwantedWait(async () => this.#lookout.offered(signal), ports, signal);
     const settled = await settle(force ? { ...ports, hold: undefined } : ports, signal);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
@@ -96,7 +105,7 @@ export class Updater {
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    const settled = await this.#settleFor({ ...options, reboot: options.reboot && options.manual }, onEvent, signal);
+    const settled = await this.#settleFor(options, onEvent, signal);
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
@@ -130,7 +139,7 @@ export class Updater {
     if (still !== undefined) return { kind: 'held-back', version: name, ...still };
     const waiting = await this.#waitsBeside(order, signal);
     const reboot = options.reboot && waiting === undefined;
-    const settled = await this.#settleFor({ ...options, reboot }, onEvent, signal);
+    const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal);
     if (waiting === undefined) return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
@@ -144,60 +153,24 @@ export class Updater {
     return (await isAnotherThan(phase, order, ports, signal)) ? phase.attempt.version : undefined;
   }
 
-  /** A person keeps the trial without waiting for the health gate. */
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { journal, bootloader } = this.#parts.ports;
-    const { phase } = journal.state;
-    const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
-    if (!onTrial || (await bootloader.bootedSlot(signal)) !== phase.slot) {
-      throw new UpdateError('nothing-on-trial', 'there is no trial to commit');
-    }
-    const end = await keepTrial(this.#ports(onEvent), signal);
-    await this.deliver(onEvent, signal);
-    return outcomeOf(end);
+    return commitByHand(this.#intervention(onEvent, signal), signal);
   }
 
-  /** Ends a trial, gives up one that has not booted yet, or boots what was installed before, on trial like any other. */
   async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { journal, bootloader } = this.#parts.ports;
-    const ports = this.#ports(onEvent);
-    await journal.probe();
-    const { phase } = journal.state;
-    const booted = await bootloader.bootedSlot(signal);
-    if (phase.kind === 'trial' && phase.slot === booted) {
-      return outcomeOf(await leaveTrial(BY_HAND, ports, signal));
-    }
-    if (phase.kind === 'trial') {
-      await journal.append({ type: 'rollback-started', ...BY_HAND });
-      await this.settle(onEvent, signal);
-      return { kind: 'rolled-back', version: phase.attempt.version.name, reason: BY_HAND.reason };
-    }
-    const slot = otherSlot(booted);
-    if (phase.kind === 'staging') await withdraw('overruled', 'a person went back instead', ports);
-    else if (phase.kind !== 'idle') throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
-    const outcome = await goBack(slot, options, ports, signal);
-    if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
-    return outcome;
+    return rollBackByHand(options, this.#intervention(onEvent, signal, options), signal);
   }
 
-  /**
-   * Ends a download that is paused or was just interrupted, or the wait for a reboot into a trial. The version is not
-   * begun again by itself. A trial that runs is a matter for `commit` and `rollback`.
-   */
   async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { journal, bootloader, clock } = this.#parts.ports;
-    const { phase, installed } = journal.state;
-    if (phase.kind === 'staging') {
-      await journal.append({ type: 'cancelled', at: isoTime(clock) });
-      await this.deliver(onEvent, signal);
-      return { kind: 'cancelled', version: phase.attempt.version.name };
-    }
-    if (phase.kind !== 'trial') return { kind: 'nothing-to-cancel', version: installed?.version.name ?? 'what runs' };
-    if (phase.slot === (await bootloader.bootedSlot(signal))) {
-      throw new UpdateError('trial-runs', `version ${phase.attempt.version.name} is on trial already`);
-    }
-    const { version } = await this.rollback({ reboot: true, force: false }, onEvent, signal);
-    return { kind: 'cancelled', version };
+    return cancelByHand(this.#intervention(onEvent, signal), signal);
+  }
+
+  #intervention(onEvent: OnEvent, signal: AbortSignal, { reboot = true }: Settling = {}): Intervention {
+    return {
+      ports: { ...this.#ports(onEvent), rebootByHand: !reboot },
+      settle: async () => this.settle(onEvent, signal, { reboot }),
+      deliver: async () => this.deliver(onEvent, signal),
+    };
   }
 
   /** As a person does it: a firmware that is staged is booted on its trial. */
@@ -223,14 +196,15 @@ export class Updater {
 
   /** Undefined, or `installed`: nothing stands in the way. A reboot that a person wanted to make is made only for a person. */
   async #settleFor(
-    { reboot, force }: InstallOptions,
+    options: InstallOptions & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome | undefined> {
-    const settled = await this.settle(onEvent, signal, force);
+    const settled = await this.settle(onEvent, signal, options);
     if (settled.kind === 'settled' || settled.kind === 'rolled-back') return undefined;
     const { phase } = this.journal.state;
-    if (settled.kind !== 'reboot-required' || !reboot || phase.kind !== 'trial') return settled;
+    const mayReboot = options.reboot && options.manual;
+    if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
     const { version, slot } = settled;
     await rebootToTrial(phase, this.#ports(onEvent), signal);
     return { kind: 'rebooting', version, slot };
@@ -271,8 +245,6 @@ export class Updater {
   }
 }
 
-const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'person' } as const;
-
 /** These end after so many looks. */
 const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);
 
@@ -280,9 +252,4 @@ function heldVersions({ quarantine, tries }: UpdateState, word: string): readonl
   const names = quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
   if (names.length > 0) return [...new Set(names)];
   return tries?.versionId === word ? [word] : [];
-}
-
-/** Whoever goes back by hand is told that, not of the reboot that it takes. */
-function outcomeOf(end: TrialEnd): OperationOutcome {
-  return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
 }

@@ -65,8 +65,7 @@ export const updateCommands: readonly Command[] = [
     group: 'Update',
     summary: 'end a download, or a wait for a reboot',
     details: [
-      'What was being downloaded is not begun again by itself: agent --update-now does that. A trial that runs already is ended by agent rollback, or kept by agent commit.',
-      'A staged firmware that is cancelled is held back as one that was rolled back by hand: agent forget VERSION lifts that.',
+      'What is cancelled is not begun again by itself: agent --update-now does that. A trial that runs already is ended by agent rollback, or kept by agent commit.',
       'Through the daemon, if one runs. A download in another terminal is ended there, with Ctrl-C.',
     ],
     run: cancel,

@@ -72,6 +72,29 @@ export class Trust {
     }
   }
 
+  /** Why a firmware that was accepted before would not be now, in words that follow its name. */
+  async distrusted(
+    { digest, signedBy }: { readonly digest: string; readonly signedBy?: string | undefined },
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    let keyring: Keyring;
+    try {
+      keyring = await this.keyring(signal);
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      return `is not known to be vouched for: ${error.message}`;
+    }
+    if (keyring.damage !== undefined) return `is not known to be vouched for: ${keyring.damage.message}`;
+    if (keyring.revoked?.releases.has(digest) === true) return 'was revoked';
+    if (signedBy === undefined) {
+      const { allowUnsigned } = this.#parts.config.trust;
+      return allowUnsigned ? undefined : 'is signed by nobody, which [trust] allow_unsigned does not permit any more';
+    }
+    const key = keyring.keys.find(({ fingerprint, name }) => fingerprint === signedBy || name === signedBy);
+    if (key === undefined) return `is signed by ${signedBy}, which is not among the trusted keys any more`;
+    return isUsable(key, keyring) ? undefined : `is signed by ${describeKey(key, keyring)}`;
+  }
+
   /** What a person should know, each in a sentence. */
   async concerns(installedDigest: string | undefined, signal: AbortSignal): Promise<readonly string[]> {
     try {

@@ -24,6 +24,7 @@ import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
+import type { StagedBefore } from '../../update/choice/order.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../update/ports.ts';
@@ -214,6 +215,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     targets,
     stageFirmware: stagingWithKeys(config, trust, security),
     revokedReleases: async () => trust.revokedReleases(),
+    distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
     clock,

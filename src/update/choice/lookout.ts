@@ -51,10 +51,15 @@ export class Lookout {
 
   /** Changes nothing. */
   async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
-    const { service, settings, ports } = this.#parts;
-    const offered = await lookForVersion(settings.follow, ports.journal.state, service, signal);
-    const { state } = ports.journal;
+    const offered = await this.offered(signal);
+    const { state } = this.#parts.ports.journal;
     return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, options);
+  }
+
+  /** What the service names now; undefined: nothing. */
+  async offered(signal: AbortSignal): Promise<Version | undefined> {
+    const { service, settings, ports } = this.#parts;
+    return lookForVersion(settings.follow, ports.journal.state, service, signal);
   }
 
   /** What the look finds out is kept: what the service names, and whether that is what a person installed. */

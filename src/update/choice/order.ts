@@ -2,7 +2,7 @@ import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Attempt, VersionRef } from '../journal/state.ts';
+import type { Attempt, FirmwareRecord, VersionRef } from '../journal/state.ts';
 import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { HealthGate } from '../trial/health-gate.ts';
@@ -36,6 +36,8 @@ export interface UpdatePorts {
   readonly log: Log;
   /** By digest; undefined, or not given: nobody revokes any. */
   readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
+  /** Why a firmware that was accepted before would not be now, in words that follow its name; undefined: it would. */
+  readonly distrusted?: ((firmware: StagedBefore, signal: AbortSignal) => Promise<string | undefined>) | undefined;
   /** What the image that runs calls itself; undefined: it does not say. */
   readonly imageVersion: () => Promise<string | undefined>;
   /** It is the configuration that says so, which both slots may share: true of what the factory installed alone. */
@@ -47,7 +49,11 @@ export interface UpdatePorts {
   readonly settings: UpdateSettings;
   /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */
   readonly hold?: (() => Hold | undefined) | undefined;
+  /** The person who asked makes the reboot. */
+  readonly rebootByHand?: boolean | undefined;
 }
+
+export type StagedBefore = Pick<FirmwareRecord, 'digest' | 'signedBy'>;
 
 export interface UpdateSettings {
   /** Where a raw image goes; undefined: nowhere. */

@@ -1,3 +1,6 @@
+import { AgentError } from '../../system/errors.ts';
+import { hasSlotPayload } from '../journal/state.ts';
+import type { Version } from '../ports.ts';
 import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
 import type { HoldCode, Plan } from './plan.ts';
@@ -11,7 +14,10 @@ const passing: ReadonlySet<HoldCode> = new Set([
   'held-by-hand',
 ]);
 
+const NOT_NAMED = 'the service does not name it any more';
+
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
+type WaitPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'log'>;
 
 /** A paused staging with which the plan does not go on has ended: every attempt that was begun gets its end. */
 export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void> {
@@ -25,11 +31,32 @@ export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void
     case 'up-to-date':
     case 'nothing-offered':
     case 'reconcile':
-      await withdraw('withdrawn', 'the service does not name it any more', ports);
+      await withdraw('withdrawn', NOT_NAMED, ports);
   }
 }
 
-/** Ends the paused staging in the journal. Its slot stays unbootable. */
+/**
+ * A firmware that waits for its boot is not booted where the service names another one, or a list of keys, by now. Where the
+ * service cannot be asked, it counts as what it named last.
+ */
+export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
+  const { journal, bootloader, log } = ports;
+  const { phase } = journal.state;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by !== 'service') return;
+  if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return;
+  const { id, name } = phase.attempt.version;
+  try {
+    if ((await look())?.id === id) return;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
+    return;
+  }
+  await bootloader.markUnbootable(phase.slot, signal);
+  await withdraw('withdrawn', NOT_NAMED, ports);
+}
+
+/** Ends the attempt in the journal. Its slot is, or stays, unbootable. */
 export async function withdraw(code: string, reason: string, { journal, clock }: Ports): Promise<void> {
   await journal.append({ type: 'withdrawn', at: isoTime(clock), code, reason });
 }

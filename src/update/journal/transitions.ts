@@ -1,21 +1,21 @@
 import assert from 'node:assert';
 
 import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards-alone.ts';
-import { dateAnew, lift, withQuarantined } from '../choice/quarantine.ts';
+import { dateAnew, lift } from '../choice/quarantine.ts';
 import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { takeList } from '../choice/take-list.ts';
-import { countBegin, countFailure, countLook, countProgress } from '../choice/tries.ts';
+import { countBegin, countLook, countProgress } from '../choice/tries.ts';
 import { remember } from '../choice/turns.ts';
-import { isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
+import { callOffOrRollBack, fail, failedTries, isCounted, recover, withdraw } from './endings.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import type { Figures } from './figures.ts';
+import { inPhase } from './in-phase.ts';
 import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
-import { hasSlotPayload } from './state.ts';
-import type { Attempt, Installed, Phase, PhaseOf, Quarantined, StateIn, UpdateState } from './state.ts';
+import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
@@ -76,7 +76,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const boards = Object.fromEntries(Object.entries(phase.boards).filter(([name]) => name !== target));
     return { ...state, phase: { ...phase, boards } };
   },
-  'rolled-back': rolledBack,
+  'rolled-back': callOffOrRollBack,
   failed: fail,
   withdrawn: withdraw,
   cancelled: (state, { at }) => {
@@ -127,16 +127,6 @@ function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashe
   return { ...phase, boards: { ...phase.boards, [target]: mark } };
 }
 
-function inPhase<K extends Phase['kind']>(state: UpdateState, kind: K): PhaseOf<K> {
-  const { phase } = state;
-  assert(isPhase(phase, kind), `an update in phase ${phase.kind} cannot do what phase ${kind} can`);
-  return phase;
-}
-
-function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is PhaseOf<K> {
-  return phase.kind === kind;
-}
-
 function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): StateIn<'staging'> {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
@@ -150,15 +140,6 @@ function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'stagin
 
 function withFigures(phase: PhaseOf<'staging'>, figures: Figures | undefined): PhaseOf<'staging'> {
   return figures === undefined ? phase : { ...phase, attempt: { ...phase.attempt, figures } };
-}
-
-/** What a person installs says nothing of the version that the service names. */
-function isCounted({ by }: Attempt): boolean {
-  return by === 'service';
-}
-
-function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
-  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
 }
 
 function stageRollback(
@@ -240,54 +221,10 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
 }
 
-function rolledBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
-  const { attempt, firmware } = inPhase(state, 'rolling-back');
-  const { code, reason, at, fault } = event;
-  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
-  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
-  const next: UpdateState = {
-    ...state,
-    phase: { kind: 'idle' },
-    previous: isKept ? state.previous : undefined,
-    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
-  };
-  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
-    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
-  ]);
-}
-
-function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
-  const { phase } = state;
-  assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
-  const { version, id, by } = phase.attempt;
-  const { outcome, code, reason, curable } = failure;
-  const tries = failedTries(state, phase.attempt, at, curable !== true);
-  const ended = { attempt: id, version: version.name, outcome, code, reason, at };
-  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [ended], by);
-}
-
-function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
-  const { attempt } = inPhase(state, 'staging');
-  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [
-    { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at },
-  ]);
-}
-
 /** What runs is what was installed before, or nothing is known of it: then the next look installs anew. */
 function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
   const fellFrom = fellFromAfter(state, booted);
   const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
   return { ...state, ...swapped, pendingSwitch: installed?.version.id };
-}
-
-/** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
-function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
-  const { interrupted } = inPhase(state, 'lost');
-  const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
-  if (interrupted === undefined) return next;
-  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
-  const { id: attempt, version } = interrupted;
-  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
-  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
 }

@@ -8,6 +8,13 @@ export interface Complaint {
   readonly fault: Fault;
 }
 
+/** A person ended the wait for a trial that never ran. */
+export const CALLED_OFF = {
+  code: 'cancelled',
+  reason: 'a person cancelled it before it ran',
+  fault: 'person',
+} as const;
+
 /** The trial had no way to the service: its firmware may have broken it. */
 export const UNREACHED = 'service-unreached';
 

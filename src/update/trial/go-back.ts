@@ -2,6 +2,7 @@ import type { AgentError } from '../../system/errors.ts';
 import { restoresTo } from '../boards-alone.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
+import { withdraw } from '../choice/withdraw.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
 import type { FirmwareRecord, Installed } from '../journal/state.ts';
@@ -10,6 +11,7 @@ import type { McuTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { unverifiedFirmware } from '../what-runs.ts';
 import { findBefore } from '../whole-slot.ts';
+import type { FoundBefore } from '../whole-slot.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 
 export interface GoBackOptions {
@@ -29,7 +31,7 @@ export async function goBack(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
-  const { journal, newAttemptId, clock, log, settings } = ports;
+  const { journal, newAttemptId, clock, settings } = ports;
   const { installed, previous, slots, beforeBoards } = journal.state;
   if (!options.force) await refuseRevoked(slot, ports);
   if (beforeBoards !== undefined) {
@@ -37,13 +39,12 @@ export async function goBack(
   }
   if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
   const before = previous?.slot === slot ? previous : undefined;
-  const { read, unverified } = await findBefore(slot, ports, signal);
+  const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
   const boards = await boardsThatGoBack(installed, before, options.force, ports);
   const firmware = firmwareBefore(before, boards, ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
-  if (unverified.length > 0)
-    log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
   const version = before?.version ?? { name: `the image of slot ${slot}` };
+  await overruleStaging(ports);
   const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
   const { phase } = await journal.append({
@@ -54,6 +55,27 @@ export async function goBack(
     trials: settings.trials,
   });
   return startTrial(phase, { evidence, reboot: options.reboot }, ports, signal);
+}
+
+/** Nothing of the staging is of use any more: its slot is gone back to, or stays as it is. */
+async function overruleStaging(ports: UpdatePorts): Promise<void> {
+  if (ports.journal.state.phase.kind !== 'staging') return;
+  await withdraw('overruled', 'a person went back instead', ports);
+}
+
+/** What was vouched for once, and is not any more, is not refused to a person who goes back to it, but said. */
+async function findAndDoubt(
+  slot: SlotName,
+  before: Installed | undefined,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<FoundBefore> {
+  const found = await findBefore(slot, ports, signal);
+  const doubt = before && (await ports.distrusted?.(before, signal));
+  const unverified = doubt === undefined ? found.unverified : [...found.unverified, `the release (it ${doubt})`];
+  if (unverified.length > 0)
+    ports.log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
+  return { ...found, unverified };
 }
 
 /** A person goes back to it only on purpose; what the bootloader falls back to, nobody asks. */
@@ -89,6 +111,7 @@ async function goBackOnBoards(
   const { journal, newAttemptId, clock } = ports;
   const boards = await boardsThatGoBack(journal.state.installed, before, force, ports);
   if (boards.length === 0) throw nothing('no board can go back to what it held before');
+  await overruleStaging(ports);
   const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
   await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
   return judgeTrial(ports, signal);

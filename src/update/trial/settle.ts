@@ -1,6 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
+import { UpdateError } from '../errors.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
@@ -48,17 +49,15 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
   switch (recovery.kind) {
     case 'keep':
     case 'resume-staging':
-      return keep(booted, ports, signal);
+      return keepWhatRuns(booted, ports, signal);
     case 'unknown-trial':
       return judgeUnknown(recovery.isKnown, booted, ports, signal);
     case 'give-up-staging':
       return giveUpStaging(booted, ports, signal);
     case 'arm':
-      return armAgain(recovery.phase, booted, ports, signal);
     case 'reboot':
-      return rebootIntoTrial(recovery.phase, ports, signal);
     case 'await-reboot':
-      return { kind: 'reboot-required', ...trialOf(recovery.phase) };
+      return goOn(recovery, booted, ports, signal);
     case 'commit':
       return commitTrial(recovery.phase, ports, signal);
     case 'judge':
@@ -68,6 +67,34 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'rolled-back':
       return rolledBack(recovery, booted, ports, signal);
   }
+}
+
+/** With what was staged before this start, if it is still vouched for. */
+async function goOn(
+  { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const doubt = phase.attempt.by === 'rollback' ? undefined : await ports.distrusted?.(phase.firmware, signal);
+  if (doubt !== undefined) {
+    const { name } = phase.attempt.version;
+    await giveUpStaged(phase, new UpdateError('trust-withdrawn', `version ${name} ${doubt}`), ports, signal);
+    return { kind: 'settled' };
+  }
+  if (kind === 'arm') return armAgain(phase, booted, ports, signal);
+  const waits = kind === 'await-reboot' || ports.rebootByHand === true;
+  return waits ? { kind: 'reboot-required', ...trialOf(phase) } : rebootIntoTrial(phase, ports, signal);
+}
+
+async function giveUpStaged(
+  phase: PhaseOf<'staged' | 'trial'>,
+  error: AgentError,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<void> {
+  ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
+  await abandon(phase, error, ports, signal);
 }
 
 const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };
@@ -103,7 +130,7 @@ async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<
  * Boot counters run down with every boot; what runs is kept by renewing them. Where the phase could not be understood,
  * what was under way has ended: what runs was committed, says the bootloader.
  */
-async function keep(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+export async function keepWhatRuns(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
   await keepSlot(booted, ports, signal);
   const following = await beginToFollow(ports);
@@ -124,7 +151,7 @@ async function judgeUnknown(
   const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
   const complaint = stateTrouble ?? (await complaintOf(ports, signal));
   if (complaint !== undefined) return leaveWithoutJournal(complaint, booted, ports, signal);
-  return keep(booted, ports, signal);
+  return keepWhatRuns(booted, ports, signal);
 }
 
 async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
@@ -191,11 +218,11 @@ async function armAgain(
     evidence = await readEvidence(phase, ports, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
-    await abandon(phase, error, ports, signal);
+    await giveUpStaged(phase, error, ports, signal);
     return { kind: 'settled' };
   }
-  return startTrial(phase, { evidence, reboot: !waitsForPerson(phase) }, ports, signal);
+  const reboot = ports.rebootByHand !== true && !waitsForPerson(phase);
+  return startTrial(phase, { evidence, reboot }, ports, signal);
 }
 
 /** Who asked to reboot by hand is waited for once. */

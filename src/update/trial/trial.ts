@@ -171,9 +171,13 @@ export async function rollBack(
     log.warn({ code: error.code }, 'a board is restored after the reboot');
   }
   await giveUpSlot(phase, bootloader, signal);
+  const [version, slot] = [phase.attempt.version.name, otherSlot(phase.slot)];
+  if (ports.rebootByHand === true) {
+    const reason = `${phase.reason}; slot ${slot} starts with the next boot: agent reboot`;
+    return { kind: 'rolled-back', version, reason };
+  }
   await machine.reboot(undefined, signal);
-  const version = phase.attempt.version.name;
-  return { kind: 'rebooting', version, slot: otherSlot(phase.slot), reason: phase.reason, goesBack: true };
+  return { kind: 'rebooting', version, slot, reason: phase.reason, goesBack: true };
 }
 
 /** It must not boot again; but the one that a person wanted to go back to stays what it was, unless it was found bad. */

@@ -34,6 +34,7 @@ describe('the state of a gateway, in words that stay', () => {
       ['attention', 1],
     ],
     ['refused a file: a person was told', { lastOutcome: { outcome: 'refused', by: 'file' } }, [], ['well', 0]],
+    ['was called off by a person', { lastOutcome: { outcome: 'failed', code: 'cancelled' } }, [], ['well', 0]],
     ['could not take a file', { lastOutcome: { outcome: 'failed', by: 'file' } }, [], ['well', 0]],
     [
       'went back',

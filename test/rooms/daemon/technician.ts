@@ -15,6 +15,10 @@ export class Technician {
   readonly gateway: Gateway;
   /** It is midnight. */
   window: DailyWindow | undefined;
+  /** How often one was asked for; none is made. */
+  reboots = 0;
+  /** Why nothing would be vouched for any more. */
+  doubt: string | undefined;
 
   constructor() {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
@@ -28,13 +32,22 @@ export class Technician {
 
   async updater(): Promise<Updater> {
     const ports = await this.gateway.ports();
-    const machine = { ...ports.machine, reboot: async () => {} };
+    const reboot = async (): Promise<void> => {
+      this.reboots += 1;
+    };
+    const machine = { ...ports.machine, reboot };
+    const distrusted = async (): Promise<string | undefined> => this.doubt;
     const settings = {
       follow: { kind: 'target' },
       policy: { attempts: 3, window: this.window, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: undefined,
     } as const;
-    return new Updater({ ports: { ...ports, machine }, service: this.gateway.service, settings, minuteOfDay: () => 0 });
+    return new Updater({
+      ports: { ...ports, machine, distrusted },
+      service: this.gateway.service,
+      settings,
+      minuteOfDay: () => 0,
+    });
   }
 
   async updateOnce(options: InstallOptions & { readonly manual: boolean }): Promise<OperationOutcome> {

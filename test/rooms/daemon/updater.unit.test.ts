@@ -15,10 +15,13 @@ describe('a firmware that waits for a reboot by hand', () => {
     const waiting = await (await technician.updater()).updateNow({ ...byHand, reboot: false }, () => {}, signal);
     expect(waiting).toMatchObject({ kind: 'reboot-required', version: 'version 2' });
     const given = await (await technician.updater()).rollback(byHand, () => {}, signal);
-    expect(given).toEqual({ kind: 'rolled-back', version: 'version 2', reason: 'a person rolled it back' });
+    expect(given).toEqual({ kind: 'cancelled', version: 'version 2' });
     technician.gateway.start();
     expect(technician.gateway.running).toBe(running);
-    expect(await technician.update()).toMatchObject({ kind: 'held-back', code: 'quarantined' });
+    expect(await technician.updateOnce({ ...byHand, manual: false })).toMatchObject({
+      kind: 'held-back',
+      code: 'cancelled',
+    });
   });
 });
 

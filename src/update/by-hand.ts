@@ -1,0 +1,98 @@
+import type { AgentError } from '../system/errors.ts';
+import { isoTime } from './choice/order.ts';
+import type { UpdatePorts } from './choice/order.ts';
+import { UpdateError } from './errors.ts';
+import type { PhaseOf } from './journal/state.ts';
+import type { InstallOutcome, Outcome, TrialEnd } from './outcome.ts';
+import { otherSlot } from './slot.ts';
+import { CALLED_OFF } from './trial/blame.ts';
+import { goBack } from './trial/go-back.ts';
+import type { GoBackOptions } from './trial/go-back.ts';
+import { keepWhatRuns } from './trial/settle.ts';
+import { leaveWithoutJournal } from './trial/stateless-trial.ts';
+import { keepTrial, leaveTrial, rollBack } from './trial/trial.ts';
+
+/** What a person does to an update, and what goes with it. */
+export interface Intervention {
+  readonly ports: UpdatePorts;
+  /** Finishes or undoes what the journal says. */
+  readonly settle: () => Promise<Outcome>;
+  /** Tells the service. */
+  readonly deliver: () => Promise<AgentError | undefined>;
+}
+
+type Ended = InstallOutcome | { readonly kind: 'cancelled' | 'nothing-to-cancel'; readonly version: string };
+
+const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'person' } as const;
+
+/** A person keeps the trial without waiting for the health gate; also one of which the journal does not know any more. */
+export async function commitByHand({ ports, deliver }: Intervention, signal: AbortSignal): Promise<Ended> {
+  const { journal, bootloader } = ports;
+  const { phase, installed } = journal.state;
+  const booted = await bootloader.bootedSlot(signal);
+  if (phase.kind === 'lost' && (await bootloader.onTrial(signal))) {
+    await keepWhatRuns(booted, ports, signal);
+    return { kind: 'installed', version: installed?.version.name ?? 'what runs' };
+  }
+  const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
+  if (!onTrial || booted !== phase.slot) throw new UpdateError('nothing-on-trial', 'there is no trial to commit');
+  const end = await keepTrial(ports, signal);
+  await deliver();
+  return outcomeOf(end);
+}
+
+/** Ends a trial, calls off one that has not booted yet, or boots what was installed before, on trial like any other. */
+export async function rollBackByHand(
+  options: GoBackOptions,
+  intervention: Intervention,
+  signal: AbortSignal,
+): Promise<Ended> {
+  const { ports, settle, deliver } = intervention;
+  const { journal, bootloader } = ports;
+  const { phase } = journal.state;
+  const booted = await bootloader.bootedSlot(signal);
+  const runsHere = 'slot' in phase && phase.slot === booted;
+  if (phase.kind === 'lost' && (await bootloader.onTrial(signal)))
+    return outcomeOf(await leaveWithoutJournal(BY_HAND, booted, ports, signal));
+  await journal.probe();
+  if (phase.kind === 'lost') await settle();
+  if (phase.kind === 'trial' || phase.kind === 'staged')
+    return runsHere ? outcomeOf(await leaveTrial(BY_HAND, ports, signal)) : callOff(phase, intervention);
+  if (phase.kind === 'rolling-back') {
+    if (runsHere) return outcomeOf(await rollBack(phase, ports, signal));
+    throw new UpdateError('update-under-way', `${phase.attempt.version.name} is being rolled back already`);
+  }
+  const outcome = await goBack(otherSlot(booted), options, ports, signal);
+  if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
+  return outcome;
+}
+
+/**
+ * Ends a download that is paused or was just interrupted, or the wait for a reboot into a trial. The version is not
+ * begun again by itself. A trial that runs is a matter for `commit` and `rollback`.
+ */
+export async function cancelByHand(intervention: Intervention, signal: AbortSignal): Promise<Ended> {
+  const { journal, bootloader, clock } = intervention.ports;
+  const { phase, installed } = journal.state;
+  if (phase.kind === 'staging') {
+    await journal.append({ type: 'cancelled', at: isoTime(clock) });
+    await intervention.deliver();
+    return { kind: 'cancelled', version: phase.attempt.version.name };
+  }
+  if (phase.kind !== 'trial' && phase.kind !== 'staged')
+    return { kind: 'nothing-to-cancel', version: installed?.version.name ?? 'what runs' };
+  if (phase.slot !== (await bootloader.bootedSlot(signal))) return callOff(phase, intervention);
+  throw new UpdateError('trial-runs', `version ${phase.attempt.version.name} is on trial already`);
+}
+
+/** What was to boot never ran. */
+async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle }: Intervention): Promise<Ended> {
+  await ports.journal.append({ type: 'rollback-started', ...CALLED_OFF });
+  await settle();
+  return { kind: 'cancelled', version: attempt.version.name };
+}
+
+/** Whoever goes back by hand is told that, not of the reboot that it takes. */
+function outcomeOf(end: TrialEnd): Ended {
+  return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
+}

@@ -1,0 +1,78 @@
+import assert from 'node:assert';
+
+import { withQuarantined } from '../choice/quarantine.ts';
+import { countFailure } from '../choice/tries.ts';
+import { CALLED_OFF, isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
+import type { EventOf } from './events.ts';
+import { inPhase } from './in-phase.ts';
+import { withOutcomes } from './reports.ts';
+import { hasSlotPayload } from './state.ts';
+import type { Attempt, Quarantined, UpdateState } from './state.ts';
+
+/** What a person installs says nothing of the version that the service names. */
+export function isCounted({ by }: Attempt): boolean {
+  return by === 'service';
+}
+
+export function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
+  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
+}
+
+/** It never ran: nothing is held against it, and what a person wanted to go back to stays. */
+function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
+  const { attempt } = inPhase(state, 'rolling-back');
+  const next = { ...state, phase: { kind: 'idle' } } as const;
+  if (attempt.by === 'rollback') return next;
+  const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
+  return withOutcomes({ ...next, previous: undefined, cancelled: attempt.version.id }, [outcome]);
+}
+
+export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
+  if (event.code === CALLED_OFF.code) return callOff(state, event);
+  const { attempt, firmware } = inPhase(state, 'rolling-back');
+  const { code, reason, at, fault } = event;
+  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
+  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    previous: isKept ? state.previous : undefined,
+    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
+  };
+  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
+  ]);
+}
+
+export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
+  const { phase } = state;
+  assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
+  const { version, id, by } = phase.attempt;
+  const { outcome, code, reason, curable } = failure;
+  const tries = failedTries(state, phase.attempt, at, curable !== true);
+  const ended = { attempt: id, version: version.name, outcome, code, reason, at };
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [ended], by);
+}
+
+export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
+  const { phase } = state;
+  assert(
+    phase.kind === 'staging' || phase.kind === 'staged' || phase.kind === 'trial',
+    `nothing waits in ${phase.kind}`,
+  );
+  const { attempt } = phase;
+  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at },
+  ]);
+}
+
+/** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
+export function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
+  const { interrupted } = inPhase(state, 'lost');
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
+  if (interrupted === undefined) return next;
+  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
+  const { id: attempt, version } = interrupted;
+  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
+  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
+}
