@@ -74,7 +74,8 @@ function purposeOf(wanted: Wanted): string {
 }
 
 async function configPath(typed: string | undefined): Promise<string> {
-  if (typed !== undefined) return typed;
+  const named = typed ?? process.env['THING_AGENT_CONFIG'] ?? '';
+  if (named !== '') return named;
   return (await import('./config/read-config.ts')).DEFAULT_CONFIG_PATH;
 }
 

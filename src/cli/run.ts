@@ -21,7 +21,7 @@ async function perform(wanted: Wanted, json: boolean, context: CliContext): Prom
     case 'usage-error':
       throw new CliError('usage', wanted.message, { advice: wanted.advice });
     case 'help':
-      return help(wanted.command, json, context);
+      return help(wanted, json, context);
     case 'version':
       return version(json, context);
     case 'command':
@@ -39,14 +39,18 @@ async function runTyped(command: Command, typed: Typed, context: CliContext): Pr
   }
 }
 
-async function help(command: Command | undefined, json: boolean, context: CliContext): Promise<number> {
+async function help(
+  { command, group }: Extract<Wanted, { kind: 'help' }>,
+  json: boolean,
+  context: CliContext,
+): Promise<number> {
   if (json) {
     const { helpValue } = await import('./commands/help-value.ts');
-    context.out.write(`${JSON.stringify(helpValue(command))}\n`);
+    context.out.write(`${JSON.stringify(helpValue(command, group))}\n`);
     return exitCodes.done;
   }
   const { helpText } = await import('./commands/help.ts');
-  context.out.write(helpText(command));
+  context.out.write(helpText(command, group));
   return exitCodes.done;
 }
 

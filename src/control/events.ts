@@ -35,7 +35,13 @@ const operationOutcome = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
   z.object({ kind: z.literal('cancelled'), ...named }),
   z.object({ kind: z.literal('nothing-to-cancel'), ...named }),
-  z.object({ kind: z.literal('flashed'), ...named, board: z.string() }),
+  z.object({
+    kind: z.literal('flashed'),
+    ...named,
+    board: z.string(),
+    /** The board held it already: nothing was written. */
+    unchanged: z.boolean().optional(),
+  }),
 ]);
 export type OperationOutcome = Of<typeof operationOutcome>;
 

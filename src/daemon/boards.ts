@@ -100,8 +100,9 @@ export async function flashBoard(
   refuseOldBoards({ payloads }, wiring.journal.state, wiring.config.trust, { allowDowngrade });
   const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
-  await flashImage({ board, store, image, payload, name: basename(path) }, signal);
-  return { kind: 'flashed', version: basename(path), board: name };
+  const version = basename(path);
+  const { unitsWritten } = await flashImage({ board, store, image, payload, name: version }, signal);
+  return { kind: 'flashed', version, board: name, ...(unitsWritten === 0 && { unchanged: true }) };
 }
 
 /** What the board held before it was flashed last. */

@@ -90,14 +90,17 @@ const putBack = 'put back';
  * Once the payload has touched the board, nothing is kept again: it may be half the new one by then. Nor is anything
  * read from a board whose last write was cut: what stood there before that stays on offer.
  */
-export async function flashImage({ board, store, image, payload, name }: FlashJob, signal: AbortSignal): Promise<void> {
+export async function flashImage(
+  { board, store, image, payload, name }: FlashJob,
+  signal: AbortSignal,
+): Promise<FlashReport> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
   const mayRead = await keepWhatIsKnown(store, digest, expected);
   const keep = async (previous: Image | undefined): Promise<void> =>
     store.keep({ payload: digest, read: true, image: previous ?? expected });
   const job = { board, store, onProgress };
-  await write(job, { image, name, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
+  return write(job, { image, name, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
 
 /** False: what is kept is better than anything that could be read from the board now. */
@@ -159,12 +162,17 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
 }
 
 /** That the board is being written is durable before its first byte changes. */
-async function write(job: BoardJob, { image, name, begun, expected, keep }: Write, signal: AbortSignal): Promise<void> {
+async function write(
+  job: BoardJob,
+  { image, name, begun, expected, keep }: Write,
+  signal: AbortSignal,
+): Promise<FlashReport> {
   const { board, store } = job;
   const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
   const onProgress = progressOf(board.name, job.onProgress);
   const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);
   await store.remember(factsOf(report, image, name, board));
+  return report;
 }
 
 function now({ clock }: Board): string {

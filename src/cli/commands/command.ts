@@ -86,7 +86,7 @@ export interface ParsedArguments {
 
 export type Wanted =
   | { readonly kind: 'command'; readonly command: Command; readonly typed: Typed }
-  | { readonly kind: 'help'; readonly command: Command | undefined }
+  | { readonly kind: 'help'; readonly command: Command | undefined; readonly group?: readonly Command[] }
   | { readonly kind: 'version' }
   | UsageError;
 

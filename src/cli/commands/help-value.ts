@@ -3,9 +3,9 @@ import { commonOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 
 /** What `--help` says, for a program. */
-export function helpValue(command: Command | undefined): object {
+export function helpValue(command: Command | undefined, group: readonly Command[] = commandTable): object {
   if (command !== undefined) return commandValue(command);
-  return { usage: usageLine(undefined), commands: commandTable.map(commandValue) };
+  return { usage: usageLine(undefined), commands: group.map((one) => commandValue(one)) };
 }
 
 function commandValue(command: Command): object {

@@ -5,23 +5,42 @@ import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
 
-/** `agent --help`, or the help of one command. */
-export function helpText(command: Command | undefined): string {
-  return command === undefined ? generalHelp() : commandHelp(command);
+/** `agent --help`, or the help of one command, or of a group of them. */
+export function helpText(command: Command | undefined, group?: readonly Command[]): string {
+  if (command !== undefined) return commandHelp(command);
+  return group === undefined ? generalHelp() : groupHelp(group);
+}
+
+/** Of commands that begin with the same word. */
+function groupHelp(group: readonly Command[]): string {
+  const word = group[0]?.name.split(' ')[0] ?? '';
+  const title = group[0]?.group ?? '';
+  return [
+    `usage: agent ${word} COMMAND\n`,
+    section(title, pairsOf(group), 28),
+    paragraph(`agent help ${word} COMMAND says more of one of them.`),
+  ].join('\n');
+}
+
+function pairsOf(commands: readonly Command[]): readonly (readonly [string, string])[] {
+  return commands.map(({ name, operands, summary }) => [[name, ...operands].join(' '), summary] as const);
 }
 
 function generalHelp(): string {
   const width = 28;
   const sections = commandGroups.map((group) => {
     const commands = commandTable.filter((command) => command.group === group);
-    const pairs = commands.map(({ name, operands, summary }) => [[name, ...operands].join(' '), summary] as const);
-    return section(group, pairs, width);
+    return section(group, pairsOf(commands), width);
   });
   return [
     `usage: ${usageLine(undefined)}\n`,
     'Keeps this gateway on the firmware that its service names.\n',
     ...sections,
     section('Options', optionPairs([...commonOptions, 'version']), width),
+    paragraph(
+      'agent help COMMAND says more of one of them; so does agent COMMAND --help. Where --config is not given, the environment ' +
+        'variable THING_AGENT_CONFIG names the file.',
+    ),
     paragraph(
       'Results go to stdout, progress and errors to stderr. Exit codes: 0 done or nothing to do, 64 usage, ' +
         '69 service unreachable, 70 failed, 74 disk or device, 75 try again later, 76 the other side broke the ' +

@@ -15,10 +15,25 @@ function whatIsWanted(typed: TypedArguments): Wanted {
   const { flags } = typed;
   if (flags.has('version')) return { kind: 'version' };
   const words = flags.has('update-now') ? ['--update-now', ...typed.words] : typed.words;
-  const command = commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
-  if (flags.has('help')) return { kind: 'help', command };
+  const command = commandOf(words);
+  if (words[0] === 'help' && command === undefined) return helpFor(words.slice(1));
+  if (flags.has('help')) return helpFor(words);
   if (command !== undefined) return fill(command, words.slice(command.name.split(' ').length), typed);
   return words.length === 0 ? withoutCommand(typed) : unknownCommand(words);
+}
+
+function commandOf(words: readonly string[]): Command | undefined {
+  return commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
+}
+
+/** Of a command, of a group such as `mcu`, or of all. */
+function helpFor(words: readonly string[]): Wanted {
+  const [first, second] = words;
+  const command = commandOf(words) ?? commandOf(words.map((word) => word.replace(/^update-now$/, '--update-now')));
+  if (command !== undefined || first === undefined) return { kind: 'help', command };
+  const group = commandTable.filter(({ name }) => name.startsWith(`${first} `));
+  if (group.length === 0 || second !== undefined) return unknownCommand(words);
+  return { kind: 'help', command: undefined, group };
 }
 
 function withoutCommand(typed: TypedArguments): Wanted {

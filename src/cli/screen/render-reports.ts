@@ -68,7 +68,7 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     case 'nothing-to-cancel':
       return { tone: 'good', text: 'Nothing to cancel.' };
     case 'flashed':
-      return { tone: 'good', text: `Done: ${outcome.board} runs ${version}.` };
+      return { tone: 'good', text: describeFlashed(outcome) };
   }
 }
 
@@ -83,6 +83,10 @@ function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList)
   ];
   const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
   return `Done: list ${number} is in effect: ${said}.`;
+}
+
+function describeFlashed({ board, version, unchanged }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
+  return unchanged === true ? `Nothing to do: ${board} holds ${version} already.` : `Done: ${board} runs ${version}.`;
 }
 
 function describeReboot({ version, slot, reason, goesBack }: Extract<OperationOutcome, { kind: 'rebooting' }>): {

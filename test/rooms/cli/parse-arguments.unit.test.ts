@@ -21,7 +21,7 @@ test.each<[string, Wanted]>([
   ['', { kind: 'help', command: undefined }],
   ['--help', { kind: 'help', command: undefined }],
   ['-h', { kind: 'help', command: undefined }],
-  ['nonsense --help', { kind: 'help', command: undefined }],
+  ['help', { kind: 'help', command: undefined }],
   ['--version', { kind: 'version' }],
   ['status --version', { kind: 'version' }],
 ])('«agent %s» is understood', (line, wanted) => {
@@ -92,6 +92,9 @@ test.each([
   ['update-now', 'there is no command update-now', 'did you mean --update-now?'],
   ['chekc', 'there is no command chekc', 'did you mean check?'],
   ['zzzzzz', 'there is no command zzzzzz', 'all commands: agent --help'],
+  ['stauts --help', 'there is no command stauts', 'did you mean status?'],
+  ['help stauts', 'there is no command stauts', 'did you mean status?'],
+  ['mcu lst --help', 'there is no command mcu lst, but', 'did you mean mcu list?'],
   ['mcu lst', 'there is no command mcu lst', 'did you mean mcu list? all commands: agent --help'],
   ['propertry get a', 'there is no command propertry', 'did you mean property get?'],
   ['config', 'config is one word short: config check, config show, config schema', 'agent --help'],
@@ -162,6 +165,28 @@ test('what a person sets is what arrives, whatever the text', async () => {
 });
 
 describe('help', () => {
+  test('of a group shows that group alone, however it is asked for', () => {
+    for (const asked of [
+      ['mcu', '--help'],
+      ['help', 'mcu'],
+    ]) {
+      const { wanted } = parseArguments(asked);
+      const names = wanted.kind === 'help' ? wanted.group?.map(({ name }) => name) : undefined;
+      expect(names?.length).toBeGreaterThan(3);
+      expect(names?.every((name) => name.startsWith('mcu '))).toBe(true);
+      const text = wanted.kind === 'help' ? helpText(wanted.command, wanted.group) : '';
+      expect(text).toContain('mcu flash NAME FILE');
+      expect(text).not.toContain('--update-now');
+    }
+  });
+
+  test('of a command is had by agent help, too', () => {
+    for (const { name } of commandTable) {
+      const { wanted } = parseArguments(['help', ...name.replace('--', '').split(' ')]);
+      expect(wanted).toMatchObject({ kind: 'help', command: { name } });
+    }
+  });
+
   test('names every command and fits into 80 columns', () => {
     const text = helpText(undefined);
     for (const { name } of commandTable) expect(text).toContain(name);

@@ -105,7 +105,7 @@ test('tells a damaged file, an image and a file that is not there', async () => 
   await release();
   const bytes = await readFile(file);
   await writeFile(file, bytes.subarray(0, bytes.length - 20_000));
-  expect(await info()).toMatchObject({ name: '1.0.0', obstacles: [{ code: 'firmware-truncated' }] });
+  expect(await info()).toMatchObject({ name: '1.0.0', obstacles: [{ code: 'file-truncated' }] });
   await writeFile(file, Buffer.alloc(5_000, 'image'));
   expect(await info()).toMatchObject({ kind: 'image', obstacles: [{ code: 'image-unsigned' }] });
   expect(await gateway.run('info', '/nowhere/file')).toMatchObject({ exitCode: 64 });

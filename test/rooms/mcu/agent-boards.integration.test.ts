@@ -258,6 +258,8 @@ describe.each([
     expect(await meterRuns()).toBe('old');
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
     expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
+    const again = await gateway.run('mcu', 'flash', 'meter', file);
+    expect(again.stdout).toContain('Nothing to do: meter holds');
     expect(await meterRuns()).toBe('new');
     expect(await gateway.json('mcu', 'list')).toMatchObject({
       boards: [
