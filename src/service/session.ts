@@ -167,8 +167,11 @@ export class ServiceSession implements ProvisioningService {
   async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { clock, random, log } = this.#context;
     const policy = this.#context.retry ?? defaultCallRetry;
-    const onRetry = (error: AgentError, delayMs: number): void =>
-      log.warn({ code: error.code, error: error.message, delayMs: Math.round(delayMs) }, 'the call is repeated');
+    let tries = 1;
+    const onRetry = (error: AgentError): void => {
+      tries += 1;
+      log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${policy.attempts})`);
+    };
     const attempt = async (): Promise<Attempt<T>> => {
       try {
         return { kind: 'done', value: await this.#noted(work()) };

@@ -79,7 +79,7 @@ test('SIGTERM ends the wait for a service that is silent, or away', async () => 
   await asked;
   expect(await stop(daemon)).toBe(0);
   service.fail({ operation: 'targetVersion', times: 99, fault: { kind: 'status', status: 503 } });
-  expect(await stop(await daemonThatSays('the call is repeated'))).toBe(0);
+  expect(await stop(await daemonThatSays('trying again (2 of'))).toBe(0);
   service.clearFaults();
   await comesToItsEnd();
 });
@@ -104,7 +104,7 @@ test('what the service did not hear of the switch before SIGTERM it hears after 
   const daemon = await gateway.startDaemon();
   await reboot();
   await stop(daemon, 'SIGKILL');
-  expect(await stop(await daemonThatSays('the call is repeated'))).toBe(0);
+  expect(await stop(await daemonThatSays('trying again (2 of'))).toBe(0);
   expect(await gateway.json('status')).toMatchObject({ phase: 'idle', pendingSwitch: 'good', pendingReports: 1 });
   service.clearFaults();
   await stop(await daemonThatSays('good is up to date', 2));

@@ -168,6 +168,13 @@ describe('when a call fails', () => {
     for (let times = 0; times < 10; times += 1) rig.transport.failNext('switchTo', failure('connection-refused'));
     await expect(rig.start().switchTo('1', signal)).rejects.toMatchObject({ code: 'connection-refused' });
     expect(rig.count('switchTo')).toBe(4);
+    const again = rig.log.lines.filter(({ level }) => level === 'warn');
+    expect(again.map(({ message }) => /; (trying again .*)$/.exec(message)?.[1])).toEqual([
+      'trying again (2 of 4)',
+      'trying again (3 of 4)',
+      'trying again (4 of 4)',
+    ]);
+    expect(again.map(({ fields }) => Object.keys(fields))).toEqual([['code'], ['code'], ['code']]);
   });
 
   test.each(['service-not-found', 'service-rejected', 'service-too-large', 'key-required'] as const)(
