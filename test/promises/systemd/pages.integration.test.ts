@@ -9,7 +9,6 @@ import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { agentPage } from '../../../systemd/pages/agent-page.ts';
 import { bashCompletion, zshCompletion } from '../../../systemd/pages/completion.ts';
 import { configPage } from '../../../systemd/pages/config-page.ts';
-import { documents } from '../../../systemd/pages/documents.ts';
 import { line } from '../../../systemd/pages/roff.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { newDirectory, run } from './installed-root.ts';
@@ -129,23 +128,5 @@ describe.each([
   test('offers the options of the command, and those of all', async () => {
     expect(await complete('rollback', '--')).toEqual(['--no-reboot', '--force', '--config', '--json', '--help']);
     expect(await complete('--u')).toEqual(['--update-now']);
-  });
-});
-
-describe('documents of the package', () => {
-  test('are there, and link to nothing', async () => {
-    const texts = await documents();
-    expect(Object.keys(texts).sort()).toEqual([
-      'ERRORS.md',
-      'GUARANTEES.md',
-      'README.md',
-      'SECURITY.md',
-      'bootloaders.md',
-    ]);
-    for (const text of Object.values(texts)) {
-      expect(text.length).toBeGreaterThan(3000);
-      expect(text).not.toMatch(/\]\((?!https?:)/);
-    }
-    expect(texts['GUARANTEES.md']).toContain('| `kill -9` at any moment costs nothing but time |');
   });
 });
