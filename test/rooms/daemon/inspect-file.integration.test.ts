@@ -34,10 +34,16 @@ interface Release {
   readonly devices?: string[];
   readonly key?: typeof keys.privateKey | undefined;
   readonly sizeBytes?: number;
+  readonly says?: string;
 }
 
-async function release({ devices = ['demo-gateway'], key = keys.privateKey, sizeBytes = imageBytes }: Release = {}) {
-  const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(sizeBytes, 'healthy 1\n') }];
+async function release({
+  devices = ['demo-gateway'],
+  key = keys.privateKey,
+  sizeBytes = imageBytes,
+  says = 'healthy 1',
+}: Release = {}) {
+  const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(sizeBytes, `${says}\n`) }];
   await writeFile(file, await buildArtifact({ name: '1.0.0', devices, files, key }));
 }
 
@@ -90,12 +96,16 @@ test('names everything that stands in the way at once, with its code and what to
 });
 
 test('knows the quarantine, and what runs', async () => {
-  await release();
+  await release({ says: 'unhealthy 1' });
   await gateway.run('install', file);
   expect(await obstacles()).toEqual(['update-under-way']);
-  await gateway.run('rollback');
+  for (let boots = 0; boots < 2; boots += 1) {
+    gateway.boot();
+    await gateway.run('--update-now');
+  }
   expect(await obstacles()).toEqual(['quarantined']);
-  await gateway.run('install', file, '--force');
+  await release();
+  await gateway.run('install', file);
   gateway.boot();
   await gateway.run('--update-now');
   expect(await info()).toMatchObject({ isInstalled: true, obstacles: [] });
