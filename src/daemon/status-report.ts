@@ -121,8 +121,18 @@ export function installedReport(installed: Installed | undefined): InstalledRepo
 
 export function checkReport(state: UpdateState, look: Look): CheckReport {
   const { offered, plan } = look;
+  const installed = installedReport(state.installed);
+  const underWay = describeUnderWay(state.phase, offered?.id);
+  if (underWay !== undefined && plan.kind === 'install')
+    return { installed, offered, plan: 'held-back', reason: underWay };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
-  return { installed: installedReport(state.installed), offered, plan: planned, reason: describeLook(look) };
+  return { installed, offered, plan: planned, reason: describeLook(look) };
+}
+
+function describeUnderWay(phase: Phase, offeredId: string | undefined): string | undefined {
+  if (phase.kind === 'rolling-back') return `${phase.attempt.version.name} is being left: agent status`;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.version.id !== offeredId) return undefined;
+  return 'it is staged or on trial already: agent status';
 }
 
 function describeSlots({ primary, slots }: BootState): Required<Pick<StatusReport, 'slots' | 'slotStates'>> {

@@ -25,8 +25,8 @@ export const lookCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'what an update would do; changes nothing',
-    details: [throughDaemon],
+    summary: 'what an update would do; installs nothing',
+    details: ['Asks the service: a gateway that is not activated yet is activated by that.', throughDaemon],
     run: check,
   },
   {

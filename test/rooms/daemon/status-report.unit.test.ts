@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { statusReport } from '../../../src/daemon/status-report.ts';
+import { checkReport, statusReport } from '../../../src/daemon/status-report.ts';
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { PhaseOf } from '../../../src/update/journal/state.ts';
@@ -104,4 +104,18 @@ describe('why nothing is being installed', () => {
   ])('%s', (_, change, told) => {
     expect(statusReport(initialState, { ...around, ...change }).idleReason).toBe(told);
   });
+});
+
+// Seen: "2.0.0 would be installed" while it was on trial.
+test('what is staged or on trial already would not be installed once more', () => {
+  const state = { ...initialState, phase: trial };
+  const look = (id: string) => {
+    const offered = { id, name: id };
+    return { offered, plan: { kind: 'install', version: offered } } as const;
+  };
+  expect(checkReport(state, look('v2'))).toMatchObject({
+    plan: 'held-back',
+    reason: 'it is staged or on trial already: agent status',
+  });
+  expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });
