@@ -103,7 +103,7 @@ describe('while the daemon judges a trial, a person', () => {
 
 describe('agent cancel', () => {
   test('ends a download for good, until a person asks for the version', async () => {
-    service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 50_000 } });
+    service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 200_000 } });
     const daemon = await daemonThatSays('phase=staging');
     expect(await gateway.run('install', '/nowhere')).toMatchObject({
       exitCode: 75,
