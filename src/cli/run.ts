@@ -65,7 +65,7 @@ async function tell(error: unknown, json: boolean, context: CliContext): Promise
     tellInterruption(error, json, context);
     return reason.exitCode;
   }
-  const { renderError } = await import('./screen/render-reports.ts');
+  const { renderError } = await import('./screen/pages/render-reports.ts');
   const { pageFor } = await import('./screen/page.ts');
   const { printableJson } = await import('./screen/printable.ts');
   const reported = describe(error);

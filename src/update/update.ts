@@ -13,7 +13,7 @@ import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
 import { checkpointOf } from './journal/checkpoint.ts';
-import type { Figures } from './journal/figures.ts';
+import type { Figures } from './journal/parts/figures.ts';
 import { savedWrites } from './journal/saved-writes.ts';
 import { hasSlotPayload, recordsOf } from './journal/state.ts';
 import type { PartitionRecord } from './journal/state.ts';

@@ -15,7 +15,7 @@ import { endUnwantedStaging, endUnwantedWait } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
-import type { Standstill } from './journal/standstill.ts';
+import type { Standstill } from './journal/parts/standstill.ts';
 import type { UpdateState } from './journal/state.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 
 import type { InputOf } from '../../control/operations.ts';
 import type { CliContext } from '../context.ts';
-import { describePlan, describeProbe, renderBoards } from '../screen/render-boards.ts';
+import { describePlan, describeProbe, renderBoards } from '../screen/pages/render-boards.ts';
 import { throughDaemon } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { follow } from './follow.ts';

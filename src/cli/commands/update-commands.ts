@@ -4,7 +4,7 @@ import { parseDuration } from '../../config/schema/duration.ts';
 import type { InstallOptions } from '../../control/operations.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
-import { describeHold } from '../screen/render-status.ts';
+import { describeHold } from '../screen/pages/render-status.ts';
 import { Misuse, throughDaemon } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { follow } from './follow.ts';

@@ -1,7 +1,7 @@
 import { nestedWithin } from '../../system/json-value.ts';
 import type { CliContext } from '../context.ts';
+import { renderSpool } from '../screen/pages/render-spool.ts';
 import { printable, printableJson } from '../screen/printable.ts';
-import { renderSpool } from '../screen/render-spool.ts';
 import { parseTime } from '../screen/time.ts';
 import { Misuse, throughDaemon } from './command.ts';
 import type { Command, Typed } from './command.ts';

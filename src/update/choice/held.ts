@@ -1,5 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
-import type { Figures } from '../journal/figures.ts';
+import type { Figures } from '../journal/parts/figures.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type {

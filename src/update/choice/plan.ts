@@ -1,4 +1,4 @@
-import { standsStill } from '../journal/standstill.ts';
+import { standsStill } from '../journal/parts/standstill.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { hasEnded, inForce } from './quarantine.ts';

@@ -1,7 +1,7 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../errors.ts';
-import { standsStill } from '../journal/standstill.ts';
-import type { Standstill } from '../journal/standstill.ts';
+import { standsStill } from '../journal/parts/standstill.ts';
+import type { Standstill } from '../journal/parts/standstill.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { holdOfStandstill } from './plan.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert';
 
 import type { EventOf } from '../journal/events.ts';
-import type { Figures } from '../journal/figures.ts';
+import type { Figures } from '../journal/parts/figures.ts';
 import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';

@@ -1,7 +1,7 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
 import type { Complaint } from '../trial/blame.ts';
-import type { Figures } from './figures.ts';
-import type { Standstill } from './standstill.ts';
+import type { Figures } from './parts/figures.ts';
+import type { Standstill } from './parts/standstill.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
 
 interface Costs {

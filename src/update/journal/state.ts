@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
-import { artifactCheckpoint, checkpoint, digestedPart } from './checkpoint-record.ts';
-import { figures } from './figures.ts';
-import { floors } from './floors.ts';
-import { standstill } from './standstill.ts';
+import { artifactCheckpoint, checkpoint, digestedPart } from './parts/checkpoint-record.ts';
+import { figures } from './parts/figures.ts';
+import { floors } from './parts/floors.ts';
+import { standstill } from './parts/standstill.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../src/cli/screen/page.ts';
+import { renderCheck, renderDoctor, renderError, renderOutcome } from '../../../src/cli/screen/pages/render-reports.ts';
+import { renderStatus } from '../../../src/cli/screen/pages/render-status.ts';
 import { plain } from '../../../src/cli/screen/paint.ts';
 import { displayWidth } from '../../../src/cli/screen/printable.ts';
-import { renderCheck, renderDoctor, renderError, renderOutcome } from '../../../src/cli/screen/render-reports.ts';
-import { renderStatus } from '../../../src/cli/screen/render-status.ts';
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import type {
   BrokerReport,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../src/cli/screen/page.ts';
+import { renderSpool } from '../../../src/cli/screen/pages/render-spool.ts';
+import { renderStatus } from '../../../src/cli/screen/pages/render-status.ts';
 import { plain } from '../../../src/cli/screen/paint.ts';
-import { renderSpool } from '../../../src/cli/screen/render-spool.ts';
-import { renderStatus } from '../../../src/cli/screen/render-status.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { beside } from './beside.ts';
 import { noon } from './fake-context.ts';

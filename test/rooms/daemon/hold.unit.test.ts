@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { standsStill } from '../../../src/update/journal/standstill.ts';
+import { standsStill } from '../../../src/update/journal/parts/standstill.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
 import { Technician } from './technician.ts';
 

@@ -10,7 +10,7 @@ import {
   refuseRelease,
 } from '../../../src/update/choice/release-rules.ts';
 import type { BoardFloors, ReleaseClaims } from '../../../src/update/choice/release-rules.ts';
-import type { Floor } from '../../../src/update/journal/floors.ts';
+import type { Floor } from '../../../src/update/journal/parts/floors.ts';
 import type { FirmwareHeader } from '../../../src/update/ports.ts';
 
 const settings = { names: 'match', downgrade: 'allow' } as const;

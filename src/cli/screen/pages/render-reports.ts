@@ -1,9 +1,9 @@
-import type { OperationOutcome, ReportedError } from '../../control/events.ts';
-import type { CheckReport, DoctorFinding } from '../../control/reports.ts';
-import { counted } from './counted.ts';
-import { renderParagraph, renderRows, type Row, wrap } from './layout.ts';
-import type { Page } from './page.ts';
-import type { Tone } from './paint.ts';
+import type { OperationOutcome, ReportedError } from '../../../control/events.ts';
+import type { CheckReport, DoctorFinding } from '../../../control/reports.ts';
+import { counted } from '../counted.ts';
+import { renderParagraph, renderRows, type Row, wrap } from '../layout.ts';
+import type { Page } from '../page.ts';
+import type { Tone } from '../paint.ts';
 import { describeInstalled } from './render-status.ts';
 
 type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;

@@ -1,5 +1,5 @@
-import { stateOf, troublesOf } from '../../control/gateway-state.ts';
-import type { Trouble } from '../../control/gateway-state.ts';
+import { stateOf, troublesOf } from '../../../control/gateway-state.ts';
+import type { Trouble } from '../../../control/gateway-state.ts';
 import type {
   Activity,
   BrokerReport,
@@ -8,15 +8,15 @@ import type {
   OutcomeReport,
   StandstillReport,
   StatusReport,
-} from '../../control/reports.ts';
-import { bytes } from './bytes.ts';
-import { renderRows, type Row } from './layout.ts';
-import type { Page } from './page.ts';
-import type { Tone } from './paint.ts';
-import { phaseTitles } from './progress-line.ts';
+} from '../../../control/reports.ts';
+import { bytes } from '../bytes.ts';
+import { renderRows, type Row } from '../layout.ts';
+import type { Page } from '../page.ts';
+import type { Tone } from '../paint.ts';
+import { phaseTitles } from '../progress-line.ts';
+import { distance, localTime } from '../time.ts';
 import { describeBoard } from './render-boards.ts';
 import { summarizeSpool } from './render-spool.ts';
-import { distance, localTime } from './time.ts';
 
 const maxQuarantineShown = 5;
 

@@ -1,7 +1,7 @@
-import { securityEventMeanings } from '../../control/security-event-meanings.ts';
-import type { SecurityEvent, SecurityReport } from '../../control/security-events.ts';
-import { renderParagraph, renderRows } from './layout.ts';
-import type { Page } from './page.ts';
+import { securityEventMeanings } from '../../../control/security-event-meanings.ts';
+import type { SecurityEvent, SecurityReport } from '../../../control/security-events.ts';
+import { renderParagraph, renderRows } from '../layout.ts';
+import type { Page } from '../page.ts';
 
 export function renderSecurityLog({ events, forgotten }: SecurityReport, page: Page): string {
   if (events.length === 0) return renderParagraph('Nothing that concerned security has happened.', page, 'good');

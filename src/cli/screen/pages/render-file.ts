@@ -1,8 +1,8 @@
-import type { FileReport } from '../../control/file-report.ts';
-import { bytes } from './bytes.ts';
-import { renderRows } from './layout.ts';
-import type { Row } from './layout.ts';
-import type { Page } from './page.ts';
+import type { FileReport } from '../../../control/file-report.ts';
+import { bytes } from '../bytes.ts';
+import { renderRows } from '../layout.ts';
+import type { Row } from '../layout.ts';
+import type { Page } from '../page.ts';
 
 export function renderFile(report: FileReport, page: Page): string {
   const { deviceTypes, securityVersion, payloads, obstacles, digest } = report;

@@ -1,10 +1,10 @@
-import type { HistoryReport } from '../../control/history.ts';
-import { bytes } from './bytes.ts';
-import { renderParagraph, renderRows } from './layout.ts';
-import type { Row } from './layout.ts';
-import type { Page } from './page.ts';
-import type { Tone } from './paint.ts';
-import { duration, localTime } from './time.ts';
+import type { HistoryReport } from '../../../control/history.ts';
+import { bytes } from '../bytes.ts';
+import { renderParagraph, renderRows } from '../layout.ts';
+import type { Row } from '../layout.ts';
+import type { Page } from '../page.ts';
+import type { Tone } from '../paint.ts';
+import { duration, localTime } from '../time.ts';
 
 type Told = HistoryReport['attempts'][number];
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { isPlausible } from '../../system/time/wall-clock.ts';
+import { isPlausible } from '../../../system/time/wall-clock.ts';
 
 /** A person wants nothing to be installed; in the journal, so that it outlives restarts and both slots know it. */
 export const standstill = z.object({

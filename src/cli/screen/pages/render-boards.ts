@@ -1,9 +1,9 @@
-import { adviceForHalfWritten } from '../../control/half-written.ts';
-import type { BoardPlan, BoardProbe, BoardReport } from '../../control/reports.ts';
-import { renderParagraph, renderRows } from './layout.ts';
-import type { Row } from './layout.ts';
-import type { Page } from './page.ts';
-import { localTime } from './time.ts';
+import { adviceForHalfWritten } from '../../../control/half-written.ts';
+import type { BoardPlan, BoardProbe, BoardReport } from '../../../control/reports.ts';
+import { renderParagraph, renderRows } from '../layout.ts';
+import type { Row } from '../layout.ts';
+import type { Page } from '../page.ts';
+import { localTime } from '../time.ts';
 
 export function renderBoards(boards: readonly BoardReport[], page: Page): string {
   if (boards.length === 0) return renderParagraph('No microcontroller is configured.', page);

@@ -1,8 +1,8 @@
-import type { OutputOf } from '../../control/operations.ts';
-import { bytes } from './bytes.ts';
-import { counted } from './counted.ts';
-import { renderRows, type Row } from './layout.ts';
-import type { Page } from './page.ts';
+import type { OutputOf } from '../../../control/operations.ts';
+import { bytes } from '../bytes.ts';
+import { counted } from '../counted.ts';
+import { renderRows, type Row } from '../layout.ts';
+import type { Page } from '../page.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
