@@ -22,7 +22,8 @@ const architectures = ['amd64', 'arm64'] as const;
 
 /** The old index stays until the new one is whole. `keyring` is gpg's folder; its usual one if not given. */
 export async function makeRepository(folder: string, key: string, keyring?: string): Promise<void> {
-  if (!(await readdir(folder)).some((name) => name.endsWith('.deb'))) throw new Error(`${folder} holds no packages`);
+  if (!(await packagesIn(folder)))
+    throw new Error(`${folder} holds no packages: npm run deb -- --out ${folder} makes one`);
   const draft = await mkdtemp(join(folder, '.dists-'));
   try {
     for (const architecture of architectures) {
@@ -42,6 +43,15 @@ export async function makeRepository(folder: string, key: string, keyring?: stri
     await exchange(draft, join(folder, 'dists'));
   } finally {
     await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function packagesIn(folder: string): Promise<boolean> {
+  try {
+    return (await readdir(folder)).some((name) => name.endsWith('.deb'));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw error;
   }
 }
 
