@@ -1,42 +1,29 @@
 import fc from 'fast-check';
-import { createFsFromVolume, Volume } from 'memfs';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { History } from '../../../src/daemon/history/history.ts';
 import { JournalWithHistory } from '../../../src/daemon/history/journal-with-history.ts';
-import type { DurableFs } from '../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import type { AttemptFailure } from '../../../src/update/journal/events.ts';
 import { MemoryJournal } from '../../../src/update/journal/journal.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
 import { ManualClock } from '../service/manual-clock.ts';
+import { MemoryState } from './memory-state.ts';
 
 const path = '/state/history.json';
 const someText: unknown = expect.any(String);
 const at = '2026-12-01T10:00:30.000Z';
-let volume: Volume;
+let state: MemoryState;
 let clock: ManualClock;
-let writes: number;
 
 beforeEach(() => {
-  volume = new Volume();
-  volume.mkdirSync('/state');
+  state = new MemoryState();
   clock = new ManualClock();
-  writes = 0;
 });
 
 /** As after a start: nothing is remembered but what the disk has. */
 function open(): History {
-  const real = createFsFromVolume(volume).promises as unknown as DurableFs;
-  const fs: DurableFs = {
-    open: async (...given) => real.open(...given),
-    readFile: async (file) => real.readFile(file),
-    rename: async (from, to) => {
-      writes += 1;
-      await real.rename(from, to);
-    },
-  };
-  return new History({ stateDirectory: '/state', clock, log: silentLog, fs });
+  return new History({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
 }
 
 function begin(history: History, state?: UpdateState): JournalWithHistory {
@@ -138,23 +125,23 @@ describe('the history of attempts', () => {
       await journal.append({ type: 'staging-started', attempt: attemptOf('last'), slot: 'B', at });
       await journal.append({ type: 'staging-paused', at });
     }
-    const before = writes;
+    const before = state.writes;
     await journal.append({ type: 'slot-opened', target: 'gateway' });
     await journal.append({ type: 'checkpointed', checkpoint: undefined });
     await journal.append({ type: 'named', versionId: 'v2' });
-    expect(writes).toBe(before);
+    expect(state.writes).toBe(before);
     const { attempts, forgotten } = await open().report(journal.state);
     expect([attempts.length, forgotten, attempts[0]?.attempt]).toEqual([50, 11, 'a11']);
     expect(attempts.at(-1)?.steps).toHaveLength(24);
     expect(attempts.at(-1)?.steps[0]).toMatchObject({ step: 'staging-started' });
-    expect(String(volume.readFileSync(path)).length).toBeLessThan(50 * 1_200);
+    expect(String(state.volume.readFileSync(path)).length).toBeLessThan(50 * 1_200);
   });
 
   test('keeps what a newer agent wrote, and leaves out what cannot be understood', async () => {
     const newer = { attempt: 'a1', version: 'two', outcome: 'dissolved', mood: 'good', steps: [] };
-    volume.writeFileSync(path, JSON.stringify({ format: 2, attempts: [newer, { attempt: 7 }], forgotten: 3 }));
+    state.volume.writeFileSync(path, JSON.stringify({ format: 2, attempts: [newer, { attempt: 7 }], forgotten: 3 }));
     await fail(begin(open()), 'a2');
-    const stored: unknown = JSON.parse(String(volume.readFileSync(path)));
+    const stored: unknown = JSON.parse(String(state.volume.readFileSync(path)));
     expect(stored).toMatchObject({ attempts: [newer, { attempt: 'a2' }], forgotten: 3 });
   });
 
@@ -162,7 +149,7 @@ describe('the history of attempts', () => {
     const content = fc.oneof(fc.string(), fc.json(), fc.constant('{"attempts":[{}],"forgotten":-1}'));
     await fc.assert(
       fc.asyncProperty(content, async (text) => {
-        volume.writeFileSync(path, text);
+        state.volume.writeFileSync(path, text);
         const journal = begin(open());
         await fail(journal, 'a1');
         expect((await open().report(journal.state)).attempts.at(-1)).toMatchObject({
@@ -174,7 +161,7 @@ describe('the history of attempts', () => {
   });
 
   test('holds up nothing where it cannot be written, and shows no secret', async () => {
-    volume.rmdirSync('/state');
+    state.volume.rmdirSync('/state');
     const history = open();
     const journal = begin(history);
     await fail(journal, 'a1', { reason: 'see https://user:PASS@host/?token=abc' });

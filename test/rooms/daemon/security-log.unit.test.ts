@@ -1,38 +1,25 @@
-import { createFsFromVolume, Volume } from 'memfs';
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { notingRefusals } from '../../../src/daemon/security/note-events.ts';
 import { SecurityLog } from '../../../src/daemon/security/security-log.ts';
 import { FirmwareError, VerificationError } from '../../../src/firmware/errors.ts';
-import type { DurableFs } from '../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { UpdateError } from '../../../src/update/errors.ts';
 import { ManualClock } from '../service/manual-clock.ts';
+import { MemoryState } from './memory-state.ts';
 
 const path = '/state/security.json';
-let volume: Volume;
+let state: MemoryState;
 let clock: ManualClock;
-let writes: number;
 
 beforeEach(() => {
-  volume = new Volume();
-  volume.mkdirSync('/state');
+  state = new MemoryState();
   clock = new ManualClock();
-  writes = 0;
 });
 
 /** As after a start: nothing is remembered but what the disk has. */
 function open(): SecurityLog {
-  const real = createFsFromVolume(volume).promises as unknown as DurableFs;
-  const fs: DurableFs = {
-    open: async (...given) => real.open(...given),
-    readFile: async (file) => real.readFile(file),
-    rename: async (from, to) => {
-      writes += 1;
-      await real.rename(from, to);
-    },
-  };
-  return new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs });
+  return new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
 }
 
 function throwing(error: Error): () => Promise<never> {
@@ -60,7 +47,7 @@ describe('the log of security events', () => {
     for (let turn = 0; turn < 1_000; turn += 1) {
       await log.record('access-denied', `members asked for ${turn % 2 === 0 ? 'update' : 'reboot'}`);
     }
-    expect(writes).toBe(2);
+    expect(state.writes).toBe(2);
     expect((await log.report()).events.map(({ times }) => times)).toEqual([500, 500]);
     clock.advance(3_600_001);
     await log.record('access-denied', 'members asked for update');
@@ -72,7 +59,7 @@ describe('the log of security events', () => {
     for (let turn = 0; turn < 300; turn += 1) await log.record('force-used', `install ${turn} ${'x'.repeat(2_000)}`);
     const { events, forgotten } = await open().report();
     expect([events.length, forgotten, events[0]?.number, events.at(-1)?.number]).toEqual([256, 44, 45, 300]);
-    expect(String(volume.readFileSync(path)).length).toBeLessThan(256 * 700);
+    expect(String(state.volume.readFileSync(path)).length).toBeLessThan(256 * 700);
   });
 
   test('notices what changed since it was last looked at, but nothing the first time', async () => {
@@ -85,13 +72,13 @@ describe('the log of security events', () => {
   });
 
   test.each(['', '{', '[]', '{"events":[{}]}'])('that is damaged (%s) begins anew, and says so', async (text) => {
-    volume.writeFileSync(path, text);
+    state.volume.writeFileSync(path, text);
     await open().record('activated', 'as thing 7');
     expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
   });
 
   test('holds up nothing where it cannot be written, and shows no secret', async () => {
-    volume.rmdirSync('/state');
+    state.volume.rmdirSync('/state');
     const log = open();
     await log.record('access-denied', 'see https://user:PASS@host/?token=abc');
     expect(JSON.stringify(await log.report())).not.toMatch(/PASS|abc/);
