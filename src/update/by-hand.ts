@@ -25,12 +25,17 @@ type Ended = InstallOutcome | { readonly kind: 'cancelled' | 'nothing-to-cancel'
 
 const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'person' } as const;
 
-/** A person keeps the trial without waiting for the health gate; also one of which the journal does not know any more. */
+/**
+ * A person keeps the trial without waiting for the health gate; also one of which a damaged journal does not know any more.
+ * Where the journal cannot be read now, it is refused: what belongs to the trial, such as its boards, stands there.
+ */
 export async function commitByHand({ ports, deliver }: Intervention, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader } = ports;
+  await journal.refresh();
   const { phase, installed } = journal.state;
   const booted = await bootloader.bootedSlot(signal);
   if (phase.kind === 'lost' && (await bootloader.onTrial(signal))) {
+    if (journal.missing !== undefined) throw journal.missing;
     await keepWhatRuns(booted, ports, signal);
     return { kind: 'installed', version: installed?.version.name ?? 'what runs' };
   }
@@ -49,6 +54,7 @@ export async function rollBackByHand(
 ): Promise<Ended> {
   const { ports, settle, deliver } = intervention;
   const { journal, bootloader } = ports;
+  await journal.refresh();
   const { phase } = journal.state;
   const booted = await bootloader.bootedSlot(signal);
   const runsHere = 'slot' in phase && phase.slot === booted;
@@ -73,6 +79,7 @@ export async function rollBackByHand(
  */
 export async function cancelByHand(intervention: Intervention, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader, clock } = intervention.ports;
+  await journal.refresh();
   const { phase, installed } = journal.state;
   if (phase.kind === 'staging') {
     await journal.append({ type: 'cancelled', at: isoTime(clock) });

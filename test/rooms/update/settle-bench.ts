@@ -1,6 +1,7 @@
 import type { AgentError } from '../../../src/system/errors.ts';
 import { StorageError } from '../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
+import { commitByHand } from '../../../src/update/by-hand.ts';
 import type { UpdatePorts } from '../../../src/update/choice/order.ts';
 import type { Hold } from '../../../src/update/choice/plan.ts';
 import type { EventOf, EventType, StateAfter } from '../../../src/update/journal/events.ts';
@@ -104,7 +105,17 @@ export class Bench {
   }
 
   async settle(): ReturnType<typeof settle> {
-    const ports: UpdatePorts = {
+    return settle(this.ports, signal);
+  }
+
+  /** As a person does. */
+  async commit(): ReturnType<typeof commitByHand> {
+    const deliver = async (): Promise<undefined> => undefined;
+    return commitByHand({ ports: this.ports, settle: async () => this.settle(), deliver }, signal);
+  }
+
+  get ports(): UpdatePorts {
+    return {
       journal: this.journal,
       bootloader: this.bootloader,
       targets: new Map<string, Target>([
@@ -142,7 +153,6 @@ export class Bench {
         release,
       },
     };
-    return settle(ports, signal);
   }
 
   get #slots(): SlotsTarget {

@@ -103,6 +103,22 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     expect(bench.journal.state.phase.kind).toBe('idle');
     expect(bench.bootloader.boot()).toBe('B');
   });
+
+  test('is kept by a person, where a damaged journal does not know it any more', async () => {
+    const bench = new Bench({ phase: lost }, style);
+    await bench.startTrial();
+    expect(await bench.commit()).toMatchObject({ kind: 'installed' });
+    expect(bench.bootloader.boot()).toBe('B');
+  });
+
+  // Seen in the sweep: one failed read, and what was kept had its boards still on the program of before.
+  test('is not kept by a person while the journal cannot be read', async () => {
+    const bench = new Bench({ phase: lost }, style);
+    bench.journal.absence = stateTrouble('state-unavailable');
+    await bench.startTrial();
+    await expect(bench.commit()).rejects.toMatchObject({ code: 'state-unavailable' });
+    expect(bench.bootloader.boot()).toBe('A');
+  });
 });
 
 describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
