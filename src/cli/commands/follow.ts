@@ -25,7 +25,11 @@ export async function follow(work: FollowedWork, typed: Typed, context: CliConte
   const value = { kind: 'result', outcome };
   const exitCode = tell(value, (page) => renderOutcome(outcome, typed.flags.has('force'), page), typed, context);
   if (outcome.kind === 'held-back') return exitCodes.refused;
-  return outcome.kind === 'rolled-back' && work.isRollback !== true ? exitCodes.failed : exitCode;
+  return goesBack(outcome) && work.isRollback !== true ? exitCodes.failed : exitCode;
+}
+
+function goesBack(outcome: OperationOutcome): boolean {
+  return outcome.kind === 'rolled-back' || (outcome.kind === 'rebooting' && outcome.goesBack === true);
 }
 
 async function run(

@@ -77,7 +77,7 @@ export class EnvironmentBootloader<State> implements Bootloader {
       if (this.#environment.canSpare(state, change)) return;
       const other = otherSlot(slot);
       throw new BootloaderError('no-fallback-slot', `${phrases[kind](slot)}: slot ${other} is not known to boot`, {
-        advice: `commit the slot that runs first, or install slot ${other} anew`,
+        advice: `install a version first (agent --update-now): it goes into slot ${other}`,
       });
     }
     if (this.#environment.inspect(state).slots[slot].bootable || (await this.#bootedSlot(signal)) === slot) return;

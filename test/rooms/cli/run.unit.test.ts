@@ -40,6 +40,7 @@ describe('the exit code', () => {
     ['--update-now', { kind: 'rebooting', version: 'v1', slot: 'B' }, 0],
     ['--update-now', { kind: 'held-back', version: 'v1', code: 'quarantined', reason: 'it failed' }, 77],
     ['--update-now', { kind: 'rolled-back', version: 'v1', reason: 'it failed' }, 70],
+    ['--update-now', { kind: 'rebooting', version: 'v1', slot: 'A', reason: 'unhealthy', goesBack: true }, 70],
     ['install a.mender', { kind: 'held-back', version: 'v1', code: 'quarantined', reason: 'it failed' }, 77],
     ['rollback', { kind: 'rolled-back', version: 'v1', reason: 'a person asked' }, 0],
     ['commit', { kind: 'rolled-back', version: 'v1', reason: 'too late' }, 70],
