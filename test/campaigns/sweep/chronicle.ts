@@ -5,6 +5,7 @@ import { hasSlotPayload, initialState } from '../../../src/update/journal/state.
 import type { UpdateState } from '../../../src/update/journal/state.ts';
 import { advance } from '../../../src/update/journal/transitions.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../src/update/ports.ts';
+import { CALLED_OFF } from '../../../src/update/trial/blame.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import type { Hardware } from './hardware.ts';
@@ -118,6 +119,7 @@ export class Chronicle {
       this.#judgeEvent(event, inner.state);
       this.journals.add(JSON.stringify(inner.state));
       this.journals.add(JSON.stringify(advance(inner.state, event)));
+      this.#forgetCalledOff(event, inner.state);
       const state = await inner.append(event);
       reduceTo(this.journals, JSON.stringify(state));
       if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
@@ -192,6 +194,12 @@ export class Chronicle {
     };
   }
 
+  /** A rollback that a person called off before it ran is nobody's business. */
+  #forgetCalledOff(event: { readonly type: EventType; readonly code?: unknown }, { phase }: UpdateState): void {
+    if (event.type !== 'rolled-back' || event.code !== CALLED_OFF.code) return;
+    if ('attempt' in phase && phase.attempt.by === 'rollback') this.begun.delete(phase.attempt.id);
+  }
+
   /** What the journal says of the bootloader is so. */
   #judgeEvent({ type }: { readonly type: EventType }, { phase }: UpdateState): void {
     if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
@@ -215,6 +223,8 @@ export class Chronicle {
 
   #judgeEvidence(slot: SlotName, evidence: Verified): void {
     const entry = this.imageIn(slot);
+    if (this.#hardware.revoked.has(entry?.digest ?? ''))
+      throw this.#violation(`slot ${slot} is armed, and was revoked`);
     if (entry?.digest === evidence.digest) return;
     // Nobody has verified it, but it ran, and is what it was.
     if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;

@@ -34,6 +34,8 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
+  /** Digests of releases, as a list of keys and releases has them. */
+  readonly revoked: readonly string[];
 }
 
 export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Delivery | undefined): HardwareState {
@@ -50,6 +52,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     attempts: 0,
     flaps: 0,
     nowMs: 0,
+    revoked: [],
   };
 }
 
@@ -69,6 +72,7 @@ export class Hardware {
   /** How often a flapping image was asked. */
   flaps: number;
   nowMs: number;
+  readonly revoked: Set<string>;
   /** What the reboot command was told; undefined: it was not called in this boot. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
   /** Told what its file says now. */
@@ -97,6 +101,7 @@ export class Hardware {
     this.attempts = state.attempts;
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
+    this.revoked = new Set(state.revoked);
     this.disk.trouble = () => {
       if (faults.strikes('disk-full')) return 'ENOSPC';
       return faults.strikes('disk-error') ? 'EIO' : undefined;
@@ -111,7 +116,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, revoked } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -125,6 +130,7 @@ export class Hardware {
       attempts,
       flaps,
       nowMs,
+      revoked: [...revoked],
     };
   }
 

@@ -47,7 +47,7 @@ const TRIALS_OF_A_VERSION = 6;
 const IDLE_EVERY = 3;
 const LOOK_EVERY_MS = 15 * 60_000;
 
-type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'overrule' }>;
+type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'cancel' | 'overrule' }>;
 
 /** The machine starts anew. */
 type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' }>;
@@ -202,7 +202,11 @@ class History {
         return this.#rest();
       case 'finish':
         return this.#finish();
+      case 'revoke':
+        life.gateway.hardware.revoked.add(life.gateway.chronicle.entry(deed.version).digest ?? '');
+        return;
       case 'overrule':
+      case 'cancel':
       case 'commit':
       case 'update':
       case 'install':
@@ -224,7 +228,9 @@ class History {
         await judgeUntilHealth(updater, signal);
         return this.#operate({ updater, signal }, { do: deed.by });
       case 'rollback':
-        return updater.rollback(options, ignoreEvents, signal);
+        return updater.rollback({ ...options, ...deed }, ignoreEvents, signal);
+      case 'cancel':
+        return updater.cancel(ignoreEvents, signal);
       case 'commit':
         this.life.gateway.chronicle.keptByHand = true;
         return updater.commit(ignoreEvents, signal);

@@ -73,7 +73,7 @@ export class Program {
       ]),
       stageFirmware: createStageFirmware({
         encoding: 'base64',
-        trust,
+        trust: { ...trust, revoked: { keys: new Set(), releases: hardware.revoked } },
         deviceType: DEVICE_TYPE,
         checkpointDistance: CHECKPOINT_DISTANCE,
       }),
@@ -82,6 +82,9 @@ export class Program {
       clock,
       random,
       log: silentLog,
+      revokedReleases: async () => hardware.revoked,
+      distrusted: async ({ digest }: { readonly digest: string }) =>
+        hardware.revoked.has(digest) ? 'was revoked' : undefined,
       imageVersion: async () => (imagesNameThemselves ? chronicle.imageIn(hardware.boot.booted)?.id : undefined),
       newAttemptId: (): string => {
         hardware.attempts += 1;

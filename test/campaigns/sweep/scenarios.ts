@@ -14,7 +14,10 @@ export type Deed =
   | { readonly do: 'finish' }
   | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }
   | { readonly do: 'install'; readonly version: string }
-  | { readonly do: 'rollback' }
+  | { readonly do: 'rollback'; readonly reboot?: false }
+  | { readonly do: 'cancel' }
+  /** A list of the owner takes effect. */
+  | { readonly do: 'revoke'; readonly version: string }
   | { readonly do: 'commit' }
   | { readonly do: 'reboot' }
   /** Of somebody who knows nothing of a trial: `systemctl reboot`. */
@@ -108,6 +111,38 @@ const stories: Readonly<Record<string, Story>> = {
   },
   withdrawn: {
     story: [target('v2'), look, target(undefined)],
+    wants: 'v2',
+    mayMiss: ['v1'],
+    ends: ['v2 installed'],
+  },
+  /** While it waits for a person's reboot. */
+  'withdrawn-staged': {
+    story: [target('v2'), { do: 'update', reboot: false, force: false }, target('v1')],
+    wants: 'v1',
+    ends: ['v2 failed withdrawn'],
+  },
+  revoked: {
+    form: 'artifact',
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      { do: 'revoke', version: 'v2' },
+      rest,
+      target('v3'),
+    ],
+    wants: 'v3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 failed trust-withdrawn', ...Array<string>(2).fill('v2 refused release-revoked'), 'v3 installed'],
+  },
+  /** A person does not want it. */
+  cancelled: {
+    story: [target('v2'), { do: 'update', reboot: false, force: false }, { do: 'cancel' }],
+    wants: 'v1',
+    mayMiss: ['v2'],
+    ends: ['v2 failed cancelled'],
+  },
+  'rollback-cancelled': {
+    story: [target('v2'), rest, { do: 'rollback', reboot: false }, { do: 'cancel' }],
     wants: 'v2',
     mayMiss: ['v1'],
     ends: ['v2 installed'],
