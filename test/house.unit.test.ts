@@ -20,7 +20,7 @@ test('the program and its package have one version', () => {
 });
 
 describe('a third-party package', () => {
-  /** The exceptions of src/README.md, Decisions. */
+  /** The exceptions that the Decisions of src/README.md name. */
   const everywhere = new Set(['zod', 'mqtt']);
 
   test('is named in one file or one folder', () => {

@@ -19,7 +19,7 @@ export const exitCodes = {
 export type ExitKind = Exclude<keyof typeof exitCodes, 'done'>;
 
 export interface Failure {
-  /** Stable, kebab-case, listed in src/README.md, never reworded. */
+  /** Stable, kebab-case, listed in src/ERRORS.md, never reworded. */
   readonly code: string;
   /** One line for a person: what failed, on what, why. No secret, no stack. */
   readonly message: string;

@@ -25,7 +25,7 @@ export class TelemetryHost implements AsyncDisposable {
   #current: Telemetry | undefined;
   #wiring: Pick<Wiring, 'config' | 'security'> | undefined;
 
-  /** `isBusy`: an operation runs. The line to the service is its own meanwhile, and so are the ports of boards it uses. */
+  /** `isBusy`: an operation runs, and telemetry leaves the service and the ports of the boards to it. */
   constructor(clock: Clock, isBusy: () => boolean) {
     this.#clock = clock;
     this.#isBusy = isBusy;

@@ -56,6 +56,13 @@ function isStart(deed: Deed): deed is Start {
   return deed.do === 'reboot' || deed.do === 'foreign-reboot' || deed.do === 'fall-back';
 }
 
+/** The owner decides, far away. */
+type Owners = Extract<Deed, { do: 'target' | 'revoke' }>;
+
+function isOwners(deed: Deed): deed is Owners {
+  return deed.do === 'target' || deed.do === 'revoke';
+}
+
 /** They end by themselves. */
 const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns']);
 
@@ -192,19 +199,14 @@ class History {
   async #perform(deed: Deed): Promise<void> {
     const { life } = this;
     if (isStart(deed)) return this.#start(deed);
+    if (isOwners(deed)) return this.#decide(deed);
     switch (deed.do) {
-      case 'target':
-        life.gateway.transport.target = deed.version;
-        return;
       case 'look':
         return this.#look();
       case 'rest':
         return this.#rest();
       case 'finish':
         return this.#finish();
-      case 'revoke':
-        life.gateway.hardware.revoked.add(life.gateway.chronicle.entry(deed.version).digest ?? '');
-        return;
       case 'overrule':
       case 'cancel':
       case 'commit':
@@ -213,6 +215,12 @@ class History {
       case 'rollback':
         await life.act(async (program) => this.#operate(program, deed));
     }
+  }
+
+  #decide(deed: Owners): void {
+    const { hardware, transport, chronicle } = this.life.gateway;
+    if (deed.do === 'target') transport.target = deed.version;
+    else hardware.revoked.add(chronicle.entry(deed.version).digest ?? '');
   }
 
   async #operate({ updater, signal }: Pick<Program, 'updater' | 'signal'>, deed: Operation): Promise<OperationOutcome> {
