@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -12,6 +12,7 @@ let programs: string;
 beforeEach(async () => {
   programs = await mkdtemp(join(tmpdir(), 'agent-packages-'));
   await pretend('id', 'echo 0');
+  await pretend('promtool', 'exit 0');
 });
 
 afterEach(async () => {
@@ -66,6 +67,24 @@ describe('test/install-packages', () => {
     expect(await asked()).toBe('install\n');
     expect(await readFile(join(programs, 'arguments'), 'utf8')).toMatch(
       / install -y --no-install-recommends tmux zstd\n$/,
+    );
+  });
+
+  test('takes promtool alone out of its package, whose service nobody wants', async () => {
+    await pretendMissing();
+    await pretendApt(`echo "$*" > ${programs}/arguments; : > prometheus_1.deb`);
+    await pretend('dpkg-deb', `echo "$1 $(basename "$2")" >> ${programs}/placed`);
+    await pretend('install', `echo "$2 $(basename "$3") $4" >> ${programs}/placed`);
+    await rm(join(programs, 'promtool'));
+    for (const tool of ['sh', 'sed', 'mktemp', 'rm', 'cat', 'basename'])
+      await symlink(`/usr/bin/${tool}`, join(programs, tool));
+    expect(await runScript({ PATH: programs })).toEqual({
+      exitCode: 0,
+      said: 'test/install-packages: installing prometheus\n',
+    });
+    expect(await readFile(join(programs, 'arguments'), 'utf8')).toMatch(/ download prometheus\n$/);
+    expect(await readFile(join(programs, 'placed'), 'utf8')).toBe(
+      '-x prometheus_1.deb\n755 promtool /usr/local/bin/promtool\n',
     );
   });
 

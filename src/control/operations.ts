@@ -26,6 +26,7 @@ const MAX_HOLD_MS = 366 * 86_400_000;
  * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` of the path is that member of the input; the others
  * are the body. What is `answered` replies with one object. What is `followed` replies with lines of JSON (NDJSON):
  * progress, and last the result or the error (events.ts). Every refusal is `{ "error": ReportedError }`.
+ * Beside them stands `GET /metrics`, a text made of `status` and `history` (metrics/).
  */
 export const operationTable = {
   status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },

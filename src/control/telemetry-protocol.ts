@@ -8,6 +8,8 @@ function absent<T extends z.ZodType>(schema: T) {
 
 const count = z.number();
 
+export const clockStates = ['unset', 'assumed', 'service', 'set'] as const;
+
 const spool = z.object({
   pointsInMemory: count,
   pointsOnDisk: count,
@@ -40,7 +42,7 @@ const delivery = z.object({
 export const telemetryReply = z.object({
   spool,
   delivery,
-  clock: z.enum(['unset', 'assumed', 'service', 'set']),
+  clock: z.enum(clockStates),
   sources: z.array(
     z.object({
       name: z.string(),

@@ -14,6 +14,7 @@ export const optionTable = {
   'exit-code': { value: undefined, summary: 'end with 0 if all is well, 1 for attention, 2 if it is broken' },
   reason: { value: 'TEXT', summary: 'why, for whoever looks at it later' },
   security: { value: undefined, summary: 'of what concerned security' },
+  textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
   from: { value: 'FILE', summary: 'the list before this one' },

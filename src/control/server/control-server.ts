@@ -14,7 +14,8 @@ import { agentStopping, ControlRequestError, httpStatus, reportError, ControlErr
 import type { OnEvent } from '../events.ts';
 import { findOperation, methodOf, readInput } from '../find-operation.ts';
 import type { FoundOperation } from '../find-operation.ts';
-import type { Answered } from '../operations.ts';
+import { agentMetrics } from '../metrics/agent-metrics.ts';
+import { openMetrics, openMetricsType } from '../metrics/render-metrics.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
 import { listenOnSocket } from './control-socket.ts';
 import { endResponse, EventStream } from './event-stream.ts';
@@ -105,18 +106,23 @@ class ControlServer implements AsyncDisposable {
     response.setHeader('connection', 'close');
     response.on('error', () => response.destroy()); // the client went away
     try {
+      if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
       const found = findOperation(request.method ?? '', request.url ?? '');
       const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
       this.#waiting.delete(request.socket);
       this.#requireAccess(found, input);
       this.#note(found, input);
       using _place = this.#takePlace(found.entry.kind);
-      if (found.entry.kind === 'answered') await this.#answer({ ...found, entry: found.entry, input }, response);
-      else await this.#follow({ ...found, input }, response);
+      const { entry } = found;
+      if (entry.kind === 'answered') {
+        await this.#answer(response, async (signal) =>
+          json(await answer(this.#options, { ...found, entry, input }, signal)),
+        );
+      } else await this.#follow({ ...found, input }, response);
     } catch (error) {
       if (response.destroyed) return;
       const reason = this.#reasonOf(error);
-      await this.#send(response, httpStatus(reason), { error: reportError(reason) });
+      await this.#send(response, httpStatus(reason), json({ error: reportError(reason) }));
     }
   }
 
@@ -138,7 +144,17 @@ class ControlServer implements AsyncDisposable {
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
-  async #answer(asked: Asked & { readonly entry: Answered }, response: ServerResponse): Promise<void> {
+  /** Everybody may who may speak here at all: it is what `status` and `history` say. */
+  async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#waiting.delete(request.socket);
+    using _place = this.#takePlace('answered');
+    await this.#answer(response, async (signal) => ({
+      type: openMetricsType,
+      text: openMetrics(await agentMetrics(this.#options.operations, signal)),
+    }));
+  }
+
+  async #answer(response: ServerResponse, work: (signal: AbortSignal) => Promise<Reply>): Promise<void> {
     this.#signal.throwIfAborted();
     const ending = new AbortController();
     const stop = (): void => ending.abort(this.#signal.reason);
@@ -146,7 +162,7 @@ class ControlServer implements AsyncDisposable {
     response.once('close', () => ending.abort(clientGone));
     this.#signal.addEventListener('abort', stop, { once: true });
     try {
-      await this.#send(response, 200, await answer(this.#options, asked, ending.signal));
+      await this.#send(response, 200, await work(ending.signal));
     } finally {
       clearTimeout(deadline);
       this.#signal.removeEventListener('abort', stop);
@@ -166,10 +182,9 @@ class ControlServer implements AsyncDisposable {
     }
   }
 
-  async #send(response: ServerResponse, status: number, reply: object): Promise<void> {
-    const text = JSON.stringify(reply);
-    response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
-    response.write(`${text}\n`);
+  async #send(response: ServerResponse, status: number, { type, text }: Reply): Promise<void> {
+    response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
+    response.write(text);
     await endResponse(response, this.#limits.stalledMs);
   }
 
@@ -189,6 +204,20 @@ class ControlServer implements AsyncDisposable {
     if (error !== clientGone) this.#options.log.error({ error: describeError(error) }, 'a request failed unexpectedly');
     return error;
   }
+}
+
+interface Reply {
+  readonly type: string;
+  readonly text: string;
+}
+
+function json(value: object): Reply {
+  return { type: 'application/json', text: `${JSON.stringify(value)}\n` };
+}
+
+/** Where monitoring expects it: beside the operations, which stand under `/v1/`. */
+function isMetricsRequest({ method, url = '' }: IncomingMessage): boolean {
+  return method === 'GET' && url.split('?', 1)[0] === '/metrics';
 }
 
 /** What the log says of a request: never a value. */

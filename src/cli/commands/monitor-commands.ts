@@ -1,0 +1,48 @@
+import { resolve } from 'node:path';
+
+import { describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
+import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
+import { Misuse } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { tell } from './tell.ts';
+import { withLook } from './with-agent.ts';
+
+/** What other programs read of the agent. */
+export const monitorCommands: readonly Command[] = [
+  {
+    name: 'metrics',
+    operands: [],
+    options: ['textfile'],
+    group: 'Look',
+    summary: 'status and history in numbers, for monitoring',
+    details: [
+      'As OpenMetrics 1.0.0, which the running daemon also answers at /metrics of its sockets. Never refused, whoever is at work.',
+      'With --textfile, in the text format of Prometheus: FILE, which ends with .prom, is replaced as a whole, and everybody may read it.',
+    ],
+    run: metrics,
+  },
+];
+
+async function metrics(typed: Typed, context: CliContext): Promise<number> {
+  const file = typed.values.get('textfile');
+  if (file !== undefined && !file.endsWith('.prom')) {
+    throw new Misuse(`--textfile ${file}: node_exporter reads only what ends with .prom`);
+  }
+  const { agentMetrics } = await import('../../control/metrics/agent-metrics.ts');
+  const { openMetrics, prometheusText } = await import('../../control/metrics/render-metrics.ts');
+  const families = await withLook(context, (agent) => agentMetrics(agent, context.signal));
+  if (file === undefined) return tell(families, () => openMetrics(families), typed, context);
+  await publish(resolve(context.directory, file), prometheusText(families));
+  return exitCodes.done;
+}
+
+async function publish(path: string, text: string): Promise<void> {
+  const { publishFile } = await import('../../system/files/published-file.ts');
+  try {
+    await publishFile(path, text);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    throw new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
+  }
+}

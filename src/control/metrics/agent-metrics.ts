@@ -1,0 +1,141 @@
+import { gatewayStates, idleCodes, troubles } from '../gateway-state.ts';
+import type { HistoryReport } from '../history.ts';
+import type { AgentOperations } from '../operations.ts';
+import type { StatusReport } from '../reports.ts';
+import { counter, gauge, info, stateSet } from './family.ts';
+import type { Family } from './family.ts';
+import { telemetryMetrics } from './telemetry-metrics.ts';
+
+/** Everything that monitoring can read: what `status` and `history` say, in numbers. */
+export async function agentMetrics(
+  agent: Pick<AgentOperations, 'status' | 'history'>,
+  signal: AbortSignal,
+): Promise<readonly Family[]> {
+  return metricsOf(await agent.status({}, signal), await agent.history({}, signal));
+}
+
+/** Texts in labels are of closed sets, or names that the configuration or a release chose; nothing of an identity. Pure. */
+export function metricsOf(status: StatusReport, history: HistoryReport): readonly Family[] {
+  return [
+    info('thing_agent_build', 'The version of the agent.', [{ version: status.agentVersion }]),
+    ...stateMetrics(status),
+    ...updateMetrics(status),
+    ...historyMetrics(history),
+    ...boardMetrics(status),
+    ...telemetryMetrics(status.telemetry),
+  ];
+}
+
+function stateMetrics({ state, troubles: found, idleCode, hold, warnings }: StatusReport): readonly Family[] {
+  return [
+    stateSet('thing_agent_state', 'What the gateway is.', gatewayStates, state === undefined ? undefined : [state]),
+    stateSet('thing_agent_trouble', 'What keeps the gateway from being well.', troubles, found),
+    stateSet(
+      'thing_agent_idle_reason',
+      'Why nothing is being installed.',
+      idleCodes,
+      idleCode === undefined ? undefined : [idleCode],
+    ),
+    gauge('thing_agent_held', 'Whether a person wants nothing to be installed.', Number(hold !== undefined)),
+    gauge('thing_agent_warnings', 'Settings and findings that weaken a promise.', warnings.length),
+  ];
+}
+
+function updateMetrics(status: StatusReport): readonly Family[] {
+  const { installed, slotStates, booted, activity, service } = status;
+  const slots = Object.entries(slotStates ?? {});
+  const ofTransfer = activity?.phase === 'staging' ? activity : undefined;
+  return [
+    info(
+      'thing_agent_firmware',
+      'The firmware that is installed.',
+      installed === undefined ? [] : [{ slot: installed.slot, version: installed.versionName }],
+    ),
+    gauge(
+      'thing_agent_slot_bootable',
+      'Whether the bootloader may boot the slot.',
+      slots.map(([slot, { bootable }]) => [{ slot }, Number(bootable)]),
+    ),
+    gauge(
+      'thing_agent_slot_booted',
+      'Whether the slot runs.',
+      booted === undefined ? [] : slots.map(([slot]) => [{ slot }, Number(slot === booted)]),
+    ),
+    gauge(
+      'thing_agent_transfer_received_bytes',
+      'Of the firmware that is being fetched: what has come.',
+      ofTransfer?.doneBytes,
+    ),
+    gauge(
+      'thing_agent_transfer_size_bytes',
+      'Of the firmware that is being fetched: all of it.',
+      ofTransfer?.totalBytes,
+    ),
+    gauge('thing_agent_quarantined_versions', 'Versions that ended badly and wait.', status.quarantine.length),
+    gauge(
+      'thing_agent_service_last_contact_timestamp_seconds',
+      'When the service answered last.',
+      unixSeconds(service.lastContactAt),
+    ),
+    gauge('thing_agent_next_look_timestamp_seconds', 'When the service is asked next.', unixSeconds(status.nextLookAt)),
+    gauge('thing_agent_reports_pending', 'Ends of attempts that the service does not know yet.', status.pendingReports),
+    gauge('thing_agent_reports_dropped', 'Ends of attempts that the service will not learn.', status.droppedReports),
+  ];
+}
+
+/** How attempts end; others may come with a later agent. */
+const outcomes = ['installed', 'failed', 'refused', 'rolled-back'] as const;
+
+/** The history forgets: what it adds up may fall, and is no counter; but how many there were it knows. */
+function historyMetrics({ attempts, forgotten }: HistoryReport): readonly Family[] {
+  const sum = (bytes: (attempt: HistoryReport['attempts'][number]) => number | undefined): number =>
+    attempts.reduce((total, attempt) => total + (bytes(attempt) ?? 0), 0);
+  const ended = (outcome: string): number => attempts.filter((attempt) => attempt.outcome === outcome).length;
+  return [
+    counter('thing_agent_update_attempts', 'Attempts to install something.', forgotten + attempts.length),
+    gauge(
+      'thing_agent_history_attempts',
+      'Attempts of the history, which keeps the last, by how they ended.',
+      outcomes.map((outcome) => [{ outcome }, ended(outcome)]),
+    ),
+    gauge(
+      'thing_agent_history_fetched_bytes',
+      'Fetched for the attempts of the history.',
+      sum(({ fetchedBytes }) => fetchedBytes),
+    ),
+    gauge(
+      'thing_agent_history_written_bytes',
+      'Written for the attempts of the history.',
+      sum(({ writtenBytes }) => writtenBytes),
+    ),
+    gauge(
+      'thing_agent_history_saved_bytes',
+      'Not written for the attempts of the history: it was there.',
+      sum(({ savedBytes }) => savedBytes),
+    ),
+  ];
+}
+
+function boardMetrics({ boards }: StatusReport): readonly Family[] {
+  return [
+    info(
+      'thing_agent_board',
+      'Microcontrollers, and what was flashed last.',
+      boards.map(({ name, protocol, chip, imageName }) => ({ board: name, protocol, chip, image: imageName })),
+    ),
+    gauge(
+      'thing_agent_board_connected',
+      'Whether the port of the board is there.',
+      boards.map(({ name, connected }) => [{ board: name }, Number(connected)]),
+    ),
+    gauge(
+      'thing_agent_board_half_written',
+      'Whether a write of the board began and has not ended.',
+      boards.map(({ name, writing }) => [{ board: name }, Number(writing !== undefined)]),
+    ),
+  ];
+}
+
+function unixSeconds(iso: string | undefined): number | undefined {
+  return iso === undefined ? undefined : Date.parse(iso) / 1_000;
+}

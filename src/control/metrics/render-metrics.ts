@@ -1,0 +1,52 @@
+import type { Family, Sample } from './family.ts';
+
+export const openMetricsType = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
+
+/** So many characters of a text that somebody chose. */
+const MAX_LABEL_LENGTH = 128;
+
+/** OpenMetrics 1.0.0. A family without a sample is left out. */
+export function openMetrics(families: readonly Family[]): string {
+  const texts = families.map((family) => {
+    const unit = /_(seconds|bytes)$/.exec(family.name)?.[1];
+    const head = [
+      `# TYPE ${family.name} ${family.kind}`,
+      ...(unit === undefined ? [] : [`# UNIT ${family.name} ${unit}`]),
+      `# HELP ${family.name} ${family.help}`,
+    ];
+    return block(head, family);
+  });
+  return `${texts.join('')}# EOF\n`;
+}
+
+/** Prometheus' text format 0.0.4, which knows neither units nor infos nor sets of states: for node_exporter. */
+export function prometheusText(families: readonly Family[]): string {
+  const texts = families.map((family) => {
+    const name = sampleName(family);
+    const head = [`# HELP ${name} ${family.help}`, `# TYPE ${name} ${family.kind === 'counter' ? 'counter' : 'gauge'}`];
+    return block(head, family);
+  });
+  return texts.join('');
+}
+
+function block(head: readonly string[], family: Family): string {
+  if (family.samples.length === 0) return '';
+  const lines = family.samples.map((sample) => `${sampleName(family)}${labelsOf(sample)} ${sample.value}`);
+  return `${[...head, ...lines].join('\n')}\n`;
+}
+
+function sampleName({ name, kind }: Family): string {
+  if (kind === 'counter') return `${name}_total`;
+  return kind === 'info' ? `${name}_info` : name;
+}
+
+function labelsOf({ labels }: Sample): string {
+  const pairs = Object.entries(labels).map(([name, text]) => `${name}="${labelValue(text)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+/** What breaks a line, steers a terminal or hides in a text is replaced. */
+function labelValue(text: string): string {
+  const seen = text.slice(0, MAX_LABEL_LENGTH).replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\u{FFFD}');
+  return seen.replaceAll(/[\\"]/g, String.raw`\$&`);
+}

@@ -1,0 +1,71 @@
+import type { StatusReport } from '../reports.ts';
+import { clockStates } from '../telemetry-protocol.ts';
+import { counter, gauge, stateSet } from './family.ts';
+import type { Family } from './family.ts';
+
+type Telemetry = NonNullable<StatusReport['telemetry']>;
+
+/** Counters are those of the running daemon, and begin anew with it. */
+export function telemetryMetrics(telemetry: Telemetry | undefined): readonly Family[] {
+  if (telemetry === undefined) return [];
+  const { spool, delivery, clock, sources } = telemetry;
+  return [
+    stateSet('thing_agent_clock', 'How the agent knows the time.', clockStates, [clock]),
+    ...spoolMetrics(spool),
+    counter('thing_agent_delivered_points', 'Points that the service took.', delivery.delivered),
+    counter('thing_agent_delivery_requests', 'Requests with points.', delivery.requests),
+    counter('thing_agent_delivery_failed_requests', 'Requests with points that failed.', delivery.failedRequests),
+    counter('thing_agent_resent_points', 'Points that were sent more than once.', delivery.resent),
+    ...sourceMetrics(sources),
+  ];
+}
+
+function spoolMetrics(spool: Telemetry['spool']): readonly Family[] {
+  return [
+    gauge('thing_agent_spool_points', 'Points that wait for the service.', [
+      [{ place: 'memory' }, spool.pointsInMemory],
+      [{ place: 'disk' }, spool.pointsOnDisk],
+    ]),
+    gauge('thing_agent_spool_bytes', 'Of the points that wait on disk.', spool.bytesOnDisk),
+    gauge('thing_agent_spool_file_bytes', 'The file of the spool.', spool.fileBytes),
+    gauge(
+      'thing_agent_spool_oldest_age_seconds',
+      'Age of the oldest point on disk.',
+      spool.oldestAgeMs === undefined ? undefined : spool.oldestAgeMs / 1_000,
+    ),
+    gauge('thing_agent_spool_properties', 'Values of properties that wait for the service.', spool.properties),
+    gauge('thing_agent_spool_dead_letters', 'Points that the service refused, and that are kept.', spool.deadLetters),
+    counter(
+      'thing_agent_dropped_points',
+      'Points that were lost, by why.',
+      Object.entries(spool.dropped).map(([reason, count]) => [{ reason }, count]),
+    ),
+  ];
+}
+
+function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
+  const each = (value: (source: Telemetry['sources'][number]) => number) =>
+    sources.map((source) => [{ source: source.name }, value(source)] as const);
+  return [
+    gauge(
+      'thing_agent_source_working',
+      'Whether the last reading of the source succeeded.',
+      each(({ lastError }) => Number(lastError === undefined)),
+    ),
+    counter(
+      'thing_agent_source_readings',
+      'Readings of the source.',
+      each(({ readings }) => readings),
+    ),
+    counter(
+      'thing_agent_source_failures',
+      'Readings of the source that failed.',
+      each(({ failures }) => failures),
+    ),
+    counter(
+      'thing_agent_source_dropped',
+      'What came from the source and was not used.',
+      each(({ dropped }) => dropped),
+    ),
+  ];
+}

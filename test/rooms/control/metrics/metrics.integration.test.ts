@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+
+let stack: AsyncDisposableStack;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = [{ id: '1', name: '1', firmware: bufferContent(Buffer.from('healthy 1')) }];
+  const service = stack.use(await startStandIn({ versions, targetVersionId: '1' }));
+  const extraToml = `
+[[sensors]]
+event = "load"
+every = "1s"
+source = { kind = "system", metric = "load1" }
+
+[[sensors]]
+event = "odd \\"name\\" \\\\ of ours"
+every = "1s"
+source = { kind = "file", path = "/nonexistent" }
+
+[targets.meter]
+kind = "mcu"
+port = "/dev/nonexistent"
+protocol = "stk500v1"
+`;
+  const options = { image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024, serviceUrl: service.url, extraToml };
+  gateway = stack.use(await FileGateway.create(options));
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+async function get(path: string): Promise<{ readonly reply: IncomingMessage; readonly text: string }> {
+  const asked = request({ socketPath: join(gateway.directory, 'run/status.sock'), path, agent: false });
+  asked.end();
+  const [reply] = (await once(asked, 'response')) as [IncomingMessage];
+  return { reply, text: (await reply.setEncoding('utf8').toArray()).join('') };
+}
+
+/** Its exit code and what it said. */
+async function feed(program: string, args: readonly string[], text: string): Promise<readonly [number, string]> {
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+  child.stdin.end(text);
+  const said = Promise.all([child.stdout, child.stderr].map(async (from: Readable) => (await from.toArray()).join('')));
+  const [code] = (await once(child, 'close')) as [number];
+  return [code, (await said).join('')];
+}
+
+const strictParser = `
+import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+for family in parse(sys.stdin.read()): print(family.name, family.type, family.unit, len(family.samples))
+`;
+
+test('a daemon’s metrics are OpenMetrics, to a strict reader', async () => {
+  await gateway.startDaemon();
+  const { reply, text } = await get('/metrics');
+  expect(reply.headers['content-type']).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
+  const [code, said] = await feed('/usr/bin/python3', ['-c', strictParser], text);
+  expect([code, said]).toEqual([0, expect.stringContaining('thing_agent_spool_bytes gauge bytes 1\n')]);
+  expect(said).toContain('thing_agent_state stateset  9\n');
+  expect(text).toContain('thing_agent_board_half_written{board="meter"} 0\n');
+  expect(text).toContain(String.raw`{source="sensors[1] (odd \"name\" \\ of ours)"}`);
+  expect(text).not.toContain('GW-0001');
+  expect((await gateway.run('metrics')).stdout).toMatch(/^# TYPE thing_agent_build info\n[^]*\n# EOF\n$/);
+});
+
+test('its textfile is what promtool accepts, is replaced as a whole, and anybody may read it', async () => {
+  const file = join(gateway.directory, 'thing-agent.prom');
+  await gateway.startDaemon();
+  for (let round = 0; round < 2; round += 1) {
+    const { exitCode, stderr } = await gateway.run('metrics', '--textfile', file);
+    expect([exitCode, stderr]).toEqual([0, '']);
+  }
+  expect((await stat(file)).mode & 0o777).toBe(0o644);
+  expect(await readdir(gateway.directory)).not.toContain('thing-agent.prom.new');
+  const text = await readFile(file, 'utf8');
+  expect(await feed('promtool', ['check', 'metrics'], text)).toEqual([0, '']);
+  expect(text).toContain('thing_agent_trouble{thing_agent_trouble="no-daemon"} 0\n');
+});
+
+test('without a daemon the textfile says so, and a folder that is not there is an error', async () => {
+  const file = join(gateway.directory, 'thing-agent.prom');
+  expect(await gateway.run('metrics', '--textfile', file)).toMatchObject({ exitCode: 0 });
+  const text = await readFile(file, 'utf8');
+  expect(text).toContain('thing_agent_trouble{thing_agent_trouble="no-daemon"} 1\n');
+  expect(await feed('promtool', ['check', 'metrics'], text)).toEqual([0, '']);
+  const nowhere = await gateway.run('metrics', '--textfile', join(gateway.directory, 'no/thing-agent.prom'));
+  expect(nowhere).toMatchObject({ exitCode: 74, stderr: expect.stringContaining('(output-unwritable)') as unknown });
+  expect(await gateway.run('metrics', '--textfile', 'metrics.txt')).toMatchObject({ exitCode: 64 });
+});
