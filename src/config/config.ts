@@ -3,6 +3,7 @@
  * described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
  */
 import type { LogLevel } from '../system/log/log.ts';
+import type { DailyWindow } from '../system/time/daily-window.ts';
 import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
 
 export interface Config {
@@ -34,9 +35,17 @@ export interface ServiceSettings {
   readonly keyOnProvisioning: boolean;
   /** How a property value that is a text is sent: as it is, or as a JSON string. */
   readonly propertyText: 'plain' | 'json';
+  /** The first whose window it is bounds what a download takes; none: nothing does. */
+  readonly maxRates: readonly MaxRate[];
   readonly tls: TlsSettings;
   readonly deadlines: DeadlineSettings;
   readonly messaging: MessagingSettings | undefined;
+}
+
+export interface MaxRate {
+  /** Undefined: at any time. */
+  readonly window: DailyWindow | undefined;
+  readonly bytesPerSecond: number;
 }
 
 export interface TlsSettings {
@@ -135,12 +144,6 @@ export type Choice =
   | { readonly kind: 'last' }
   | { readonly kind: 'first' }
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
-
-/** In minutes of the local day; crosses midnight where `fromMinute` is the larger. */
-export interface DailyWindow {
-  readonly fromMinute: number;
-  readonly toMinute: number;
-}
 
 export interface HealthSettings {
   readonly deadlineMs: number;

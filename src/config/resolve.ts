@@ -58,6 +58,7 @@ function resolveService(service: ConfigFile['service']): ServiceSettings {
     transport: service.transport,
     keyOnProvisioning: service.key_on_provisioning,
     propertyText: service.property_text,
+    maxRates: resolveRates(service.max_rate),
     tls: resolveTls(service),
     deadlines: {
       connectMs: durationMs(deadlines.connect),
@@ -68,6 +69,11 @@ function resolveService(service: ConfigFile['service']): ServiceSettings {
     },
     messaging: messaging === undefined ? undefined : resolveMessaging(messaging, service.transport),
   };
+}
+
+function resolveRates(rates: ConfigFile['service']['max_rate'] = []): ServiceSettings['maxRates'] {
+  const rows = typeof rates === 'string' ? [{ rate: rates }] : rates;
+  return rows.map(({ window, rate }) => ({ window: resolveWindow(window), bytesPerSecond: sizeBytes(rate) }));
 }
 
 function resolveMessaging(
@@ -116,7 +122,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     schedule: update.schedule,
     splayMs: durationMs(update.splay),
     choose: resolveChoice(update.choose),
-    window: update.window === undefined ? undefined : parseDailyWindow(update.window),
+    window: resolveWindow(update.window),
     defaultTarget: update.default_target ?? mainTarget(targets),
     encoding: update.encoding,
     health: {
@@ -130,6 +136,10 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     trialAttempts: update.trial_attempts,
     quarantineMs: durationMs(update.quarantine),
   };
+}
+
+function resolveWindow(window: string | undefined): UpdateSettings['window'] {
+  return window === undefined ? undefined : parseDailyWindow(window);
 }
 
 function resolveChoice(choose: string): Choice {

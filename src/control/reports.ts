@@ -174,6 +174,8 @@ export const statusReport = z.object({
   phase: z.string(),
   /** Undefined: nothing is at work; a phase other than `idle` was interrupted, or waits. */
   activity: activity.optional(),
+  /** What slows a download down at the moment, of `[service] max_rate`; ISO 8601 until when. */
+  throttle: z.object({ bytesPerSecond: z.number(), until: z.string().optional() }).optional(),
   /** How much of a firmware whose staging was interrupted need not be sent again. */
   arrived: z.object({ bytes: z.number(), totalBytes: z.number() }).optional(),
   slots: absent(z.record(z.string(), z.string())),

@@ -49,7 +49,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    const { session, serialNumber, updater, journal, world, config, messaging, trust } = this.#wiring;
+    const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
     const stateTrouble = await stateObstacle(config, journal);
@@ -62,6 +62,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       booted: boot.booted,
       boot: boot.state,
       activity: this.#options.activity?.(),
+      throttle: throttle?.inForce,
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,

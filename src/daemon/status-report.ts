@@ -3,6 +3,7 @@ import { stateOf, troublesOf } from '../control/gateway-state.ts';
 import type { IdleCode } from '../control/gateway-state.ts';
 import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
+import type { RateInForce } from '../service/throttle.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
 import type { Look } from '../update/choice/lookout.ts';
@@ -24,6 +25,7 @@ export interface Surroundings {
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
+  readonly throttle: RateInForce | undefined;
   readonly lastLook: Look | undefined;
   /** Wall clock; may be wrong. */
   readonly nowMs: number;
@@ -50,6 +52,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     previous: installedReport(state.beforeBoards ?? state.previous),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
+    throttle: describeRate(around.throttle),
     arrived: arrived(state.phase),
     ...(around.boot === undefined ? { slots: undefined } : describeSlots(around.boot)),
     booted: around.booted,
@@ -68,6 +71,12 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
   };
   const troubles = troublesOf({ ...report, canUpdate: around.canUpdate });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
+}
+
+function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {
+  if (rate === undefined) return undefined;
+  const { bytesPerSecond, untilMs } = rate;
+  return { bytesPerSecond, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
 }
 
 /** Why nothing is being installed, in words and for programs. */

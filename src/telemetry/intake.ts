@@ -1,8 +1,8 @@
 import type { RateSettings } from '../config/telemetry-config.ts';
 import { describeError } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
+import { RateBound } from '../system/time/rate-bound.ts';
 import { TelemetryError } from './errors.ts';
-import { RateBound } from './rate-bound.ts';
 import type { Intake, Reading } from './sources/source.ts';
 
 export interface IntakeOptions {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { absolutePath, address, byteSize, duration, flag, text } from './values.ts';
+import { absolutePath, address, byteRate, byteSize, dailyWindow, duration, flag, text } from './values.ts';
 
 const tlsShape = {
   ca_file: absolutePath().optional().describe('Authorities to trust instead of the system’s'),
@@ -41,12 +41,17 @@ const messagingSchema = z.strictObject({
   firmware_transport: z.enum(['rest', 'messaging']).optional().describe('As service.transport if left out'),
 });
 
+const rate = () => byteRate('1KiB', '1024MiB');
+
+const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow().optional(), rate: rate() })).max(24)]);
+
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).describe('{base_url} of the provisioning service'),
   insecure: flag().default(false).describe('Permits http:// to another machine: the API key travels unprotected'),
   transport: z.enum(['rest', 'messaging']).default('rest').describe('Form of the provisioning operations'),
   key_on_provisioning: flag().default(true).describe('Send X-ApiKey on provisioning calls too, once there is one'),
   property_text: z.enum(['plain', 'json']).default('plain').describe('How a text is sent as a property value'),
+  max_rate: maxRates.optional().describe('Of a download; a list is of times of day, local, and its first that fits'),
   ...tlsShape,
   deadlines: z
     .strictObject({

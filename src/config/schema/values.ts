@@ -1,7 +1,8 @@
 import * as z from 'zod';
 
+import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
-import type { Command, DailyWindow } from '../config.ts';
+import type { Command } from '../config.ts';
 import { durationPattern, parseDuration } from './duration.ts';
 
 /**
@@ -47,9 +48,18 @@ export function byteSize(min: string, max: string) {
     .refine(inRange, what);
 }
 
-/** Of text that `byteSize` has accepted. */
+/** `200KiB/s`; from and to are written as sizes. */
+export function byteRate(min: string, max: string) {
+  const what = `a rate such as "200KiB/s", from ${min}/s to ${max}/s`;
+  const size = byteSize(min, max);
+  return z
+    .string({ error: what })
+    .refine((value) => value.endsWith('/s') && size.safeParse(value.slice(0, -'/s'.length)).success, what);
+}
+
+/** Of text that `byteSize` or `byteRate` has accepted. */
 export function sizeBytes(value: string): number {
-  return Number.parseInt(value, 10) * (value.endsWith('MiB') ? 1024 * 1024 : 1024);
+  return Number.parseInt(value, 10) * (value.includes('MiB') ? 1024 * 1024 : 1024);
 }
 
 export function absolutePath(sample = '/etc/thing-agent/ca.pem') {

@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto';
 
 import type { Config, MessagingSettings as ConfiguredMessaging } from '../../config/config.ts';
 import type { ServiceTransport } from '../../service/contract.ts';
+import type { BrokerContext } from '../../service/messaging/broker/broker.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { RestTransport } from '../../service/rest/transport.ts';
+import { Throttle } from '../../service/throttle.ts';
 import { restSettings } from './settings.ts';
 import type { World } from './wiring.ts';
 
@@ -14,17 +16,22 @@ export interface ServiceWiring extends AsyncDisposable {
   readonly transport: ServiceTransport;
   /** Undefined: nothing is said through a broker, and no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
+  /** Undefined: no rate is configured. */
+  readonly throttle: Throttle | undefined;
 }
 
 /** Some operations are only spoken of in REST form, so that is always there. */
 export async function wireService(config: Config, world: World, serialNumber: string): Promise<ServiceWiring> {
   await using opened = new AsyncDisposableStack();
-  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), world));
+  const { maxRates } = config.service;
+  const throttle = maxRates.length === 0 ? undefined : new Throttle(maxRates, world.clock);
+  const context = { ...world, throttle };
+  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), context));
   const { transport, messaging: configured } = config.service;
   const messaging =
     configured === undefined || !needsBroker(config, configured)
       ? undefined
-      : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), world));
+      : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), context));
   const provisioning = messaging !== undefined && transport === 'messaging' ? messaging : rest;
   const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
   const resources = opened.move();
@@ -37,6 +44,7 @@ export async function wireService(config: Config, world: World, serialNumber: st
       [Symbol.asyncDispose]: async () => {},
     },
     messaging,
+    throttle,
     [Symbol.asyncDispose]: async () => resources.disposeAsync(),
   };
 }
@@ -49,9 +57,9 @@ function asksBroker(transport: 'rest' | 'messaging', { firmwareTransport }: Conf
   return transport === 'messaging' || firmwareTransport === 'messaging';
 }
 
-async function openMessaging(settings: MessagingSettings, world: World): Promise<MessagingTransport> {
+async function openMessaging(settings: MessagingSettings, context: BrokerContext): Promise<MessagingTransport> {
   const { MessagingTransport: Transport } = await import('../../service/messaging/transport.ts');
-  return new Transport(settings, world);
+  return new Transport(settings, context);
 }
 
 function messagingSettings(

@@ -10,6 +10,7 @@ import { FileIdentityStore } from '../../service/identity.ts';
 import type { IdentityStore } from '../../service/identity.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { ServiceSession } from '../../service/session.ts';
+import type { Throttle } from '../../service/throttle.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSurroundings } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -22,7 +23,7 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { isPlausible } from '../../system/time/wall-clock.ts';
+import { minuteOfDay } from '../../system/time/daily-window.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
@@ -74,6 +75,8 @@ export interface Wiring extends AsyncDisposable {
   readonly session: ServiceSession;
   /** Undefined: nothing is said through a broker. */
   readonly messaging: MessagingTransport | undefined;
+  /** Of downloads; undefined: no rate is configured. */
+  readonly throttle: Throttle | undefined;
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: LinuxMachine;
   readonly trust: Trust;
@@ -106,7 +109,7 @@ export async function wire(
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, fs: place.fs, clock, probe: probeSynchronization(world.boot?.timesync) });
   const heard = { ...world, onServiceTime: tellBoth(trust, world) };
-  const { transport, messaging } = opened.use(await wireService(config, heard, serialNumber));
+  const { transport, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const session = new ServiceSession({
     transport,
@@ -135,6 +138,7 @@ export async function wire(
     identities,
     session,
     messaging,
+    throttle,
     targets,
     boards,
     machine,
@@ -255,11 +259,4 @@ function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): S
     const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
     return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
   };
-}
-
-function minuteOfDay(clock: Clock): number | undefined {
-  const nowMs = clock.nowMs();
-  if (!isPlausible(nowMs)) return undefined;
-  const now = new Date(nowMs);
-  return now.getHours() * 60 + now.getMinutes();
 }

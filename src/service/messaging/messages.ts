@@ -23,4 +23,6 @@ export interface ConnectionEvents {
   readonly admits: (message: AnnouncedMessage) => boolean;
   /** Bytes of a large message came. */
   readonly onProgress: () => void;
+  /** Nothing is read for so long: too much came at once. */
+  readonly onNap: (ms: number) => void;
 }

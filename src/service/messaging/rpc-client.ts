@@ -41,6 +41,8 @@ export class RpcClient implements AsyncDisposable {
   readonly #context: RpcContext;
   readonly #pending = new Map<string, PendingRequest>();
   #attendant: Attendant | undefined;
+  /** Of firmware that is waited for. */
+  readonly #transfers = new Set<Deadline>();
   #calls = 0;
 
   constructor(settings: MessagingSettings, context: RpcContext) {
@@ -51,6 +53,7 @@ export class RpcClient implements AsyncDisposable {
       onMessage: (message: Inbound) => this.#receive(message),
       admits: (message: AnnouncedMessage) => this.#admits(message),
       onProgress: () => this.#progress(),
+      onNap: (ms: number) => this.#transfers.forEach((deadline) => deadline.extend(ms)),
     };
     this.broker = new Broker(settings, events, context);
   }
@@ -73,10 +76,12 @@ export class RpcClient implements AsyncDisposable {
     const { wholeMs, transferMs } = this.#settings.deadlines;
     using deadline = new Deadline(call.isLarge ? transferMs : wholeMs, late, signal);
     this.#calls += 1;
+    if (call.isLarge) this.#transfers.add(deadline);
     try {
       return await this.#ask(call, await this.#connection(call, deadline.signal), deadline.signal);
     } finally {
       this.#calls -= 1;
+      this.#transfers.delete(deadline);
     }
   }
 

@@ -6,6 +6,7 @@ import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { FirmwarePosition, FirmwareText } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
+import type { Throttle } from '../throttle.ts';
 import { identityOf, judge } from './continuation.ts';
 import type { TextHead, TextIdentity, TextRange } from './continuation.ts';
 import { SeenText } from './seen-text.ts';
@@ -28,6 +29,8 @@ export interface DownloadContext {
   readonly clock: Pick<Clock, 'sleep'>;
   readonly random: () => number;
   readonly log: Log;
+  /** Undefined: as fast as it comes. */
+  readonly throttle?: Pick<Throttle, 'pass'> | undefined;
 }
 
 /**
@@ -118,6 +121,7 @@ export class FirmwareDownload implements FirmwareText {
   /** Hands on what is new in a reply, after comparing what is not. */
   async *#take({ reply, replay }: Continued): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of reply.chunks()) {
+      await this.#rest(chunk.byteLength);
       const known = Math.min(replay?.remainingBytes ?? 0, chunk.byteLength);
       if (replay?.push(chunk.subarray(0, known)) === false) throw this.#changed('what was read already differs');
       const fresh = chunk.subarray(known);
@@ -129,6 +133,12 @@ export class FirmwareDownload implements FirmwareText {
       yield fresh;
     }
     if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than what was read already');
+  }
+
+  /** As long as so many bytes are too many at once. The deadline is of the transfer, not of what holds it up here. */
+  async #rest(bytes: number): Promise<void> {
+    const { throttle } = this.#context;
+    await throttle?.pass(bytes, this.#deadline.signal, (ms) => this.#deadline.extend(ms));
   }
 
   /** Throws what reading on does not cure, or did not cure often enough. */

@@ -6,6 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { operations, pathOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed, readJson, readJsonOrText } from '../replies.ts';
+import type { Throttle } from '../throttle.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
@@ -20,6 +21,8 @@ export interface RestContext {
   readonly log: Log;
   /** Told what the service's clock shows, milliseconds since the epoch, with each reply that is consent. */
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
+  /** Of firmware; undefined: as fast as it comes. */
+  readonly throttle?: Throttle | undefined;
 }
 
 interface Call {

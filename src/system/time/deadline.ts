@@ -2,12 +2,17 @@
 export class Deadline implements Disposable {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
+  readonly #reason: () => Error;
+  #timer: NodeJS.Timeout;
+  /** What was added since the timer was set. */
+  #addedMs = 0;
+  #addableMs = longestExtensionMs;
   readonly #onAbort = (): void => this.#controller.abort(this.#parent.reason);
 
   constructor(ms: number, reason: () => Error, parent: AbortSignal) {
     this.#parent = parent;
-    this.#timer = setTimeout(() => this.#controller.abort(reason()), Math.min(ms, longestTimerMs));
+    this.#reason = reason;
+    this.#timer = this.#setTimer(ms);
     if (parent.aborted) this.#onAbort();
     else parent.addEventListener('abort', this.#onAbort, { once: true });
   }
@@ -16,11 +21,31 @@ export class Deadline implements Disposable {
     return this.#controller.signal;
   }
 
+  /** It comes so much later, but in all no more than 30 days: it stays a deadline. */
+  extend(ms: number): void {
+    const addedMs = Math.min(ms, this.#addableMs);
+    this.#addableMs -= addedMs;
+    this.#addedMs += addedMs;
+  }
+
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
     this.#parent.removeEventListener('abort', this.#onAbort);
   }
+
+  #setTimer(ms: number): NodeJS.Timeout {
+    return setTimeout(() => this.#end(), Math.min(ms, longestTimerMs));
+  }
+
+  #end(): void {
+    const addedMs = this.#addedMs;
+    this.#addedMs = 0;
+    if (addedMs > 0) this.#timer = this.#setTimer(addedMs);
+    else this.#controller.abort(this.#reason());
+  }
 }
+
+const longestExtensionMs = 30 * 24 * 3_600_000;
 
 /** setTimeout takes a signed 32-bit number; more would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;

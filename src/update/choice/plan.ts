@@ -1,3 +1,5 @@
+import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
+import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { standsStill } from '../journal/parts/standstill.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
@@ -12,11 +14,6 @@ export interface Policy {
   readonly window: DailyWindow | undefined;
   /** After so long what ended badly may be tried again. */
   readonly quarantineMs: number;
-}
-
-export interface DailyWindow {
-  readonly fromMinute: number;
-  readonly toMinute: number;
 }
 
 export type Plan =
@@ -165,15 +162,4 @@ export function windowHold(window: DailyWindow | undefined, minuteOfDay: number 
 
 function lastReason(state: UpdateState): string {
   return state.lastOutcome === undefined ? '' : `, last: ${state.lastOutcome.reason}`;
-}
-
-export function isWithin(window: DailyWindow, minute: number): boolean {
-  const { fromMinute, toMinute } = window;
-  if (fromMinute <= toMinute) return minute >= fromMinute && minute < toMinute;
-  return minute >= fromMinute || minute < toMinute;
-}
-
-function timeOfDay(minute: number): string {
-  const hours = String(Math.floor(minute / 60)).padStart(2, '0');
-  return `${hours}:${String(minute % 60).padStart(2, '0')}`;
 }

@@ -16,6 +16,7 @@ url = "https://things.example.com/"
 transport = "rest"
 key_on_provisioning = true
 property_text = "plain"
+max_rate = [{ window = "08:00-18:00", rate = "50KiB/s" }, { rate = "2MiB/s" }]
 ca_file = "/etc/thing-agent/ca.pem"
 client_certificate_file = "/etc/thing-agent/client.pem"
 client_key_file = "/etc/thing-agent/client.key"

@@ -114,6 +114,17 @@ describe('a wrong value', () => {
     ],
   ];
 
+  test.each([
+    ['"200KiB"', ': expected a rate such as "200KiB/s", from 1KiB/s to 1024MiB/s, found "200KiB"'],
+    [
+      '[{ window = "8-18", rate = "1MiB/s" }]',
+      '[0].window: expected two times of day that differ, such as "02:00-05:00", found "8-18"',
+    ],
+  ])('says what was expected of a rate: %s', (rate, told) => {
+    const text = leastConfig.replace('[device]', `max_rate = ${rate}\n[device]`);
+    expect(problemsOf(text).map((problem) => problem.replace(/^.*?: /, ''))).toEqual([`service.max_rate${told}`]);
+  });
+
   test.each(cases)('says what was expected and what was found: %j', (text, message) => {
     expect(problemsOf(leastConfig + text).map((problem) => problem.replace(/^\d+: /, ''))).toEqual([message]);
   });

@@ -16,6 +16,7 @@ describe('resolveConfig', () => {
       transport: 'rest',
       keyOnProvisioning: true,
       propertyText: 'plain',
+      maxRates: [],
       deadlines: { connectMs: 10_000, firstByteMs: 60_000, idleMs: 60_000, wholeMs: 120_000, transferMs: 86_400_000 },
       messaging: undefined,
     });
@@ -40,6 +41,11 @@ describe('resolveConfig', () => {
     });
     expect(config.log).toEqual({ level: 'info', format: 'auto' });
     expect([config.targets, config.measurements, config.watches]).toEqual([[], [], []]);
+  });
+
+  test('takes one rate of downloads for the whole day', () => {
+    const text = leastConfig.replace('[device]', 'max_rate = "200KiB/s"\n[device]');
+    expect(resolve(text).service.maxRates).toEqual([{ window: undefined, bytesPerSecond: 200 * 1024 }]);
   });
 
   test.each([
@@ -146,6 +152,10 @@ const wholeResolved: Config = {
     transport: 'rest',
     keyOnProvisioning: true,
     propertyText: 'plain',
+    maxRates: [
+      { window: { fromMinute: 8 * 60, toMinute: 18 * 60 }, bytesPerSecond: 50 * 1024 },
+      { window: undefined, bytesPerSecond: 2 * MIB },
+    ],
     tls: {
       caFile: '/etc/thing-agent/ca.pem',
       clientCertificateFile: '/etc/thing-agent/client.pem',

@@ -17,6 +17,7 @@ const around: Surroundings = {
   nowMs: 0,
   quarantineMs: 30 * 86_400_000,
   activity: undefined,
+  throttle: undefined,
   obstacle: undefined,
   canUpdate: true,
   nextLookAtMs: undefined,

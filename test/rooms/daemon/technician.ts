@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import type { InstallOptions } from '../../../src/control/operations.ts';
-import type { DailyWindow } from '../../../src/update/choice/plan.ts';
+import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Outcome } from '../../../src/update/outcome.ts';
 import { Updater } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { isWithin, planUpdate } from '../../../src/update/choice/plan.ts';
+import { isWithin } from '../../../src/system/time/daily-window.ts';
+import { planUpdate } from '../../../src/update/choice/plan.ts';
 import type { Circumstances } from '../../../src/update/choice/plan.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { Installed, UpdateState } from '../../../src/update/journal/state.ts';

@@ -27,6 +27,7 @@ export function renderStatus(report: StatusReport, page: Page): string {
     { label: 'State', paragraphs: [headline.text], tone: headline.tone },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
     { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold)], tone: 'attention' },
+    { label: 'Slowed', paragraphs: slowed(report.throttle, page) },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
     { label: 'Running', paragraphs: running(report) },
     { label: 'Now', paragraphs: [report.idleReason] },
@@ -144,6 +145,13 @@ function liftedBy({ reason, until }: StandstillReport): string {
   const why = reason === undefined ? 'no reason was given' : reason;
   const early = until === undefined ? '' : ' before that';
   return `${why}; root and thing-operators lift it${early}: agent resume`;
+}
+
+function slowed(throttle: StatusReport['throttle'], page: Page): readonly string[] {
+  if (throttle === undefined) return [];
+  const until = moment(throttle.until, page);
+  const rate = `the download to at most ${bytes(throttle.bytesPerSecond)}/s`;
+  return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
 }
 
 /** What stands in a slot, since when, and who vouched for it. */

@@ -12,6 +12,7 @@ import { abortable } from '../../../system/abortable.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { ServiceError } from '../../errors.ts';
+import type { Throttle } from '../../throttle.ts';
 import type { ConnectionEvents, Outbound } from '../messages.ts';
 import { GOODBYE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
@@ -49,7 +50,7 @@ export class BrokerConnection implements AsyncDisposable {
     socket: Socket,
     options: Pick<IClientOptions, 'password'>,
     events: ConnectionEvents,
-    { settings, clock }: ConnectionContext,
+    { settings, clock, throttle }: ConnectionContext,
   ) {
     const { protocolVersion } = settings;
     this.#settings = settings;
@@ -58,7 +59,10 @@ export class BrokerConnection implements AsyncDisposable {
     this.#broker = brokerName(new URL(settings.url));
     const newTicket = (): Buffer => randomBytes(TICKET_BYTES);
     const splitter = new PublishSplitter({ protocolVersion, admits: events.admits, newTicket });
-    this.#stream = new ClientStream(socket, splitter, { onProgress: () => this.#progress() });
+    this.#stream = new ClientStream(socket, splitter, {
+      onProgress: () => this.#progress(),
+      rest: (bytes) => throttle && this.#rest(bytes, throttle),
+    });
     this.#client = new MqttClient(() => this.#stream, { ...clientOptions(settings), ...options });
     this.#listen();
   }
@@ -215,6 +219,19 @@ export class BrokerConnection implements AsyncDisposable {
     this.#events.onProgress();
   }
 
+  /** Nothing more is read from the broker until then, and it is kept from taking us for dead. */
+  async #rest(bytes: number, throttle: Throttle): Promise<void> {
+    const onNap = (ms: number): void => {
+      this.#events.onNap(ms);
+      this.#progress();
+    };
+    try {
+      await throttle.pass(bytes, this.#ended.signal, onNap);
+    } catch (error) {
+      if (!this.#ended.signal.aborted) throw error;
+    }
+  }
+
   #translate(error: Error): ServiceError {
     const reason = reasonCode(error);
     if (reason !== undefined) return refusedError(reason, this.#broker, 'does not let us in');
@@ -242,6 +259,7 @@ export class BrokerConnection implements AsyncDisposable {
 export interface ConnectionContext {
   readonly settings: MessagingSettings;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
+  readonly throttle?: Throttle | undefined;
 }
 
 /** Reason codes come as numbers; the operating system's codes are texts. */

@@ -3,6 +3,7 @@ import type { Log } from '../../../system/log/log.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { backoffMs } from '../../../system/time/retry.ts';
 import { ServiceError } from '../../errors.ts';
+import type { Throttle } from '../../throttle.ts';
 import type { ConnectionEvents } from '../messages.ts';
 import { STABLE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
@@ -13,6 +14,8 @@ export interface BrokerContext {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
+  /** Of what comes from the broker; undefined: as fast as it comes. */
+  readonly throttle?: Throttle | undefined;
 }
 
 export interface BrokerEvents extends ConnectionEvents {
@@ -114,7 +117,7 @@ export class Broker implements AsyncDisposable {
     this.#state = 'connecting';
     try {
       await using connection = await BrokerConnection.open(
-        { settings: this.#isPresent ? this.#settings : withoutPresence(this.#settings), clock: this.#context.clock },
+        { ...this.#context, settings: this.#isPresent ? this.#settings : withoutPresence(this.#settings) },
         this.#events,
         signal,
       );

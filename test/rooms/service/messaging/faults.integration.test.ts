@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
+import { Throttle } from '../../../../src/service/throttle.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { MessagingSide } from '../../../stand-ins/service/messaging.ts';
 import type { ProvisioningOperation } from '../../../stand-ins/service/messaging.ts';
@@ -210,6 +212,18 @@ describe.concurrent('a firmware', () => {
     await using text = await patient.transport.firmware({ ...faulty.thing, versionId: '1' }, undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(expected.firmware);
     expect(patient.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
+  });
+
+  test('may be slowed down by us for longer than every deadline and the keep-alive time', async () => {
+    await using faulty = await FaultRig.open();
+    faulty.world.addVersion({ id: '3', firmware: randomContent(100_000) });
+    const throttle = new Throttle([{ window: undefined, bytesPerSecond: 30_000 }], systemClock);
+    const short = { ...deadlines, requestMs: 1_000, transferMs: 1_500 };
+    await using slowed = messagingRig(faulty.link.url, { keepAliveMs: 1_000, deadlines: short }, throttle);
+    await using text = await slowed.transport.firmware({ ...faulty.thing, versionId: '3' }, undefined, signal);
+    expect(throttle.inForce).toEqual({ bytesPerSecond: 30_000, untilMs: undefined });
+    expect((await readAll(text.chunks)).byteLength).toBe(133_338);
+    expect(slowed.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
   });
 
   test('that takes longer than the whole deadline is given up', async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import type { MessagingSettings } from '../../../../src/service/messaging/settings.ts';
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
+import type { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 
@@ -37,9 +38,10 @@ export interface MessagingRig extends AsyncDisposable {
   readonly log: RecordingLog;
 }
 
-export function messagingRig(url: string, others: Partial<MessagingSettings> = {}): MessagingRig {
+export function messagingRig(url: string, others: Partial<MessagingSettings> = {}, throttle?: Throttle): MessagingRig {
   const log = new RecordingLog();
   const transport = new MessagingTransport(messagingSettings(url, others), {
+    throttle,
     clock: systemClock,
     random: () => 1,
     log,

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import type { FirmwarePosition } from '../../../../src/service/contract.ts';
 import { ServiceError } from '../../../../src/service/errors.ts';
 import { FirmwareDownload } from '../../../../src/service/rest/firmware-download.ts';
 import type { DownloadContext } from '../../../../src/service/rest/firmware-download.ts';
+import { Throttle } from '../../../../src/service/throttle.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { ManualClock } from '../manual-clock.ts';
 import { RecordingLog } from '../recording-log.ts';
@@ -41,6 +43,37 @@ async function download(server: TextServer, from?: FirmwarePosition, others?: Pa
   await using transfer = await FirmwareDownload.open(context(server, others), from, signal);
   return { transfer, bytes: await readAll(transfer.chunks) };
 }
+
+describe('a bound on downloads', () => {
+  const bytesPerSecond = 100_000;
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test('keeps to what is read again, too, and is no time of the transfer’s deadline', async () => {
+    const server = new TextServer([
+      { ...plain, ranges: 'ignored', cutAfter: 1_000_000 },
+      { ...plain, ranges: 'ignored' },
+    ]);
+    const throttle = new Throttle([{ window: undefined, bytesPerSecond }], systemClock);
+    const reading = download(server, undefined, { throttle, deadlineMs: 1_500, clock: systemClock });
+    const startMs = performance.now();
+    const read = Promise.withResolvers<Buffer>();
+    void reading.then(({ bytes }) => read.resolve(bytes), read.reject);
+    let endMs = Number.NaN;
+    void read.promise.then(
+      () => (endMs = performance.now()),
+      () => {},
+    );
+    await vi.advanceTimersByTimeAsync(45_000);
+    expect((await read.promise).equals(text)).toBe(true);
+    expect(endMs - startMs).toBeGreaterThanOrEqual((4_000_000 / bytesPerSecond - 1) * 1_000);
+  });
+});
 
 describe('a firmware’s text', () => {
   test('comes whole, with its length and its validator', async () => {

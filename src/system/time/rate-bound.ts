@@ -1,18 +1,18 @@
-import type { Clock } from '../system/time/clock.ts';
+import type { Clock } from './clock.ts';
 
 /** So many a second on average, and at once no more than what comes together in some seconds of rest. */
 export class RateBound {
-  readonly #perSecond: number;
-  readonly #most: number;
+  readonly #burstSeconds: number;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #perSecond: number;
   #room: number;
   #lookedMs: number;
 
   constructor(perSecond: number, burstSeconds: number, clock: Pick<Clock, 'monotonicMs'>) {
     this.#perSecond = perSecond;
-    this.#most = perSecond * burstSeconds;
+    this.#burstSeconds = burstSeconds;
     this.#clock = clock;
-    this.#room = this.#most;
+    this.#room = perSecond * burstSeconds;
     this.#lookedMs = clock.monotonicMs();
   }
 
@@ -31,9 +31,16 @@ export class RateBound {
     return this.#room >= 0 ? 0 : Math.ceil((-this.#room / this.#perSecond) * 1_000);
   }
 
+  /** So many a second from now on; what was spent before stays spent. */
+  change(perSecond: number): void {
+    this.#refill();
+    this.#perSecond = perSecond;
+  }
+
   #refill(): void {
     const nowMs = this.#clock.monotonicMs();
-    this.#room = Math.min(this.#most, this.#room + ((nowMs - this.#lookedMs) / 1_000) * this.#perSecond);
+    const gained = ((nowMs - this.#lookedMs) / 1_000) * this.#perSecond;
+    this.#room = Math.min(this.#perSecond * this.#burstSeconds, this.#room + gained);
     this.#lookedMs = nowMs;
   }
 }
