@@ -5,6 +5,7 @@ import { parseArguments } from './cli/commands/parse-arguments.ts';
 import type { CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
 import { runCommand } from './cli/run.ts';
+import { Typist } from './cli/screen/ask.ts';
 import { Terminal } from './cli/screen/terminal.ts';
 import { systemOffset } from './cli/screen/time.ts';
 import type { LoadedConfig } from './config/load-config.ts';
@@ -24,9 +25,10 @@ async function main(args: readonly string[]): Promise<number> {
     const { loadConfig } = await import('./config/load-config.ts');
     return loadConfig(await configPath(parsed.configFile), process.env);
   };
+  const err = new Terminal(process.stderr);
   const context: CliContext = {
     out: new Terminal(process.stdout),
-    err: new Terminal(process.stderr),
+    err,
     env: process.env,
     version: agentVersion,
     directory: process.cwd(),
@@ -34,6 +36,7 @@ async function main(args: readonly string[]): Promise<number> {
     localOffset: systemOffset,
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
+    person: () => new Typist(process.stdin, err),
     connect: async () => connect(load),
     look: async (ending) => {
       const loaded = await load();
@@ -55,6 +58,11 @@ async function main(args: readonly string[]): Promise<number> {
     writeTrustList: async (path, order) => {
       const { writeTrustList } = await import('./firmware/trust/write-list.ts');
       return writeTrustList(path, order, systemClock.nowMs());
+    },
+    setup: async (from) => {
+      const { beginSetup } = await import('./setup/setup.ts');
+      const check = async (path: string): Promise<unknown> => checkConfig(path, signal);
+      return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
     },
     config: {
       check: async () => checkConfig(await configPath(parsed.configFile), signal),

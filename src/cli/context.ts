@@ -41,6 +41,31 @@ export interface WrittenTrustList {
   readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
 }
 
+/** Who is asked. */
+export interface Person extends Disposable {
+  /** Undefined: nobody answers any more. */
+  ask(question: string, signal: AbortSignal): Promise<string | undefined>;
+}
+
+export interface SetupQuestion {
+  readonly name: string;
+  readonly key: string;
+  readonly text: string;
+  /** What holds if nothing is answered; undefined: it must be said. */
+  readonly found: string | undefined;
+}
+
+/** The way to a configuration; answers are by the names of their questions. */
+export interface ConfigSetup {
+  readonly path: string;
+  questionsLeft(answers: Readonly<Record<string, string>>): readonly SetupQuestion[];
+  /** What is wrong with the answer; undefined: nothing that can be told yet. */
+  complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): string | undefined;
+  text(answers: Readonly<Record<string, string>>): string;
+  /** Throws ConfigError where it cannot be used on this gateway; then nothing has changed. */
+  write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;
+}
+
 /** What the commands need of the world; main.ts makes it. */
 export interface CliContext {
   readonly out: TextOutput;
@@ -55,6 +80,7 @@ export interface CliContext {
   readonly signal: AbortSignal;
   /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
   guard(asksInstead: () => boolean): Disposable;
+  person(): Person;
   /** The running daemon; undefined: nobody answers. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** What a look needs, in this process: never refused, whoever is at work. */
@@ -71,6 +97,8 @@ export interface CliContext {
   errorCodes(): Promise<readonly string[]>;
   /** Writes a list of keys and revocations. */
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
+  /** Looks around; `from`: a file with a part of a configuration. Throws ConfigError. */
+  setup(from: string | undefined): Promise<ConfigSetup>;
   readonly config: {
     /** Throws ConfigError. */
     check(): Promise<ConfigCheck>;

@@ -4,6 +4,7 @@ import type { Command } from './command.ts';
 import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
 import { monitorCommands } from './monitor-commands.ts';
+import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
 import { valueCommands } from './value-commands.ts';
 
@@ -25,6 +26,7 @@ export const commandTable: readonly Command[] = [
   ...monitorCommands,
   ...boardCommands,
   ...valueCommands,
+  setupCommand,
   ...configCommands,
   ...daemonCommands,
   ...artifactCommands,

@@ -17,6 +17,7 @@ export const optionTable = {
   textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
+  yes: { value: undefined, summary: 'ask nothing: take what was found' },
   from: { value: 'FILE', summary: 'the list before this one' },
   number: { value: 'NUMBER', summary: 'of the list (default: one more than --from)' },
   keys: { value: 'LIST', summary: 'public keys that are trusted from now on' },

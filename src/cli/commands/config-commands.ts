@@ -45,13 +45,21 @@ async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
     return tell({ valid: true, path, warnings }, paragraphs(lines), typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const { path, problems, omitted, code, advice } = error;
-    const lines = problems.map((problem) => describeProblem(path, problem));
-    if (omitted > 0) lines.push(`and ${omitted} more`);
-    if (advice !== undefined) lines.push(`What to do: ${advice} (${code})`);
-    tell({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
-    return exitCodes.configuration;
+    return tellProblems(error, typed, context);
   }
+}
+
+/** All of them, not only the first. Returns the exit code. */
+export function tellProblems(
+  { path, problems, omitted, code, advice }: ConfigError,
+  typed: Typed,
+  context: CliContext,
+): number {
+  const lines = problems.map((problem) => describeProblem(path, problem));
+  if (omitted > 0) lines.push(`and ${omitted} more`);
+  if (advice !== undefined) lines.push(`What to do: ${advice} (${code})`);
+  tell({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
+  return exitCodes.configuration;
 }
 
 async function showConfig(typed: Typed, context: CliContext): Promise<number> {

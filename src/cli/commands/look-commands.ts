@@ -159,7 +159,7 @@ async function showAttempt(word: string, typed: Typed, context: CliContext): Pro
 }
 
 /** What keeps the agent from being examined at all is a finding too. */
-async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
+export async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
   try {
     return await withAgent(context, async (agent, worker) => [
       daemonFindings[worker],

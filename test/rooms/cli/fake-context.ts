@@ -62,6 +62,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     localOffset: () => 60,
     signal: new AbortController().signal,
     guard: () => ({ [Symbol.dispose]: () => {} }),
+    person: () => ({ ask: async () => undefined, [Symbol.dispose]: () => {} }),
     connect: async () => daemon,
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
@@ -70,6 +71,9 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     explain: async (code) => explainCode(code),
     errorCodes: async () => errorCodes(),
     writeTrustList: async (_path, { number = 1 }) => ({ number, keys: [], revoked: { keys: [], releases: [] } }),
+    setup: async () => {
+      throw new Error('no setup here');
+    },
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),
       show: async () => ({ text: '[service]\nurl = "https://things.example.com"\n', value: { service: {} } }),

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
+import { renderParagraph } from '../../../src/cli/screen/layout.ts';
+import { pageFor } from '../../../src/cli/screen/page.ts';
 import { type OutputStream, Terminal } from '../../../src/cli/screen/terminal.ts';
+import { fakeContext } from './fake-context.ts';
 
 function fakeStream(isTTY: boolean, columns?: number) {
   const written: string[] = [];
@@ -60,4 +63,25 @@ test('after the reader went away nothing is written, and nothing fails', () => {
   breakPipe();
   terminal.write('two\n');
   expect(written).toEqual(['one\n']);
+});
+
+describe('a page', () => {
+  const long = 'one two three four '.repeat(30).trim();
+  const show = (isTTY: boolean, columns?: number): string =>
+    renderParagraph(long, pageFor(new Terminal(fakeStream(isTTY, columns).stream), fakeContext()));
+
+  test('is not wrapped where there is no terminal: a program reads it, or a person copies it', () => {
+    expect(show(false)).toBe(`${long}\n`);
+  });
+
+  test.each([
+    [60, 60],
+    [0, 80],
+    [300, 100],
+  ])('is wrapped for a terminal of %i columns at %i', (columns, widest) => {
+    const lines = show(true, columns).trimEnd().split('\n');
+    expect(lines.length).toBeGreaterThan(1);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(widest);
+    expect(Math.max(...lines.map((line) => line.length))).toBeGreaterThan(widest - 10);
+  });
 });

@@ -1,0 +1,125 @@
+import { resolve } from 'node:path';
+
+import { ConfigError } from '../../config/errors.ts';
+import { exitCodes } from '../../system/errors.ts';
+import type { CliContext, ConfigSetup, Person, SetupQuestion } from '../context.ts';
+import { pageFor } from '../screen/page.ts';
+import { renderDoctor } from '../screen/pages/render-reports.ts';
+import { printable } from '../screen/printable.ts';
+import { Misuse } from './command.ts';
+import type { Command, Typed } from './command.ts';
+import { tellProblems } from './config-commands.ts';
+import { examine } from './look-commands.ts';
+import { tell } from './tell.ts';
+
+export const setupCommand: Command = {
+  name: 'setup',
+  operands: [],
+  options: ['yes', 'from'],
+  meanings: { from: 'a configuration, or a part of one: what it says is not asked' },
+  group: 'Configuration',
+  summary: 'make the configuration of this gateway',
+  details: [
+    'Looks for slots, bootloader and serial ports, asks for the rest, checks what follows on this gateway, and writes it. What was ' +
+      'there before is kept beside it. Then it does what agent doctor does.',
+    'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it.',
+    'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
+      'service may not be reached yet.',
+  ],
+  run: setUp,
+};
+
+type Answers = Readonly<Record<string, string>>;
+
+async function setUp(typed: Typed, context: CliContext): Promise<number> {
+  try {
+    return await makeConfig(typed, context);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return tellProblems(error, typed, context);
+  }
+}
+
+async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
+  const from = typed.values.get('from');
+  const setup = await context.setup(from === undefined ? undefined : resolve(context.directory, from));
+  const text = typed.flags.has('yes') ? unasked(setup) : await asked(setup, context);
+  if (text === undefined) {
+    context.err.write('agent: nothing was written\n');
+    return exitCodes.failed;
+  }
+  const written = await setup.write(text);
+  if (!typed.json) {
+    const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
+    context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
+  }
+  // Whether the daemon runs is not a matter of the configuration.
+  const findings = (await examine(context)).filter(({ name }) => name !== 'daemon');
+  return tell({ ...written, findings }, (page) => `${renderDoctor(findings, page)}\n${NEXT}`, typed, context);
+}
+
+const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-trial.timer
+(or, where it runs already: systemctl reload thing-agent)
+`;
+
+/** What was found, or else the complaint that it was not. */
+function unasked(setup: ConfigSetup): string {
+  const answers = withoutAsking(setup, {});
+  const missing = setup.questionsLeft(answers).map(({ key, text }) => ({
+    line: undefined,
+    message: `${key} was not found: ${text}`,
+  }));
+  if (missing.length > 0)
+    throw new ConfigError('config-invalid', setup.path, missing, 'say it in a file: agent setup --yes --from FILE');
+  return setup.text(answers);
+}
+
+/** Answers with what was found, as far as that goes; an answer may lead to further questions. */
+function withoutAsking(setup: ConfigSetup, answers: Answers): Answers {
+  const question = setup.questionsLeft(answers).find(({ found }) => found !== undefined);
+  if (question?.found === undefined) return answers;
+  return withoutAsking(setup, { ...answers, [question.name]: question.found });
+}
+
+/** Undefined: the person does not want it. */
+async function asked(setup: ConfigSetup, context: CliContext): Promise<string | undefined> {
+  using person = context.person();
+  const answers: Record<string, string> = {};
+  for (;;) {
+    const [question] = setup.questionsLeft(answers);
+    if (question === undefined) break;
+    answers[question.name] = await ask(question, { setup, answers, person, context });
+  }
+  const text = setup.text(answers);
+  context.err.write(`\n${text.split('\n').map(printable).join('\n')}\n`);
+  const word = await person.ask(`Check this, and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
+  if (word === undefined) throw nobodyAnswers();
+  return /^(y|yes|)$/i.test(word) ? text : undefined;
+}
+
+interface Asking {
+  readonly setup: ConfigSetup;
+  readonly answers: Answers;
+  readonly person: Person;
+  readonly context: CliContext;
+}
+
+/** Until the answer has the form that it needs. */
+async function ask(question: SetupQuestion, { setup, answers, person, context }: Asking): Promise<string> {
+  const { name, text, found } = question;
+  for (;;) {
+    const prompt = found === undefined ? `${text}:` : `${text} [${printable(found)}]:`;
+    const typed = await person.ask(prompt, context.signal);
+    if (typed === undefined) throw nobodyAnswers();
+    const answer = typed === '' ? found : typed;
+    if (answer === undefined || answer === '') continue;
+    const complaint = setup.complaint(question, { ...answers, [name]: answer });
+    if (complaint === undefined) return answer;
+    const { columns, paint } = pageFor(context.err, context);
+    context.err.write(`${paint('bad', printable(complaint).slice(0, columns * 4))}\n`);
+  }
+}
+
+function nobodyAnswers(): Misuse {
+  return new Misuse('nobody answers at standard input; --yes asks nothing, and --from FILE says what cannot be found');
+}

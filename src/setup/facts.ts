@@ -1,0 +1,103 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { findSerialNumber } from '../system/device/serial-number.ts';
+import { AgentError, systemErrorCode } from '../system/errors.ts';
+import { readOutsideFile } from '../system/files/outside-file.ts';
+
+/** What `[targets.NAME] bootloader` says of a bootloader whose files were found. */
+export type FoundBootloader =
+  | { readonly kind: 'uboot' }
+  | { readonly kind: 'grub'; readonly environment: string }
+  | { readonly kind: 'tryboot'; readonly autoboot: string };
+
+/** What a gateway tells of itself before it is configured. */
+export interface GatewayFacts {
+  /** Names of partitions, as `/dev/disk/by-partlabel` has them. */
+  readonly partitions: readonly string[];
+  readonly bootloaders: readonly FoundBootloader[];
+  /** Paths in `/dev/serial/by-id`. */
+  readonly serialPorts: readonly string[];
+  /** What the image says that it is for; undefined: it does not say. */
+  readonly deviceType: string | undefined;
+  /** Files of public keys in `/etc/thing-agent/trust`. */
+  readonly releaseKeys: readonly string[];
+  /** From the hardware; undefined: it has none that can be used. */
+  readonly serialNumber: string | undefined;
+}
+
+const PARTITION_NAMES = '/dev/disk/by-partlabel';
+const SERIAL_PORTS = '/dev/serial/by-id';
+const RELEASE_KEYS = '/etc/thing-agent/trust';
+const MAX_NAMES = 100;
+const MAX_DEVICE_TYPE_BYTES = 4096;
+
+/** What Mender's clients and images write: `device_type=raspberrypi4-64`. */
+const DEVICE_TYPE_FILES = ['/etc/thing-agent/device_type', '/var/lib/mender/device_type', '/etc/mender/device_type'];
+
+const bootFiles: readonly { readonly file: string; readonly found: FoundBootloader }[] = [
+  { file: '/etc/fw_env.config', found: { kind: 'uboot' } },
+  ...['/boot/grub/grubenv', '/boot/grub2/grubenv', '/boot/efi/EFI/BOOT/grubenv'].map((file) => ({
+    file,
+    found: { kind: 'grub', environment: file } as const,
+  })),
+  ...['/boot/firmware/autoboot.txt', '/boot/autoboot.txt'].map((file) => ({
+    file,
+    found: { kind: 'tryboot', autoboot: file } as const,
+  })),
+];
+
+/** Looks, and changes nothing. `root`: in place of `/`. */
+export async function lookAround(signal: AbortSignal, root = '/'): Promise<GatewayFacts> {
+  const bootloaders: FoundBootloader[] = [];
+  for (const { file, found } of bootFiles) if (await isFile(join(root, file))) bootloaders.push(found);
+  const keys = await namesIn(join(root, RELEASE_KEYS));
+  return {
+    partitions: await namesIn(join(root, PARTITION_NAMES)),
+    bootloaders,
+    serialPorts: (await namesIn(join(root, SERIAL_PORTS))).map((name) => join(SERIAL_PORTS, name)),
+    deviceType: await deviceType(root),
+    releaseKeys: keys.filter((name) => name.endsWith('.pem')).map((name) => join(RELEASE_KEYS, name)),
+    serialNumber: await serialNumber(signal),
+  };
+}
+
+async function deviceType(root: string): Promise<string | undefined> {
+  for (const file of DEVICE_TYPE_FILES) {
+    try {
+      const text = (await readOutsideFile(join(root, file), { maxBytes: MAX_DEVICE_TYPE_BYTES })).toString('utf8');
+      const found = /^(?:device_type=)?([\x21-\x7e]{1,128})\s*$/m.exec(text)?.[1];
+      if (found !== undefined) return found;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined && !(error instanceof AgentError)) throw error;
+    }
+  }
+  return undefined;
+}
+
+async function serialNumber(signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return await findSerialNumber({ serialNumber: undefined, serialNumberFile: undefined }, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return undefined;
+  }
+}
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return (await readdir(folder)).sort().slice(0, MAX_NAMES);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return [];
+  }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
+}

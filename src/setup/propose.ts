@@ -1,0 +1,156 @@
+import { join } from 'node:path';
+
+import type { GatewayFacts } from './facts.ts';
+import { findSlotPairs } from './slot-pairs.ts';
+
+/** A table of a configuration, in the file's own words. */
+export type Table = Readonly<Record<string, unknown>>;
+
+export type QuestionName =
+  | 'url'
+  | 'device-type'
+  | 'serial-number'
+  | 'keys'
+  | 'slot-a'
+  | 'slot-b'
+  | 'bootloader'
+  | 'handler';
+
+export interface Question {
+  readonly name: QuestionName;
+  /** Of the configuration: what the answer becomes, and where a complaint about it begins. */
+  readonly key: string;
+  readonly text: string;
+  /** What holds if nothing is answered; undefined: it must be said. */
+  readonly found: string | undefined;
+}
+
+export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
+
+const TARGET = 'gateway';
+const NONE = 'none';
+const PARTITION_NAMES = '/dev/disk/by-partlabel';
+
+/** What is still to be asked, in this order: what neither the given part of a configuration nor an answer says. */
+export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+  const asked = [...aboutDevice(facts, given), ...(hasSlots(given) ? [] : aboutSlots(facts, answers))];
+  return asked.filter(({ name }) => answers[name] === undefined);
+}
+
+function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
+  const questions: Question[] = [
+    { name: 'url', key: 'service.url', text: 'Address of the provisioning service', found: undefined },
+    {
+      name: 'device-type',
+      key: 'device.device_type',
+      text: 'Device type, as its releases name it',
+      found: facts.deviceType,
+    },
+    {
+      name: 'keys',
+      key: 'trust.keys',
+      text: 'File with the public key that releases are signed for (several: separated by commas)',
+      found: facts.releaseKeys.length > 0 ? facts.releaseKeys.join(',') : undefined,
+    },
+  ];
+  const isNamed = facts.serialNumber !== undefined || says(given, 'device.serial_number_file');
+  if (!isNamed) {
+    const text = 'Serial number, since the hardware tells none';
+    questions.push({ name: 'serial-number', key: 'device.serial_number', text, found: undefined });
+  }
+  const mayBeUnsigned = asTable(given['trust'])['allow_unsigned'] === true;
+  return questions.filter(({ name, key }) => !says(given, key) && !(name === 'keys' && mayBeUnsigned));
+}
+
+function aboutSlots({ partitions, bootloaders }: GatewayFacts, answers: Answers): readonly Question[] {
+  if (answers['slot-a'] === NONE) return [];
+  const [pair] = findSlotPairs(partitions);
+  const [bootloader, ...others] = bootloaders;
+  const slot = (name: 'A' | 'B'): Question => ({
+    name: name === 'A' ? 'slot-a' : 'slot-b',
+    key: `targets.${TARGET}.slots.${name}`,
+    text: `Partition of slot ${name}${name === 'A' ? ` (${NONE}: only microcontrollers are updated)` : ''}`,
+    found: pair === undefined ? undefined : join(PARTITION_NAMES, pair[name]),
+  });
+  const chosen: Question = {
+    name: 'bootloader',
+    key: `targets.${TARGET}.bootloader.kind`,
+    text: 'Bootloader (uboot, grub, tryboot or custom)',
+    found: others.length === 0 ? bootloader?.kind : undefined,
+  };
+  const handler: Question = {
+    name: 'handler',
+    key: `targets.${TARGET}.bootloader.handler`,
+    text: 'Program that speaks to the bootloader',
+    found: undefined,
+  };
+  return [slot('A'), slot('B'), chosen, ...(answers.bootloader === 'custom' ? [handler] : [])];
+}
+
+/** The configuration that follows; what was given wins. */
+export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answers): Table {
+  const found: Table = {
+    service: present({ url: answers.url }),
+    device: present({ device_type: answers['device-type'], serial_number: answers['serial-number'] }),
+    trust: present({ keys: answers.keys?.split(',').map((file) => file.trim()) }),
+    targets: hasSlots(given) ? {} : proposeTargets(facts, answers),
+  };
+  const filled = Object.entries(found).filter(([, table]) => Object.keys(asTable(table)).length > 0);
+  return merge(Object.fromEntries(filled), given);
+}
+
+function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
+  const { 'slot-a': A, 'slot-b': B } = answers;
+  if (A === undefined || A === NONE) return {};
+  const targets: Record<string, unknown> = {
+    [TARGET]: present({ kind: 'slots', slots: present({ A, B }), bootloader: proposeBootloader(facts, answers) }),
+  };
+  for (const pair of furtherPairs(facts, answers)) {
+    const [first, other] = [join(PARTITION_NAMES, pair.A), join(PARTITION_NAMES, pair.B)];
+    targets[pair.name] = { kind: 'slots', slots: { A: first, B: other } };
+  }
+  return targets;
+}
+
+/** Where the pair that was found is the one that boots, those beside it are parts of the same slots. */
+function furtherPairs({ partitions }: GatewayFacts, answers: Answers): ReturnType<typeof findSlotPairs> {
+  const [pair, ...further] = findSlotPairs(partitions);
+  return pair !== undefined && answers['slot-a'] === join(PARTITION_NAMES, pair.A) ? further : [];
+}
+
+function proposeBootloader({ bootloaders }: GatewayFacts, { bootloader: kind, handler }: Answers): Table | undefined {
+  if (kind === undefined) return undefined;
+  const found = bootloaders.find((one) => one.kind === kind);
+  return found ?? present({ kind, handler });
+}
+
+function hasSlots(given: Table): boolean {
+  const targets = Object.values(asTable(given['targets']));
+  return targets.some((target) => asTable(target)['kind'] === 'slots');
+}
+
+function says(given: Table, key: string): boolean {
+  const [table = '', name = ''] = key.split('.');
+  return asTable(given[table])[name] !== undefined;
+}
+
+function merge(under: Table, over: Table): Table {
+  const merged: Record<string, unknown> = { ...under };
+  for (const [key, value] of Object.entries(over)) {
+    const below = merged[key];
+    merged[key] = isTable(below) && isTable(value) ? merge(below, value) : value;
+  }
+  return merged;
+}
+
+function present(table: Table): Table {
+  return Object.fromEntries(Object.entries(table).filter(([, value]) => value !== undefined));
+}
+
+function asTable(value: unknown): Table {
+  return isTable(value) ? value : {};
+}
+
+function isTable(value: unknown): value is Table {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

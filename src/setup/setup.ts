@@ -1,0 +1,117 @@
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+import { ConfigError } from '../config/errors.ts';
+import { writeToml } from '../config/file/toml.ts';
+import { examineConfig, readConfigText } from '../config/read-config.ts';
+import { ownFs, readTextFile, replaceFileDurably, syncDirectory, writeDraft } from '../system/files/durable-file.ts';
+import { lookAround } from './facts.ts';
+import type { GatewayFacts } from './facts.ts';
+import { proposeConfig, questionsLeft } from './propose.ts';
+import type { Answers, Question, Table } from './propose.ts';
+
+/** Everybody may read it: passwords are in files that it names. */
+const MODE = 0o644;
+
+/** The configuration, and what was before in its place, if anything was. */
+export interface WrittenConfig {
+  readonly path: string;
+  readonly before: string | undefined;
+}
+
+export interface SetupParts {
+  readonly path: string;
+  /** Part of a configuration, or a whole one, that answers before anybody is asked. */
+  readonly given: Table;
+  readonly facts: GatewayFacts;
+  /** Throws ConfigError where a file with a configuration cannot be used on this gateway. */
+  readonly check: (path: string) => Promise<unknown>;
+}
+
+/** The way from a gateway without a configuration to one with it. */
+export class Setup {
+  readonly path: string;
+  readonly #parts: SetupParts;
+
+  constructor(parts: SetupParts) {
+    this.path = parts.path;
+    this.#parts = parts;
+  }
+
+  questionsLeft(answers: Answers): readonly Question[] {
+    return questionsLeft(this.#parts.facts, this.#parts.given, answers);
+  }
+
+  /** What is wrong with the answer to a question; undefined: it has the form that it needs. */
+  complaint({ key }: Question, answers: Answers): string | undefined {
+    const { problems } = examineConfig(this.path, writeToml(this.#proposal(answers)));
+    return problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
+  }
+
+  text(answers: Answers): string {
+    const { serialPorts } = this.#parts.facts;
+    return [HEADER, writeToml(this.#proposal(answers)).trimEnd(), '', ...serialPorts.map(boardExample)].join('\n');
+  }
+
+  /** Keeps it if it can be used here; throws ConfigError or StorageError, and then nothing has changed. */
+  async write(text: string): Promise<WrittenConfig> {
+    const { path, check } = this.#parts;
+    await mkdir(dirname(path), { recursive: true });
+    const draft = await writeDraft(path, text, ownFs, MODE);
+    try {
+      await check(draft);
+      const before = await this.#keepBefore();
+      await rename(draft, path);
+      await syncDirectory(dirname(path));
+      return { path, before };
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error instanceof ConfigError ? this.#withoutDraft(error) : error;
+    }
+  }
+
+  /** The draft is gone, and with it its lines. */
+  #withoutDraft({ problems }: ConfigError): ConfigError {
+    const told = problems.map(({ message }) => ({ line: undefined, message }));
+    return new ConfigError('config-invalid', this.path, told, 'nothing was written; answer again: agent setup');
+  }
+
+  async #keepBefore(): Promise<string | undefined> {
+    const { path } = this.#parts;
+    const text = await readTextFile(path);
+    if (text === undefined) return undefined;
+    const before = `${path}.before`;
+    await replaceFileDurably(before, text);
+    return before;
+  }
+
+  #proposal(answers: Answers): Table {
+    return proposeConfig(this.#parts.facts, this.#parts.given, answers);
+  }
+}
+
+/** `from`: a file with a part of a configuration. Throws ConfigError. */
+export async function beginSetup(
+  { path, check }: Pick<SetupParts, 'path' | 'check'>,
+  from: string | undefined,
+  signal: AbortSignal,
+): Promise<Setup> {
+  const given = from === undefined ? {} : examineConfig(from, await readConfigText(from)).input;
+  return new Setup({ path, check, given, facts: await lookAround(signal) });
+}
+
+const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check
+`;
+
+function withoutKey(message: string, key: string): string {
+  return message.startsWith(key) ? message.slice(key.length) : '';
+}
+
+function boardExample(port: string): string {
+  return `# A serial port that was found. For a microcontroller on it:
+# [targets.NAME]
+# kind = "mcu"
+# port = ${JSON.stringify(port)}
+# protocol = "stk500v1"    # stk500v2, stm32, esp, smp, xmodem
+`;
+}

@@ -1,0 +1,129 @@
+import { describe, expect, test } from 'vitest';
+
+import type { GatewayFacts } from '../../../src/setup/facts.ts';
+import { proposeConfig, questionsLeft } from '../../../src/setup/propose.ts';
+import type { Answers, Table } from '../../../src/setup/propose.ts';
+import { findSlotPairs } from '../../../src/setup/slot-pairs.ts';
+
+const bare: GatewayFacts = {
+  partitions: [],
+  bootloaders: [],
+  serialPorts: [],
+  deviceType: undefined,
+  releaseKeys: [],
+  serialNumber: 'SN-1',
+};
+
+const known: GatewayFacts = {
+  ...bare,
+  partitions: ['kernel-a', 'kernel-b', 'rootfs-a', 'rootfs-b', 'state'],
+  bootloaders: [{ kind: 'grub', environment: '/boot/grub2/grubenv' }],
+  deviceType: 'my-board',
+  releaseKeys: ['/etc/thing-agent/trust/release.pem'],
+};
+
+const said: Answers = { url: 'https://x', 'device-type': 'my-board', keys: '/a.pem' };
+
+function names(facts: GatewayFacts, given: Table = {}, answers: Answers = {}): readonly string[] {
+  return questionsLeft(facts, given, answers).map(({ name }) => name);
+}
+
+/** Says yes to all that was found. */
+function accept(facts: GatewayFacts, answers: Answers): Answers {
+  const question = questionsLeft(facts, {}, answers).find(({ found }) => found !== undefined);
+  return question === undefined ? answers : accept(facts, { ...answers, [question.name]: question.found });
+}
+
+describe('partitions are taken for slots', () => {
+  test.each([
+    [['rootfs-a', 'rootfs-b'], ['rootfs']],
+    [['system_B', 'system_A'], ['system']],
+    [
+      ['kernel0', 'kernel1', 'root0', 'root1'],
+      ['root', 'kernel'],
+    ],
+    [['ROOTFS-A', 'ROOTFS-B'], ['rootfs']],
+  ])('%s: %s, that of the root file system first', (partitions, found) => {
+    expect(findSlotPairs(partitions).map(({ name }) => name)).toEqual(found);
+  });
+
+  test.each([[['data0', 'data1']], [['home-a', 'home-b']], [['rootfs-a']], [['rootfs-a', 'rootfs_b']], [['a', 'b']]])(
+    'not %s',
+    (partitions) => {
+      expect(findSlotPairs(partitions)).toEqual([]);
+    },
+  );
+});
+
+describe('a setup asks', () => {
+  test('for everything where nothing is known, and for the handler of a bootloader of its own', () => {
+    const questions = ['url', 'device-type', 'keys', 'slot-a', 'slot-b', 'bootloader'];
+    expect(names(bare)).toEqual(questions);
+    expect(names({ ...bare, serialNumber: undefined })).toContain('serial-number');
+    expect(names(bare, {}, { bootloader: 'custom' })).toContain('handler');
+    expect(questionsLeft(bare, {}, {}).map(({ found }) => found)).toEqual(questions.map(() => undefined));
+  });
+
+  test('only for the address where the gateway tells the rest', () => {
+    const without = questionsLeft(known, {}, {}).filter(({ found }) => found === undefined);
+    expect(without.map(({ name }) => name)).toEqual(['url']);
+  });
+
+  test('for nothing that a given configuration says', () => {
+    const given = {
+      service: { url: 'https://x' },
+      device: { device_type: 'y', serial_number: 'z' },
+      trust: { allow_unsigned: true },
+      targets: { main: { kind: 'slots' } },
+    };
+    expect(names({ ...bare, serialNumber: undefined }, given)).toEqual([]);
+    expect(names(bare, { ...given, targets: { meter: { kind: 'mcu' } } })).toEqual(['slot-a', 'slot-b', 'bootloader']);
+  });
+
+  test('for the bootloader where the files of two are there', () => {
+    const two = { ...known, bootloaders: [...known.bootloaders, { kind: 'uboot' } as const] };
+    expect(questionsLeft(two, {}, {}).find(({ name }) => name === 'bootloader')?.found).toBeUndefined();
+  });
+
+  test('not for a second slot, nor for a bootloader, where only microcontrollers are updated', () => {
+    expect(names(bare, {}, { ...said, 'slot-a': 'none' })).toEqual([]);
+    expect(proposeConfig(bare, {}, { ...said, 'slot-a': 'none' })).not.toHaveProperty('targets');
+  });
+});
+
+describe('a setup proposes', () => {
+  test('what was found: all pairs, of which the one with the root file system has the bootloader', () => {
+    expect(proposeConfig(known, {}, accept(known, { url: 'https://x' }))).toEqual({
+      service: { url: 'https://x' },
+      device: { device_type: 'my-board' },
+      trust: { keys: ['/etc/thing-agent/trust/release.pem'] },
+      targets: {
+        gateway: {
+          kind: 'slots',
+          slots: { A: '/dev/disk/by-partlabel/rootfs-a', B: '/dev/disk/by-partlabel/rootfs-b' },
+          bootloader: { kind: 'grub', environment: '/boot/grub2/grubenv' },
+        },
+        kernel: {
+          kind: 'slots',
+          slots: { A: '/dev/disk/by-partlabel/kernel-a', B: '/dev/disk/by-partlabel/kernel-b' },
+        },
+      },
+    });
+  });
+
+  test('no pair beside slots that somebody named', () => {
+    const answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' } as const;
+    expect(proposeConfig(known, {}, answers)).toMatchObject({
+      targets: { gateway: { slots: { A: '/dev/sda2', B: '/dev/sda3' }, bootloader: { kind: 'uboot' } } },
+    });
+    expect(proposeConfig(known, {}, answers)).not.toHaveProperty('targets.kernel');
+  });
+
+  test('what was given, rather than what was found', () => {
+    const given = { device: { device_type: 'other', serial_number: 'SN' }, update: { window: '02:00-03:00' } };
+    expect(proposeConfig(known, given, { url: 'https://x' })).toMatchObject({
+      ...given,
+      service: { url: 'https://x' },
+    });
+  });
+});

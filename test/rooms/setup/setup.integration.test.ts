@@ -1,0 +1,118 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { lookAround } from '../../../src/setup/facts.ts';
+import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'setup-'));
+});
+afterEach(async () => rm(directory, { recursive: true }));
+
+async function place(file: string, text = ''): Promise<string> {
+  const path = join(directory, file);
+  await mkdir(join(path, '..'), { recursive: true });
+  await writeFile(path, text);
+  return path;
+}
+
+test('a look around finds slots, bootloader, serial ports, device type and keys of a root file system', async () => {
+  const files = ['dev/disk/by-partlabel/rootfs-a', 'dev/serial/by-id/usb-meter', 'boot/grub/grubenv'];
+  for (const file of [...files, 'etc/thing-agent/trust/release.pem', 'etc/thing-agent/trust/README']) await place(file);
+  await place('etc/mender/device_type', 'device_type=my-board\n');
+  expect(await lookAround(new AbortController().signal, directory)).toMatchObject({
+    partitions: ['rootfs-a'],
+    bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],
+    serialPorts: ['/dev/serial/by-id/usb-meter'],
+    deviceType: 'my-board',
+    releaseKeys: ['/etc/thing-agent/trust/release.pem'],
+  });
+});
+
+describe('agent setup', () => {
+  let part: string;
+  let answers: readonly string[];
+
+  beforeEach(async () => {
+    await mkdir(join(directory, 'boot'));
+    const handler = join(directory, 'boot/handler');
+    await copyFile(join(import.meta.dirname, '../../stand-ins/machine/boot-handler'), handler);
+    execFileSync('chmod', ['755', handler]);
+    execFileSync(handler, ['boot']);
+    const slots = ['slot-a', 'slot-b'].map((name) => join(directory, name));
+    for (const slot of slots) {
+      await writeFile(slot, '');
+      await truncate(slot, 8 * 1024 * 1024);
+    }
+    const key = join(directory, 'private.pem');
+    const pem = join(directory, 'release.pem');
+    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key]);
+    execFileSync('openssl', ['pkey', '-in', key, '-pubout', '-out', pem]);
+    part = await place(
+      'part.toml',
+      `[device]
+serial_number = "GW-1"
+[paths]
+state = "${directory}/state"
+run = "${directory}/run"
+[system]
+reboot_command = ["true"]
+boot_id_file = "${directory}/boot/boot-id"
+`,
+    );
+    answers = ['http://127.0.0.1:1', 'my-board', pem, ...slots, 'custom', handler];
+  });
+
+  /** `typed` is what a pipe holds. */
+  async function setUp(typed: readonly string[], options: readonly string[]) {
+    const config = join(directory, 'config.toml');
+    const program = spawn(agentProgram(), ['setup', '--config', config, ...options]);
+    let out = '';
+    for (const stream of [program.stdout, program.stderr])
+      stream.on('data', (text: Buffer) => (out += text.toString()));
+    program.stdin.end(typed.map((line) => `${line}\n`).join(''));
+    await once(program, 'close');
+    return { exitCode: program.exitCode, out: out.replaceAll(/\s+/g, ' '), names: await readdir(directory) };
+  }
+
+  test('asks, asks again where the answer has no form, checks, writes, and does what doctor does', async () => {
+    const { exitCode, out } = await setUp(['htp://x', ...answers, 'y'], ['--from', part]);
+    expect(out).toContain('found "htp://x"');
+    expect(out).toContain('ok boot environment slot A runs');
+    expect(exitCode).toBe(0);
+    expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('device_type = "my-board"');
+  });
+
+  test('writes nothing where it is not wanted, where nobody answers any more, and where it cannot be used here', async () => {
+    const before = (await readdir(directory)).sort();
+    const refusals = [
+      await setUp([...answers, 'n'], ['--from', part]),
+      await setUp(answers.slice(0, 3), ['--from', part]),
+      await setUp([...answers.slice(0, 2), '/nowhere/release.pem', ...answers.slice(3), 'y'], ['--from', part]),
+      await setUp([], ['--yes', '--from', part]),
+    ];
+    expect(refusals.map(({ exitCode }) => exitCode)).toEqual([70, 64, 78, 78]);
+    expect(refusals[2]?.out).toContain('trust.keys[0]: /nowhere/release.pem does not exist');
+    expect(refusals[3]?.out).toContain('service.url was not found');
+    for (const { names, out } of refusals) {
+      expect(names.filter((name) => !['state', 'run'].includes(name)).sort()).toEqual(before);
+      expect(out).not.toMatch(/ at \S+:\d+:\d+/);
+    }
+  });
+
+  test('with --yes asks nobody; what was there before is kept, and may be what it begins with', async () => {
+    await setUp([...answers, 'y'], ['--from', part]);
+    const first = await readFile(join(directory, 'config.toml'), 'utf8');
+    const { exitCode } = await setUp([], ['--yes', '--from', join(directory, 'config.toml'), '--json']);
+    expect(exitCode).toBe(0);
+    expect(await readFile(join(directory, 'config.toml.before'), 'utf8')).toBe(first);
+    expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('device_type = "my-board"');
+  });
+});
