@@ -1,5 +1,6 @@
 import { ControlError } from './control-errors.ts';
 import type { FoundOperation } from './find-operation.ts';
+import type { Answered, Followed } from './operations.ts';
 
 /**
  * Who speaks, told by the socket: Node has no SO_PEERCRED (unix(7)), and whose end a connection is could only be read from
@@ -14,6 +15,12 @@ export const socketNames: Readonly<Record<Caller, string>> = {
   members: 'status.sock',
 };
 
+/** Who may ask for it at all, whatever its input. */
+export function callersOf(entry: Answered | Followed): readonly Caller[] {
+  const isForMembers = entry.kind === 'answered' && entry.members !== undefined;
+  return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
+}
+
 /** Throws `control-not-permitted`. */
 export function requireAccess(
   caller: Caller,
@@ -26,11 +33,9 @@ export function requireAccess(
       advice: 'as root: agent install FILE --allow-downgrade',
     });
   }
-  if (caller !== 'members') return;
-  const members = entry.kind === 'answered' ? entry.members : undefined;
-  if (members === 'all') return;
-  if (members === undefined)
+  if (!callersOf(entry).includes(caller))
     throw new ControlError('control-not-permitted', `${name} is not for everyone in the group`);
+  if (caller !== 'members' || (entry.kind === 'answered' && entry.members === 'all')) return;
   if ('id' in input && listed.some((id) => id === input.id)) return;
   throw new ControlError('control-not-permitted', 'this property is not for everyone in the group', {
     advice: 'use sudo, or list it in the configuration: [control] properties',

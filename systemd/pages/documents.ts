@@ -11,7 +11,7 @@ const installedAs: Readonly<Record<string, string>> = {
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '("Guarantees" of `src/README.md`)': '(GUARANTEES.md)',
-  '; what may be asked there stands in [operations.ts](src/control/operations.ts)': '',
+  '[socket-api.md](systemd/doc/socket-api.md)': 'socket-api.md',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
   '; what `systemd/install` brought has to be followed by removing it by hand': '',
@@ -31,6 +31,7 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
     'bootloaders.md': await source('src/slots/bootloaders/README.md'),
+    'socket-api.md': await source('systemd/doc/socket-api.md'),
   };
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, forGateway(name, text)]));
 }

@@ -3,7 +3,7 @@ import { boardCommands } from './board-commands.ts';
 import type { Command } from './command.ts';
 import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
-import { monitorCommands } from './monitor-commands.ts';
+import { programCommands } from './program-commands.ts';
 import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
 import { valueCommands } from './value-commands.ts';
@@ -23,7 +23,7 @@ const daemonCommands: readonly Command[] = [
 export const commandTable: readonly Command[] = [
   ...updateCommands,
   ...lookCommands,
-  ...monitorCommands,
+  ...programCommands,
   ...boardCommands,
   ...valueCommands,
   setupCommand,

@@ -3,13 +3,14 @@ import { resolve } from 'node:path';
 import { describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { printableJson } from '../screen/printable.ts';
 import { Misuse } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 
-/** What other programs read of the agent. */
-export const monitorCommands: readonly Command[] = [
+/** What is made for other programs. */
+export const programCommands: readonly Command[] = [
   {
     name: 'metrics',
     operands: [],
@@ -22,7 +23,24 @@ export const monitorCommands: readonly Command[] = [
     ],
     run: metrics,
   },
+  {
+    name: 'api',
+    operands: [],
+    options: [],
+    group: 'Configuration',
+    summary: 'the interface of the sockets, as OpenAPI',
+    details: [
+      'OpenAPI 3.1 with JSON Schemas of all requests, replies and events; x-sockets names the sockets that serve an operation.',
+    ],
+    run: api,
+  },
 ];
+
+async function api(typed: Typed, context: CliContext): Promise<number> {
+  const { openApi } = await import('../../control/api/openapi.ts');
+  const document = openApi(context.version);
+  return tell(document, () => `${printableJson(document, 2)}\n`, typed, context);
+}
 
 async function metrics(typed: Typed, context: CliContext): Promise<number> {
   const file = typed.values.get('textfile');

@@ -1,0 +1,131 @@
+import * as z from 'zod';
+
+import { callersOf, socketNames } from '../access.ts';
+import { errorReply, streamLine } from '../events.ts';
+import { methodOf } from '../find-operation.ts';
+import { openMetricsType } from '../metrics/render-metrics.ts';
+import { operationTable } from '../operations.ts';
+import type { Answered, Followed, OperationName } from '../operations.ts';
+import { operationSummaries } from './operation-summaries.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The table of operations as OpenAPI 3.1, for programs and their makers. */
+export function openApi(agentVersion: string): Json {
+  const paths: Record<string, Json> = { '/metrics': { get: metricsOperation() } };
+  for (const [name, entry] of entries()) {
+    const path = `/v1/${entry.path.replaceAll(/:(\w+)/g, '{$1}')}`;
+    paths[path] = { ...paths[path], [methodOf(entry).toLowerCase()]: operation(name, entry) };
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Thing Agent', version: agentVersion, description: description.join(' ') },
+    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
+    servers: [
+      { url: 'http://agent', description: 'A Unix socket in /run/thing-agent; the name of the host is not looked at.' },
+    ],
+    paths,
+    components: { schemas: schemas() },
+  };
+}
+
+const description = [
+  'HTTP/1.1 over Unix sockets, one request for each connection. x-sockets names those that serve an operation:',
+  'status.sock for members of the group thing-agent, control.sock for members of thing-operators, root.sock for root.',
+  'What takes its time replies with lines of JSON, each a StreamLine: events, and last the result or the error. Who hangs up ends',
+  'only the waiting; who asks for the same again follows what runs.',
+  'Later versions may add members to replies, kinds of events, and words; what is not known is to be passed over.',
+];
+
+function entries(): readonly (readonly [OperationName, Answered | Followed])[] {
+  const names = Object.keys(operationTable).filter(isName);
+  return names.map((name) => [name, operationTable[name]]);
+}
+
+function isName(name: string): name is OperationName {
+  return Object.hasOwn(operationTable, name);
+}
+
+function operation(name: OperationName, entry: Answered | Followed): Json {
+  const inPath = new Set([...entry.path.matchAll(/:(\w+)/g)].map(([, parameter]) => parameter));
+  const { properties = {}, required = [] } = jsonSchema(entry.input);
+  const parameters = Object.entries(properties).filter(([member]) => inPath.has(member));
+  const body = Object.fromEntries(Object.entries(properties).filter(([member]) => !inPath.has(member)));
+  const needed = required.filter((member) => !inPath.has(member));
+  return {
+    operationId: name,
+    summary: operationSummaries[name],
+    'x-sockets': callersOf(entry).map((caller) => socketNames[caller]),
+    ...(entry.kind === 'answered' && entry.members === 'listed' && { description: listedOnly }),
+    ...(parameters.length > 0 && {
+      parameters: parameters.map(([member, schema]) => ({ name: member, in: 'path', required: true, schema })),
+    }),
+    ...(Object.keys(body).length > 0 && {
+      requestBody: {
+        required: needed.length > 0,
+        content: inJson({ type: 'object', properties: body, required: needed, additionalProperties: false }),
+      },
+    }),
+    responses: { 200: entry.kind === 'answered' ? answer(name) : stream, default: refusal },
+  };
+}
+
+const listedOnly = 'Through status.sock only the properties that the configuration lists: [control] properties.';
+
+function answer(name: OperationName): Json {
+  return { description: 'The answer.', content: inJson(reference(replyName(name))) };
+}
+
+const stream: Json = {
+  description: 'Lines, each one of these; the last is a result or an error.',
+  content: { 'application/x-ndjson': { schema: reference('StreamLine') } },
+};
+
+const refusal: Json = { description: 'A refusal or a failure.', content: inJson(reference('ErrorReply')) };
+
+function metricsOperation(): Json {
+  return {
+    operationId: 'metrics',
+    summary: 'Status and history in numbers, as OpenMetrics.',
+    'x-sockets': Object.values(socketNames),
+    responses: {
+      200: { description: 'The metrics.', content: { [openMetricsType]: { schema: { type: 'string' } } } },
+      default: refusal,
+    },
+  };
+}
+
+function inJson(schema: Json): Json {
+  return { 'application/json': { schema } };
+}
+
+function reference(name: string): Json {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function replyName(name: OperationName): string {
+  return `${name.charAt(0).toUpperCase()}${name.slice(1)}Reply`;
+}
+
+/** As they cross the socket: before a reader makes of them what it needs. */
+function schemas(): Json {
+  const answers = entries().flatMap(([name, entry]) =>
+    entry.kind === 'answered' ? [[replyName(name), jsonSchema(entry.output)] as const] : [],
+  );
+  return { ...Object.fromEntries(answers), StreamLine: jsonSchema(streamLine), ErrorReply: jsonSchema(errorReply) };
+}
+
+interface ObjectSchema extends Json {
+  readonly properties?: Json;
+  readonly required?: readonly string[];
+}
+
+function jsonSchema(schema: z.ZodType): ObjectSchema {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
+    io: 'input',
+    override: ({ jsonSchema: part }) => {
+      if (part.format === 'starts_with') delete part.format; // no format of JSON Schema; the pattern says it
+    },
+  });
+  return made;
+}

@@ -1,0 +1,139 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import type { StatusReport } from '../../../../src/control/reports.ts';
+import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+
+let stack: AsyncDisposableStack;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = ['0', '1'].map((id) => ({ id, name: id, firmware: bufferContent(Buffer.from(`healthy ${id}`)) }));
+  const service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
+  const extraToml = `
+[[sensors]]
+event = "load"
+every = "1s"
+source = { kind = "system", metric = "load1" }
+
+[targets.meter]
+kind = "mcu"
+port = "/dev/nonexistent"
+protocol = "stk500v1"
+`;
+  const options = { image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024, serviceUrl: service.url, extraToml };
+  gateway = stack.use(await FileGateway.create(options));
+  await gateway.run('--update-now');
+  gateway.boot();
+  await gateway.startDaemon();
+  while (((await gateway.json('status')) as StatusReport).state !== 'well');
+  service.world.targetVersionId = '1';
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+const page = await readFile(join(import.meta.dirname, '../../../../systemd/doc/socket-api.md'), 'utf8');
+
+/** Each block of commands, with the block of what they print, if one follows. */
+const examples = [
+  ...page.matchAll(/^```sh\n(?<commands>[^]*?)^```\n(?:\n```(?:json|text)\n(?<prints>[^]*?)^```\n)?/gm),
+].map(({ groups }) => ({ commands: groups?.['commands'] ?? '', prints: groups?.['prints'] }));
+
+async function runOnGateway(commands: string): Promise<string> {
+  const { directory, configFile } = gateway;
+  const collected = join(directory, 'node-exporter');
+  await mkdir(collected, { recursive: true });
+  const folders: Readonly<Record<string, string>> = {
+    '/run/thing-agent': join(directory, 'run'),
+    '/var/lib/prometheus/node-exporter': collected,
+    '/tmp': directory,
+  };
+  const placed = commands.replaceAll(
+    /\/run\/thing-agent|\/var\/lib\/prometheus\/node-exporter|\/tmp/g,
+    (named) => folders[named] ?? '',
+  );
+  const env = { ...process.env, AGENT: agentProgram(), THING_AGENT_CONFIG: configFile, no_proxy: '*' };
+  const { stdout } = await promisify(execFile)('bash', ['-ec', `agent() { "$AGENT" "$@"; }\n${placed}`], { env });
+  return stdout;
+}
+
+/** `…` is anything, and on a line of its own any lines; where nothing is said of what they print, that is anything, too. */
+function patternOf(commands: string, prints = '…\n'): RegExp {
+  const literal = `${commands}${prints}`.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+  return new RegExp(`^${literal.replaceAll(/^…\n/gm, '(?:.*\n)*').replaceAll('…', '.*')}$`);
+}
+
+test('the examples of the page do what stands there', async () => {
+  expect(examples.length).toBeGreaterThan(6);
+  for (const { commands, prints } of examples) {
+    const printed = await runOnGateway(commands);
+    expect(`${commands}${printed}`).toMatch(patternOf(commands, prints));
+  }
+  expect(JSON.parse(await readFile(join(gateway.directory, 'thing-agent.openapi.json'), 'utf8'))).toMatchObject({
+    openapi: '3.1.0',
+  });
+});
+
+const checker = `
+import json, sys
+from jsonschema import Draft202012Validator
+told = json.load(sys.stdin)
+document = told['document']
+for name, schema in document['components']['schemas'].items(): Draft202012Validator.check_schema(schema)
+for name, value in told['replies']:
+    Draft202012Validator(document['components']['schemas'][name]).validate(value)
+print('valid')
+`;
+
+/** What python3-jsonschema says. */
+async function check(told: object): Promise<string> {
+  const child = spawn('/usr/bin/python3', ['-c', checker], { stdio: ['pipe', 'pipe', 'pipe'] });
+  child.stdin.end(JSON.stringify(told));
+  const said = Promise.all([child.stdout, child.stderr].map(async (from: Readable) => (await from.toArray()).join('')));
+  await once(child, 'close');
+  return (await said).join('');
+}
+
+test('the schemas are JSON Schema, and what a daemon replies is as they say', async () => {
+  const document = (await gateway.json('api')) as object;
+  const ask = async (path: string, ...more: readonly string[]): Promise<readonly unknown[]> => {
+    const socket = join(gateway.directory, 'run/control.sock');
+    const { stdout } = await promisify(execFile)('curl', [
+      '-sSN',
+      '--unix-socket',
+      socket,
+      ...more,
+      `http://agent${path}`,
+    ]);
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line): unknown => JSON.parse(line));
+  };
+  const lines = await ask('/v1/update', '-d', '{"reboot":false}');
+  const answered = ['Status', 'Check', 'Doctor', 'History', 'SecurityLog', 'Spool', 'Boards'];
+  const paths = ['status', 'check', 'doctor', 'history', 'security', 'spool', 'boards'];
+  const replies: (readonly [string, unknown])[] = lines.map((line) => ['StreamLine', line]);
+  for (const [index, path] of paths.entries()) {
+    replies.push([`${answered[index]}Reply`, (await ask(`/v1/${path}`))[0]]);
+  }
+  replies.push(['ErrorReply', (await ask('/v1/nonsense'))[0]]);
+  await writeFile(join(gateway.directory, 'file.img'), 'healthy 2');
+  const inspected = await ask('/v1/inspect', '-d', JSON.stringify({ path: join(gateway.directory, 'file.img') }));
+  replies.push(['InspectReply', inspected[0]]);
+  expect(await check({ document, replies })).toBe('valid\n');
+  const wrong = [['StatusReply', { ...(replies.find(([name]) => name === 'StatusReply')?.[1] as object), boards: 3 }]];
+  expect(await check({ document, replies: wrong })).toContain("3 is not of type 'array'");
+});
