@@ -41,7 +41,7 @@ describe('a list', () => {
     ['no JSON', Buffer.from('{')],
     ['no UTF-8', Buffer.from([0x22, 0xff, 0x22])],
     ['nested without an end', Buffer.from('['.repeat(100_000))],
-    ['too long', Buffer.alloc(300_000, ' ')],
+    ['too long', Buffer.concat([listBytes(), Buffer.alloc(300_000, ' ')])],
     ['of another version', Buffer.from(JSON.stringify({ ...listFile(), version: 2 }))],
     ['with a member that nobody knows', Buffer.from(JSON.stringify({ ...listFile(), threshold: 2 }))],
     ['without a number', Buffer.from(JSON.stringify({ ...listFile(), number: undefined }))],
@@ -84,6 +84,19 @@ describe('the place where the last list is kept', () => {
     });
     expect(await store.take(listFile({ number: 9 }))).toBe('known');
     expect((await store.read())?.number).toBe(9);
+  });
+
+  test('takes no list with which it would have to forget what was revoked', async () => {
+    const { store } = storeOn();
+    const many = (from: number, count: number): readonly string[] =>
+      Array.from({ length: count }, (_, index) => `sha256:${(from + index).toString(16).padStart(64, '0')}`);
+    await store.take(listFile({ number: 1, revoked: { keys: [...many(0, 200)], releases: [] } }));
+    const more = listFile({ number: 2, revoked: { keys: [...many(200, 57)], releases: [] } });
+    await expect(store.take(more)).rejects.toMatchObject({ code: 'trust-list-malformed' });
+    expect(await store.take(listFile({ number: 2, revoked: { keys: [...many(150, 106)], releases: [] } }))).toBe(
+      'taken',
+    );
+    expect((await store.read())?.revoked.keys).toHaveLength(256);
   });
 
   test('a damaged file is told, and replaced by the next list, but believed by nobody', async () => {
