@@ -126,6 +126,8 @@ export interface UpdateSettings {
   readonly choose: Choice;
   /** Undefined: at any time. */
   readonly window: DailyWindow | undefined;
+  /** Of the reboot into what is staged; undefined: `window`. */
+  readonly rebootWindow: DailyWindow | undefined;
   /** A name of `targets`; undefined: there is no target, or no way to choose among several. */
   readonly defaultTarget: string | undefined;
   readonly encoding: 'auto' | 'base64' | 'base64url' | 'hex';

@@ -123,6 +123,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     splayMs: durationMs(update.splay),
     choose: resolveChoice(update.choose),
     window: resolveWindow(update.window),
+    rebootWindow: resolveWindow(update.reboot_window),
     defaultTarget: update.default_target ?? mainTarget(targets),
     encoding: update.encoding,
     health: {

@@ -53,6 +53,7 @@ export const idleCodes = [
   'attempts-used-up',
   'cooling-down',
   'outside-window',
+  'outside-reboot-window',
   'clock-not-set',
   'installed-by-hand',
   'taking-turns',

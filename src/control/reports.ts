@@ -187,6 +187,8 @@ export const statusReport = z.object({
   quarantine: z.array(quarantineReport),
   /** Why nothing is being installed now. */
   idleReason: z.string(),
+  /** What was staged waits for [update] reboot_window, until then (ISO 8601), or for a clock that tells when that is. */
+  rebootWait: z.object({ reason: z.string(), until: z.string().optional() }).optional(),
   /** Undefined: nobody holds updates. */
   hold: standstillReport.optional(),
   /** The same for programs. */

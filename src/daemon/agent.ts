@@ -32,6 +32,11 @@ export interface AgentOptions {
   readonly warnings: () => readonly string[];
   /** Who changes something now; undefined: nobody but who asks. */
   readonly activity?: () => Activity | undefined;
+  /** Runs what nothing else may run beside; undefined: nothing else runs. */
+  readonly alone?: (
+    work: (signal: AbortSignal) => Promise<OperationOutcome>,
+    signal: AbortSignal,
+  ) => Promise<OperationOutcome>;
   /** What ends with this agent; undefined: nothing. */
   readonly resources?: AsyncDisposable;
 }
@@ -63,6 +68,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       boot: boot.state,
       activity: this.#options.activity?.(),
       throttle: throttle?.inForce,
+      rebootWait: updater?.rebootWait,
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,
@@ -140,7 +146,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async reboot(_input: object, signal: AbortSignal): Promise<OutputOf<'reboot'>> {
     const { machine, updater } = this.#wiring;
-    await (updater ?? machine).reboot(undefined, signal);
+    const work = async (inner: AbortSignal): Promise<void> => (updater ?? machine).reboot(undefined, inner);
+    const unarmed = await updater?.findUnarmed(signal);
+    const { alone } = this.#options;
+    if (unarmed === undefined || alone === undefined) await work(signal);
+    else await alone(async (inner) => work(inner).then(() => ({ kind: 'rebooting', ...unarmed })), signal);
     return {};
   }
 

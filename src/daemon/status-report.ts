@@ -14,6 +14,7 @@ import { countDropped } from '../update/journal/reports.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
+import type { RebootWait } from '../update/trial/reboot-wait.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {
@@ -26,6 +27,7 @@ export interface Surroundings {
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
   readonly throttle: RateInForce | undefined;
+  readonly rebootWait: RebootWait | undefined;
   readonly lastLook: Look | undefined;
   /** Wall clock; may be wrong. */
   readonly nowMs: number;
@@ -59,6 +61,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     lastOutcome: state.lastOutcome,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
+    rebootWait: around.booted === slotOf(state.phase) ? undefined : describeWait(around.rebootWait),
     hold: standsStill(state.standstill, around.nowMs),
     nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
     pendingSwitch: state.pendingSwitch,
@@ -77,6 +80,16 @@ function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {
   if (rate === undefined) return undefined;
   const { bytesPerSecond, untilMs } = rate;
   return { bytesPerSecond, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
+}
+
+function slotOf(phase: Phase): SlotName | undefined {
+  return 'slot' in phase ? phase.slot : undefined;
+}
+
+function describeWait(wait: RebootWait | undefined): StatusReport['rebootWait'] {
+  if (wait === undefined) return undefined;
+  const { reason, untilMs } = wait;
+  return { reason, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
 }
 
 /** Why nothing is being installed, in words and for programs. */

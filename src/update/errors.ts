@@ -124,6 +124,10 @@ export const updateCodes = {
     means: 'Installing may not begin at this time of day ([update] window).',
     advice: 'wait for the window, or repeat with --force',
   },
+  'outside-reboot-window': {
+    means: 'A firmware is staged, and the reboot into it may not begin at this time of day ([update] reboot_window).',
+    advice: 'wait for the window, or ask for agent reboot',
+  },
   'installed-by-hand': {
     means: 'A person installed a file; it stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',

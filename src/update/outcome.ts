@@ -12,7 +12,7 @@ export type Outcome =
   | GoingBack
   /** A person asked to reboot by hand; nothing else may begin. */
   | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: SlotName }
-  /** It goes on later, by the maintenance window; nothing else may begin. */
+  /** It goes on later, by a window or when a person lifts a hold; nothing else may begin. */
   | ({ readonly kind: 'held-back'; readonly version: string } & Hold);
 
 /** The same reboot, into the slot that was left for this version, which is left again for that reason. */
@@ -27,7 +27,7 @@ export interface GoingBack {
 type Of<Kind extends Outcome['kind']> = Extract<Outcome, { readonly kind: Kind }>;
 
 /** Of an installation, or of going back. */
-export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required'>;
+export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required' | 'held-back'>;
 
 /** Of a trial that was judged; `rolled-back`: boards alone were on trial, and are as they were. */
 export type TrialEnd = Of<'installed' | 'rolled-back'> | GoingBack;

@@ -1,7 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import { attemptFor } from './choice/attempt.ts';
+import { attemptFor, waitOf } from './choice/attempt.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
@@ -83,6 +83,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
+  const hold = order.reboot ? waitOf(phase.attempt, ports.holdReboot) : undefined;
+  if (hold !== undefined) return { kind: 'held-back', version: version.name, ...hold };
   const evidence = evidenceOfSlot(verified, staging.contents);
   return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
 }

@@ -6,7 +6,7 @@ import type { Intervention } from './by-hand.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { holdOfStandstill, windowHold } from './choice/plan.ts';
+import { holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
 import type { Hold, HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
@@ -19,6 +19,8 @@ import type { Standstill } from './journal/parts/standstill.ts';
 import type { UpdateState } from './journal/state.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
+import { findRebootWait, findUnarmed, rebootByHand } from './trial/reboot-wait.ts';
+import type { RebootWait, Unarmed } from './trial/reboot-wait.ts';
 import { settle } from './trial/settle.ts';
 import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
@@ -33,6 +35,8 @@ interface Settling {
   readonly force?: boolean;
   /** false: a person makes the reboot. */
   readonly reboot?: boolean;
+  /** A person waits for it: the reboot window holds nothing back. */
+  readonly manual?: boolean;
 }
 
 export interface UpdaterSettings extends LookSettings {
@@ -60,8 +64,8 @@ export class Updater {
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
   async settle(onEvent: OnEvent, signal: AbortSignal, options: Settling = {}): Promise<Outcome> {
-    const { force = false, reboot = true } = options;
-    const ports = { ...this.#ports(onEvent), rebootByHand: !reboot };
+    const { force = false, reboot = true, manual } = options;
+    const ports = { ...this.#ports(onEvent, manual), rebootByHand: !reboot };
     if (this.#parts.settings.follow.kind !== 'none')
       await endUnwantedWait(async () => this.#lookout.offered(signal), ports, signal);
     const settled = await settle(force ? { ...ports, hold: undefined } : ports, signal);
@@ -116,7 +120,7 @@ export class Updater {
       const source = this.#parts.service.firmware(version.id);
       const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
       const order = { version, by: 'service', source, force: options.force, reboot, byPerson: options.manual } as const;
-      return this.#install(order, onEvent, signal);
+      return this.#install(order, onEvent, signal, options.manual);
     }
     if (plan.kind === 'held-back') {
       if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });
@@ -140,7 +144,7 @@ export class Updater {
     const waiting = await this.#waitsBeside(order, signal);
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
-    if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal);
+    if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal, true);
     if (waiting === undefined) return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
@@ -173,19 +177,30 @@ export class Updater {
     };
   }
 
-  /** As a person does it: a firmware that is staged is booted on its trial. */
+  /** As a person does it: a firmware that is staged is booted on its trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
-    const { journal, machine } = this.#parts.ports;
-    const { phase } = journal.state;
-    if (phase.kind === 'trial') await rebootToTrial(phase, { ...this.#parts.ports, onProgress: () => {} }, signal);
-    else await machine.reboot(argument, signal);
+    await rebootByHand(argument, { ...this.#parts.ports, onProgress: () => {} }, signal);
   }
 
-  /** The maintenance window holds what goes on by itself. */
-  #ports(onEvent: OnEvent): UpdatePorts {
+  /** What a reboot has to arm before it boots it. */
+  async findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined> {
+    return findUnarmed(this.#parts.ports, signal);
+  }
+
+  /** Why the agent does not reboot by itself into what is staged; undefined: it would, or nothing is. */
+  get rebootWait(): RebootWait | undefined {
     const { ports, settings, minuteOfDay } = this.#parts;
-    const hold = (): Hold | undefined => holdOfAttempt(ports) ?? windowHold(settings.policy.window, minuteOfDay());
-    return { ...ports, onProgress: onEvent, hold };
+    const nowMs = ports.clock.nowMs();
+    return findRebootWait(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
+  }
+
+  /** Windows hold what goes on by itself; that of the reboot holds no person who waits. */
+  #ports(onEvent: OnEvent, manual = false): UpdatePorts {
+    const { ports, settings, minuteOfDay } = this.#parts;
+    const { window, rebootWindow } = settings.policy;
+    const holdReboot = (): Hold | undefined => (manual ? undefined : rebootHold(rebootWindow, minuteOfDay()));
+    const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
+    return { ...ports, onProgress: onEvent, hold: () => holdOfAttempt(ports) ?? holdByWindow(), holdReboot };
   }
 
   /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */
@@ -210,9 +225,9 @@ export class Updater {
     return { kind: 'rebooting', version, slot };
   }
 
-  async #install(order: InstallOrder, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
+  async #install(order: InstallOrder, onEvent: OnEvent, signal: AbortSignal, manual: boolean): Promise<InstallOutcome> {
     try {
-      const outcome = await update(order, this.#ports(onEvent), signal);
+      const outcome = await update(order, this.#ports(onEvent, manual), signal);
       if (outcome.kind === 'installed') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {

@@ -30,6 +30,9 @@ export const updateSchema = z.strictObject({
     .default('newest')
     .describe('Of the versions to switch to, with follow = "updates"'),
   window: dailyWindow().optional().describe('When installing may begin, local time'),
+  reboot_window: dailyWindow()
+    .optional()
+    .describe('When the reboot into a staged firmware may begin, local time; window is of the staging alone then'),
   default_target: text().optional().describe('Where a raw image goes'),
   encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto'),
   health: z

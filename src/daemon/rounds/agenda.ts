@@ -37,6 +37,8 @@ export class Agenda {
   #scheduledMs: number;
   /** Of the look that a message asked for. */
   #wakeMs = NEVER_MS;
+  /** What waits for a time of day goes on then. */
+  #againMs = NEVER_MS;
   /** Set: the next round comes then, whatever the schedule and messages say. */
   #roundMs: number | undefined;
 
@@ -48,7 +50,7 @@ export class Agenda {
   get next(): Next {
     if (!this.#isBegun) return { what: 'settle', atMs: AT_ONCE_MS };
     if (this.#isReloadDue) return { what: 'reload', atMs: AT_ONCE_MS };
-    return { what: 'look', atMs: this.#roundMs ?? this.lookAtMs };
+    return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
   }
 
   /** When the schedule, or a message, wants the next look. */
@@ -84,6 +86,12 @@ export class Agenda {
   beginRound(nowMs: number): void {
     this.#isBegun = true;
     if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
+    this.#againMs = NEVER_MS;
+  }
+
+  /** Until the next round: one is made then, whatever the schedule says. */
+  comeAgain(atMs: number): void {
+    this.#againMs = atMs;
   }
 
   endRound(how: RoundEnd, nowMs: number): void {

@@ -8,7 +8,9 @@ import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
+import { minutesOf } from '../../system/time/daily-window.ts';
 import { Agent } from '../agent.ts';
+import type { AgentOptions } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
 import { describeLook, describeOutcome } from '../status-report.ts';
@@ -89,6 +91,7 @@ class Daemon {
       nextLookAtMs: () => this.#currentAgenda.lookAtMs,
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
+      alone: this.#alone,
     });
     const runDirectory = paths.run;
     const memberProperties = (): readonly string[] => this.#loaded.config.control.properties;
@@ -127,6 +130,8 @@ class Daemon {
     if (end === undefined) return;
     if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
     this.#currentAgenda.endRound(end, clock.nowMs());
+    const { rebootWait } = wiring.updater ?? {};
+    if (rebootWait?.untilMs !== undefined) this.#currentAgenda.comeAgain(rebootWait.untilMs + spreadMs(wiring));
   }
 
   /** Undefined: the daemon ends. */
@@ -179,6 +184,17 @@ class Daemon {
     log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
     if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
+
+  /** Forced: a round that waits for a window is none that it could follow. */
+  readonly #alone: NonNullable<AgentOptions['alone']> = async (work, signal) => {
+    const request = { operation: 'update', reboot: true, force: true } as const;
+    return this.#runner.run(
+      request,
+      async (_onEvent, inner) => work(inner),
+      () => {},
+      signal,
+    );
+  };
 
   readonly #noteDenied = (caller: string, operation: string): void => {
     void this.#currentWiring.security.record('access-denied', `${caller} asked for ${operation}`);
@@ -269,4 +285,11 @@ class Daemon {
     const warnings = this.#loaded.warnings.map(({ message }) => message);
     return this.#reloadProblem === undefined ? warnings : [...warnings, this.#reloadProblem];
   }
+}
+
+/** Gateways of a fleet reboot one after the other, but within the first half of their window. */
+function spreadMs({ config, serialNumber }: Wiring): number {
+  const { splayMs, rebootWindow } = config.update;
+  const windowMs = rebootWindow === undefined ? 0 : minutesOf(rebootWindow) * 60_000;
+  return splayOffsetMs(serialNumber, Math.min(splayMs, windowMs / 2));
 }

@@ -240,7 +240,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
   };
   const settings = {
     follow: followOf(update),
-    policy: { attempts: update.attempts, window: update.window, quarantineMs: update.quarantineMs },
+    policy: update,
     outcomeProperty: report.outcome,
   };
   return new Updater({ ports, service: session, settings, minuteOfDay: () => minuteOfDay(clock) });

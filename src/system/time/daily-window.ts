@@ -12,6 +12,11 @@ export function isWithin({ fromMinute, toMinute }: DailyWindow, minute: number):
   return minute >= fromMinute || minute < toMinute;
 }
 
+/** How long it is. */
+export function minutesOf({ fromMinute, toMinute }: DailyWindow): number {
+  return toMinute > fromMinute ? toMinute - fromMinute : toMinute - fromMinute + 24 * 60;
+}
+
 /** `02:00` */
 export function timeOfDay(minute: number): string {
   const hours = String(Math.floor(minute / 60)).padStart(2, '0');

@@ -2,6 +2,7 @@ import type { Attempt } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
+import type { Hold } from './plan.ts';
 
 /** An interrupted attempt at the same version goes on; anything else is a new one. */
 export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): Attempt {
@@ -13,6 +14,11 @@ export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePor
   }
   const { version, by } = order;
   return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...marksOf(order) };
+}
+
+/** What a person ordered, or forced, waits for no window. */
+export function waitOf({ by, forced }: Attempt, hold: (() => Hold | undefined) | undefined): Hold | undefined {
+  return by === 'service' && forced !== true ? hold?.() : undefined;
 }
 
 /** What a person said of this order outlives a restart. */

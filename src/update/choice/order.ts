@@ -49,6 +49,8 @@ export interface UpdatePorts {
   readonly settings: UpdateSettings;
   /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */
   readonly hold?: (() => Hold | undefined) | undefined;
+  /** Why the reboot into what was staged has to wait; nothing holds it, if not given. */
+  readonly holdReboot?: (() => Hold | undefined) | undefined;
   /** The person who asked makes the reboot. */
   readonly rebootByHand?: boolean | undefined;
 }

@@ -12,6 +12,8 @@ export interface Policy {
   readonly attempts: number;
   /** When installing may begin, in minutes of the local day; may cross midnight. */
   readonly window: DailyWindow | undefined;
+  /** When the reboot into what was staged may begin; undefined: whenever it is staged, and again within `window`. */
+  readonly rebootWindow?: DailyWindow | undefined;
   /** After so long what ended badly may be tried again. */
   readonly quarantineMs: number;
 }
@@ -35,6 +37,7 @@ export type HoldCode =
   | 'attempts-used-up'
   | 'cooling-down'
   | 'outside-window'
+  | 'outside-reboot-window'
   | 'clock-not-set'
   | 'installed-by-hand'
   | 'taking-turns'
@@ -148,16 +151,41 @@ export function holdOfStandstill({ standstill }: Pick<UpdateState, 'standstill'>
   return { code: 'held-by-hand', reason: `a person holds updates${until}${why}; agent resume lifts that` };
 }
 
+interface WindowWords {
+  readonly name: string;
+  readonly deed: string;
+  readonly code: HoldCode;
+}
+
+const ofInstalling: WindowWords = { name: 'maintenance window', deed: 'installing', code: 'outside-window' };
+const ofRebooting: WindowWords = {
+  name: 'reboot window',
+  deed: 'the reboot into it',
+  code: 'outside-reboot-window',
+};
+
 /** Undefined: an update may begin now. */
 export function windowHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {
+  return outsideOf(window, minuteOfDay, ofInstalling);
+}
+
+/** Undefined: what was staged may be booted now. */
+export function rebootHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {
+  return outsideOf(window, minuteOfDay, ofRebooting);
+}
+
+function outsideOf(
+  window: DailyWindow | undefined,
+  minuteOfDay: number | undefined,
+  { name, deed, code }: WindowWords,
+): Hold | undefined {
   if (window === undefined) return undefined;
   if (minuteOfDay === undefined) {
-    return { code: 'clock-not-set', reason: 'the maintenance window cannot be known without a clock' };
+    return { code: 'clock-not-set', reason: `the ${name} cannot be known without a clock` };
   }
   if (isWithin(window, minuteOfDay)) return undefined;
   const { fromMinute, toMinute } = window;
-  const reason = `installing may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}`;
-  return { code: 'outside-window', reason };
+  return { code, reason: `${deed} may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}` };
 }
 
 function lastReason(state: UpdateState): string {

@@ -9,6 +9,7 @@ import type { HoldCode, Plan } from './plan.ts';
 const passing: ReadonlySet<HoldCode> = new Set([
   'cooling-down',
   'outside-window',
+  'outside-reboot-window',
   'clock-not-set',
   'taking-turns',
   'held-by-hand',

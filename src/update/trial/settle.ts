@@ -1,4 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
+import { waitOf } from '../choice/attempt.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
@@ -83,8 +84,10 @@ async function goOn(
     return { kind: 'settled' };
   }
   if (kind === 'arm') return armAgain(phase, booted, ports, signal);
-  const waits = kind === 'await-reboot' || ports.rebootByHand === true;
-  return waits ? { kind: 'reboot-required', ...trialOf(phase) } : rebootIntoTrial(phase, ports, signal);
+  if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
+  const hold = waitOf(phase.attempt, ports.holdReboot);
+  if (hold !== undefined) return { kind: 'held-back', version: phase.attempt.version.name, ...hold };
+  return rebootIntoTrial(phase, ports, signal);
 }
 
 async function giveUpStaged(
@@ -209,7 +212,7 @@ async function armAgain(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { attempt } = phase;
-  const hold = attempt.by === 'service' && attempt.forced !== true ? ports.hold?.() : undefined;
+  const hold = waitOf(attempt, ports.hold);
   if (hold !== undefined) return { kind: 'held-back', version: attempt.version.name, ...hold };
   await ports.bootloader.commit(booted, signal);
   await ports.journal.probe();

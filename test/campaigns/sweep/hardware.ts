@@ -134,6 +134,10 @@ export class Hardware {
     };
   }
 
+  get minuteOfDay(): number {
+    return Math.floor(this.nowMs / 60_000) % (24 * 60);
+  }
+
   /** What runs, as far as its image goes. */
   get running(): string {
     return this.slots.content(this.boot.booted);

@@ -97,6 +97,7 @@ export class Life {
       trust: catalog.trust,
       follow: scenario.follow,
       imagesNameThemselves: scenario.imagesNameThemselves,
+      rebootWindow: scenario.rebootWindow,
     };
     this.#cuts = given.cuts;
     this.#onCut = onCut;

@@ -1,4 +1,5 @@
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
+import { isWithin } from '../../../src/system/time/daily-window.ts';
 import { sourceOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 import type { FaultCounts } from './faults.ts';
@@ -64,7 +65,7 @@ function isOwners(deed: Deed): deed is Owners {
 }
 
 /** They end by themselves. */
-const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns']);
+const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns', 'outside-reboot-window']);
 
 class Bookmarked extends Error {}
 
@@ -272,6 +273,15 @@ class History {
     this.#last = await this.life.serve(async ({ updater, signal }) =>
       updater.updateNow({ reboot: true, force: false, manual: false }, ignoreEvents, signal),
     );
+    this.#judgeWindow();
+  }
+
+  /** The agent boots what it staged within its window; it goes back at any time. */
+  #judgeWindow(): void {
+    const { hardware, chronicle } = this.life.gateway;
+    const { rebootWindow: window } = this.#scenario;
+    if (window === undefined || this.#last.kind !== 'rebooting' || hardware.boot.booted !== chronicle.trying) return;
+    demand(isWithin(window, hardware.minuteOfDay), 'a trial was begun outside of the reboot window');
   }
 
   async #rest(): Promise<void> {

@@ -8,6 +8,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { ProgramError } from '../../../src/system/processes/child-process.ts';
 import type { runProgram } from '../../../src/system/processes/child-process.ts';
 import type { Clock } from '../../../src/system/time/clock.ts';
+import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Follow } from '../../../src/update/choice/look.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../src/update/journal/journal.ts';
@@ -34,6 +35,7 @@ export interface ProgramParts {
   readonly trust: TrustSettings;
   readonly follow: Follow;
   readonly imagesNameThemselves: boolean;
+  readonly rebootWindow?: DailyWindow | undefined;
 }
 
 /** One life of the agent: the real rooms, wired as in src/daemon/wiring/wiring.ts, on hardware in memory. */
@@ -46,7 +48,7 @@ export class Program {
   readonly #life = new AbortController();
 
   private constructor(parts: ProgramParts, journal: Journal) {
-    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves } = parts;
+    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves, rebootWindow } = parts;
     const clock = fakeClock(hardware);
     const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
@@ -101,10 +103,10 @@ export class Program {
     };
     const settings = {
       follow,
-      policy: { attempts: ATTEMPTS, window: undefined, quarantineMs: QUARANTINE_MS },
+      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow, quarantineMs: QUARANTINE_MS },
       outcomeProperty: 'update_outcome',
     };
-    this.updater = new Updater({ ports, service: this.session, settings, minuteOfDay: () => 0 });
+    this.updater = new Updater({ ports, service: this.session, settings, minuteOfDay: () => hardware.minuteOfDay });
   }
 
   static async start(parts: ProgramParts): Promise<Program> {

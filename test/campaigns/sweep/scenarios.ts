@@ -1,3 +1,4 @@
+import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Follow } from '../../../src/update/choice/look.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
@@ -35,6 +36,8 @@ export interface Scenario {
   /** What the bootloader says when the gateway is new; undefined: what is usual. */
   readonly delivery?: Delivery | undefined;
   readonly imagesNameThemselves: boolean;
+  /** Of the agent; undefined: it reboots at any time. */
+  readonly rebootWindow?: DailyWindow | undefined;
   /** Before anything can go wrong. */
   readonly prologue: readonly Deed[];
   /** Then the gateway is left alone until it rests. */
@@ -61,6 +64,8 @@ type Story = Omit<Scenario, 'name' | 'boot' | 'delivery' | Optional> &
 const rest: Deed = { do: 'rest' };
 const look: Deed = { do: 'look' };
 const target = (version: string | undefined): Deed => ({ do: 'target', version });
+
+const morning: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 
 const stories: Readonly<Record<string, Story>> = {
   /** Activation, and the version that the service expects. */
@@ -146,6 +151,21 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v2',
     mayMiss: ['v1'],
     ends: ['v2 installed'],
+  },
+  /** It is staged at night, and booted in the morning; a power cut, or somebody else's reboot, does not start it. */
+  window: {
+    rebootWindow: morning,
+    story: [target('v2'), look, { do: 'foreign-reboot' }],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['v2 installed'],
+  },
+  'window-bad': {
+    rebootWindow: morning,
+    story: [target('bad'), rest, target('v2'), look, { do: 'reboot' }],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['bad rolled-back unhealthy', 'v2 installed'],
   },
   /** Another reboot takes the place of the trial's, and again. */
   foreign: {
@@ -330,7 +350,6 @@ const stories: Readonly<Record<string, Story>> = {
   forced: {
     story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],
     wants: 'v1',
-
     ends: ['bad rolled-back unhealthy', 'bad rolled-back unhealthy'],
   },
   file: {
@@ -342,7 +361,6 @@ const stories: Readonly<Record<string, Story>> = {
   'file-bad': {
     story: [{ do: 'install', version: 'bad' }],
     wants: 'v1',
-
     ends: ['bad rolled-back unhealthy'],
   },
 };

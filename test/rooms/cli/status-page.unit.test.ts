@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
 import type { Page } from '../../../src/cli/screen/page.ts';
+import { renderOutcome } from '../../../src/cli/screen/pages/render-reports.ts';
 import { renderStatus } from '../../../src/cli/screen/pages/render-status.ts';
 import { plain } from '../../../src/cli/screen/paint.ts';
 import type { StatusReport } from '../../../src/control/reports.ts';
@@ -9,6 +10,29 @@ import { noon } from './fake-context.ts';
 import { calmStatus } from './fake-operations.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+test('a staged firmware that waits for its window says until when, and who need not wait', () => {
+  const reason = 'the reboot into it may begin between 02:00 and 05:00';
+  const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
+  const told = renderStatus({ ...calmStatus, phase: 'staged', rebootWait }, page);
+  expect(beside('State', told)).toBe('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(beside('Reboot', told)).toBe(
+    'the reboot into it may begin between 02:00 and 05:00: [update] reboot_window; ' +
+      'the agent waits until 2026-03-02 02:00 +01:00 (in 13 h) root and thing-operators need not wait: agent reboot',
+  );
+  expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
+});
+
+test('an update that ends with a wait for its reboot window says what ends that', () => {
+  const outcome = {
+    kind: 'held-back',
+    version: 'v1',
+    code: 'outside-reboot-window',
+    reason: 'it opens at 02:00',
+  } as const;
+  const told = 'v1 is staged: it opens at 02:00 (outside-reboot-window). Now: agent reboot\n';
+  expect(renderOutcome(outcome, false, page)).toBe(told);
+});
 
 test('a download that is slowed down says by what, and until when', () => {
   const until = '2026-03-01T17:00:00.000Z';

@@ -59,6 +59,7 @@ schedule = "*/15 * * * *"
 splay = "10m"
 choose = "/^stable-/i"
 window = "22:30-05:00"
+reboot_window = "03:00-04:00"
 default_target = "gateway"
 encoding = "auto"
 health = { deadline = "5m", commands = [["/usr/lib/app/healthy", "-q"]], units = ["app.service"], service = true }

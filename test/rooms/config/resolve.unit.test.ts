@@ -27,6 +27,7 @@ describe('resolveConfig', () => {
       splayMs: 600_000,
       choose: { kind: 'newest' },
       window: undefined,
+      rebootWindow: undefined,
       defaultTarget: undefined,
       encoding: 'auto',
       health: { deadlineMs: 300_000, commands: [], units: [], service: true },
@@ -195,6 +196,7 @@ const wholeResolved: Config = {
     splayMs: 600_000,
     choose: { kind: 'pattern', pattern: /^stable-/iu },
     window: { fromMinute: 22 * 60 + 30, toMinute: 5 * 60 },
+    rebootWindow: { fromMinute: 3 * 60, toMinute: 4 * 60 },
     defaultTarget: 'gateway',
     encoding: 'auto',
     health: {

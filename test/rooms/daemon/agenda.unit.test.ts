@@ -45,6 +45,16 @@ describe('the agenda', () => {
     }
   });
 
+  test('comes again for what waits for a time of day, once, and before the schedule wants it', () => {
+    const agenda = settled('looked');
+    agenda.comeAgain(30 * MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'look', atMs: 30 * MINUTE_MS });
+    expect(agenda.lookAtMs).toBe(HOUR_MS);
+    agenda.beginRound(30 * MINUTE_MS);
+    agenda.endRound('looked', 31 * MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
+  });
+
   test('does not look while the machine reboots, but again if it still runs later', () => {
     const agenda = settled('rebooting');
     agenda.wake(0);

@@ -74,10 +74,29 @@ test('follow = "none" asks for no version, and installs what a person names', as
   expect(service.calls).toEqual([]);
 });
 
-describe('the maintenance window', () => {
-  /** One that opens in two hours, and one that closes then. */
-  const hour = (away: number): string => `${String((new Date().getHours() + 24 + away) % 24).padStart(2, '0')}:00`;
+/** The full hour that is so far away. */
+const hour = (away: number): string => `${String((new Date().getHours() + 24 + away) % 24).padStart(2, '0')}:00`;
 
+test('the reboot window holds the daemon back until a person reboots', async () => {
+  await gateway.configure(options(`reboot_window = "${hour(2)}-${hour(4)}"`));
+  await gateway.startDaemon();
+  await expect
+    .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
+    .toMatchObject({
+      state: 'staged',
+      idleCode: 'staged',
+      rebootWait: { reason: expect.stringContaining('the reboot into it may begin between') as unknown },
+    });
+  const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+  expect(page).toContain('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(page).toContain('root and thing-operators need not wait: agent reboot');
+  expect(gateway.boot()).toBe('A');
+  expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
+  expect(gateway.rebootRequested).toBe(true);
+  expect(gateway.boot()).toBe('B');
+});
+
+describe('the maintenance window', () => {
   test('holds back outside, and not a person who forces', async () => {
     await gateway.configure(options(`window = "${hour(2)}-${hour(4)}"`));
     expect(await update()).toEqual(held('outside-window'));

@@ -18,6 +18,7 @@ const around: Surroundings = {
   quarantineMs: 30 * 86_400_000,
   activity: undefined,
   throttle: undefined,
+  rebootWait: undefined,
   obstacle: undefined,
   canUpdate: true,
   nextLookAtMs: undefined,

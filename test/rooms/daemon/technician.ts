@@ -13,8 +13,10 @@ const byHand = { reboot: true, force: false, manual: true };
 /** A gateway whose agent is started anew with each boot, and who works at it. */
 export class Technician {
   readonly gateway: Gateway;
-  /** It is midnight. */
   window: DailyWindow | undefined;
+  rebootWindow: DailyWindow | undefined;
+  /** It is midnight; undefined: the clock is not set. */
+  minute: number | undefined = 0;
   /** How often one was asked for; none is made. */
   reboots = 0;
   /** Why nothing would be vouched for any more. */
@@ -39,14 +41,14 @@ export class Technician {
     const distrusted = async (): Promise<string | undefined> => this.doubt;
     const settings = {
       follow: { kind: 'target' },
-      policy: { attempts: 3, window: this.window, quarantineMs: 30 * 86_400_000 },
+      policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: undefined,
     } as const;
     return new Updater({
       ports: { ...ports, machine, distrusted },
       service: this.gateway.service,
       settings,
-      minuteOfDay: () => 0,
+      minuteOfDay: () => this.minute,
     });
   }
 

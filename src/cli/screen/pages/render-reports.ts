@@ -57,10 +57,8 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
       };
     case 'rebooting':
       return describeReboot(outcome);
-    case 'held-back': {
-      const force = forced ? '' : ' --force installs it all the same.';
-      return { tone: 'attention', text: `${version} is held back: ${outcome.reason} (${outcome.code}).${force}` };
-    }
+    case 'held-back':
+      return { tone: 'attention', text: describeHeld(outcome, forced) };
     case 'rolled-back':
       return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
     case 'cancelled':
@@ -70,6 +68,15 @@ function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly
     case 'flashed':
       return { tone: 'good', text: describeFlashed(outcome) };
   }
+}
+
+function describeHeld(
+  { version, code, reason }: Extract<OperationOutcome, { kind: 'held-back' }>,
+  forced: boolean,
+): string {
+  if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
+  const force = forced ? '' : ' --force installs it all the same.';
+  return `${version} is held back: ${reason} (${code}).${force}`;
 }
 
 function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList): string {

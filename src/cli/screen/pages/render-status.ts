@@ -27,6 +27,7 @@ export function renderStatus(report: StatusReport, page: Page): string {
     { label: 'State', paragraphs: [headline.text], tone: headline.tone },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
     { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold)], tone: 'attention' },
+    { label: 'Reboot', paragraphs: rebootWait(report.rebootWait, page), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, page) },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
     { label: 'Running', paragraphs: running(report) },
@@ -117,13 +118,18 @@ const operationTitles: Readonly<Record<FollowedName, string>> = {
   restore: 'flashing',
 };
 
-function headlineOfPhase({ phase, arrived, idleReason }: StatusReport): Headline {
+function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait }: StatusReport): Headline {
   switch (phase) {
     case 'staging': {
       const there = arrived === undefined ? '' : `; ${bytes(arrived.bytes)} of ${bytes(arrived.totalBytes)} are there`;
       return { tone: 'attention', text: `Interrupted: ${idleReason}${there}.` };
     }
     case 'staged':
+      if (wait !== undefined)
+        return {
+          tone: 'attention',
+          text: 'A new firmware is staged. It starts in its reboot window, or with: agent reboot',
+        };
       return { tone: 'attention', text: 'A new firmware is staged; it starts with the next boot: agent reboot' };
     case 'trial':
       return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
@@ -145,6 +151,13 @@ function liftedBy({ reason, until }: StandstillReport): string {
   const why = reason === undefined ? 'no reason was given' : reason;
   const early = until === undefined ? '' : ' before that';
   return `${why}; root and thing-operators lift it${early}: agent resume`;
+}
+
+function rebootWait(wait: StatusReport['rebootWait'], page: Page): readonly string[] {
+  if (wait === undefined) return [];
+  const until = moment(wait.until, page);
+  const when = until === undefined ? '' : `; the agent waits until ${until}`;
+  return [`${wait.reason}: [update] reboot_window${when}`, 'root and thing-operators need not wait: agent reboot'];
 }
 
 function slowed(throttle: StatusReport['throttle'], page: Page): readonly string[] {
