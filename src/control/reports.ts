@@ -195,6 +195,15 @@ export const statusReport = z.object({
   idleCode: z.enum(idleCodes).optional(),
   /** ISO 8601; undefined without a schedule. */
   nextLookAt: absent(z.string()),
+  /** Of the service, by the daemon since its start; undefined: no daemon runs, or an older one. */
+  looks: z
+    .object({
+      /** The last that ended well. */
+      lastAt: z.string().optional(),
+      /** Since then: in them the service, or what it offered, failed. */
+      failedInARow: z.number(),
+    })
+    .optional(),
   pendingSwitch: absent(z.string()),
   pendingReports: z.number(),
   /** Ends of attempts that the service will not learn, but for their number. */

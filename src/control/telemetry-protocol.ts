@@ -48,6 +48,7 @@ export const telemetryReply = z.object({
       name: z.string(),
       readings: count,
       failures: count,
+      lastReadingAgeMs: count.optional(),
       dropped: count.default(0),
       lastDrop: absent(z.string()),
       lastError: absent(z.string()),

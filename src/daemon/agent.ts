@@ -15,6 +15,7 @@ import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { inspectFile } from './inspect-file.ts';
+import type { Looks } from './rounds/agenda.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
@@ -27,8 +28,8 @@ export interface AgentOptions {
   /** The daemon's; undefined: values go straight to the service. */
   readonly telemetry?: () => Telemetry | undefined;
   readonly daemon: boolean;
-  /** Wall clock of the next look; undefined: there is none. */
-  readonly nextLookAtMs: () => number | undefined;
+  /** Undefined: nobody looks by himself. */
+  readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
   /** Who changes something now; undefined: nobody but who asks. */
   readonly activity?: () => Activity | undefined;
@@ -74,7 +75,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       quarantineMs: config.update.quarantineMs,
       canUpdate: boot.works && stateTrouble === undefined,
       obstacle: boot.obstacle ?? stateTrouble,
-      nextLookAtMs: this.#options.nextLookAtMs(),
+      looks: this.#options.looks(),
       warnings: [
         ...this.#options.warnings(),
         ...(await trust.concerns(journal.state.installed?.digest, signal)),

@@ -38,10 +38,10 @@ export async function openLook(loaded: LoadedConfig, world: World, signal: Abort
   });
 }
 
-function surroundings(loaded: LoadedConfig): Pick<AgentOptions, 'daemon' | 'nextLookAtMs' | 'warnings'> {
+function surroundings(loaded: LoadedConfig): Pick<AgentOptions, 'daemon' | 'looks' | 'warnings'> {
   return {
     daemon: false,
-    nextLookAtMs: () => undefined,
+    looks: () => undefined,
     warnings: () => loaded.warnings.map(({ message }) => message),
   };
 }

@@ -15,6 +15,7 @@ import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { RebootWait } from '../update/trial/reboot-wait.ts';
+import type { Looks } from './rounds/agenda.ts';
 
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {
@@ -37,7 +38,7 @@ export interface Surroundings {
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
-  readonly nextLookAtMs: number | undefined;
+  readonly looks: Looks | undefined;
   readonly warnings: readonly string[];
   readonly telemetry: StatusReport['telemetry'];
   readonly service: StatusReport['service'];
@@ -63,7 +64,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     ...idleness(state.phase, awaitsReboot, around),
     rebootWait: around.booted === slotOf(state.phase) ? undefined : describeWait(around.rebootWait),
     hold: standsStill(state.standstill, around.nowMs),
-    nextLookAt: around.nextLookAtMs === undefined ? undefined : new Date(around.nextLookAtMs).toISOString(),
+    ...describeLookTimes(around.looks),
     pendingSwitch: state.pendingSwitch,
     boards: around.boards,
     pendingReports: state.reports.length,
@@ -90,6 +91,13 @@ function describeWait(wait: RebootWait | undefined): StatusReport['rebootWait'] 
   if (wait === undefined) return undefined;
   const { reason, untilMs } = wait;
   return { reason, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
+}
+
+function describeLookTimes(looks: Looks | undefined): Pick<StatusReport, 'nextLookAt' | 'looks'> {
+  if (looks === undefined) return { nextLookAt: undefined };
+  const { nextAtMs, lastAtMs, failedInARow } = looks;
+  const lastAt = lastAtMs === undefined ? undefined : new Date(lastAtMs).toISOString();
+  return { nextLookAt: new Date(nextAtMs).toISOString(), looks: { lastAt, failedInARow } };
 }
 
 /** Why nothing is being installed, in words and for programs. */

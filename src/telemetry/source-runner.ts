@@ -31,6 +31,8 @@ export interface SourceFigures {
   readonly name: string;
   readonly readings: number;
   readonly failures: number;
+  /** Undefined: there was none. */
+  readonly lastReadingAgeMs?: number | undefined;
   /** What came and was not used: too fast, too long, nested too deep. */
   readonly dropped: number;
   /** Why, the last time. */
@@ -52,6 +54,7 @@ const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
 export class SourceRunner {
   readonly #options: SourceRunnerOptions;
   #readings = 0;
+  #readMs: number | undefined;
   #failures = 0;
   #failuresInARow = 0;
   #dropped = 0;
@@ -70,6 +73,7 @@ export class SourceRunner {
       name: this.#options.name,
       readings: this.#readings,
       failures: this.#failures,
+      lastReadingAgeMs: this.#readMs === undefined ? undefined : this.#options.clock.monotonicMs() - this.#readMs,
       dropped: this.#dropped,
       lastDrop: this.#lastDrop,
       lastError: this.#lastError,
@@ -146,9 +150,10 @@ export class SourceRunner {
   }
 
   #take(reading: Reading): void {
-    const { log, name, onReading } = this.#options;
+    const { log, name, onReading, clock } = this.#options;
     if (this.#lastError !== undefined) log.info({ source: name }, 'the source works again');
     this.#readings += 1;
+    this.#readMs = clock.monotonicMs();
     this.#failuresInARow = 0;
     this.#lastError = undefined;
     try {

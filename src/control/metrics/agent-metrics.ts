@@ -42,7 +42,7 @@ function stateMetrics({ state, troubles: found, idleCode, hold, warnings }: Stat
 }
 
 function updateMetrics(status: StatusReport): readonly Family[] {
-  const { installed, slotStates, booted, activity, service } = status;
+  const { installed, slotStates, booted, activity, service, looks, throttle } = status;
   const slots = Object.entries(slotStates ?? {});
   const ofTransfer = activity?.phase === 'staging' ? activity : undefined;
   return [
@@ -71,12 +71,23 @@ function updateMetrics(status: StatusReport): readonly Family[] {
       'Of the firmware that is being fetched: all of it.',
       ofTransfer?.totalBytes,
     ),
+    gauge(
+      'thing_agent_transfer_limit_bytes_per_second',
+      'What a download may take of the line now.',
+      throttle?.bytesPerSecond,
+    ),
     gauge('thing_agent_quarantined_versions', 'Versions that ended badly and wait.', status.quarantine.length),
     gauge(
       'thing_agent_service_last_contact_timestamp_seconds',
       'When the service answered last.',
       unixSeconds(service.lastContactAt),
     ),
+    gauge(
+      'thing_agent_last_look_timestamp_seconds',
+      'When a look at the service last ended well.',
+      unixSeconds(looks?.lastAt),
+    ),
+    gauge('thing_agent_failed_looks', 'Looks that failed since the last that ended well.', looks?.failedInARow),
     gauge('thing_agent_next_look_timestamp_seconds', 'When the service is asked next.', unixSeconds(status.nextLookAt)),
     gauge('thing_agent_reports_pending', 'Ends of attempts that the service does not know yet.', status.pendingReports),
     gauge('thing_agent_reports_dropped', 'Ends of attempts that the service will not learn.', status.droppedReports),

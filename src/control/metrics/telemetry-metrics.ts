@@ -44,13 +44,18 @@ function spoolMetrics(spool: Telemetry['spool']): readonly Family[] {
 }
 
 function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
-  const each = (value: (source: Telemetry['sources'][number]) => number) =>
+  const each = (value: (source: Telemetry['sources'][number]) => number | undefined) =>
     sources.map((source) => [{ source: source.name }, value(source)] as const);
   return [
     gauge(
       'thing_agent_source_working',
       'Whether the last reading of the source succeeded.',
       each(({ lastError }) => Number(lastError === undefined)),
+    ),
+    gauge(
+      'thing_agent_source_last_reading_age_seconds',
+      'Since the last reading of the source.',
+      each(({ lastReadingAgeMs }) => (lastReadingAgeMs === undefined ? undefined : lastReadingAgeMs / 1_000)),
     ),
     counter(
       'thing_agent_source_readings',

@@ -217,7 +217,9 @@ function json(value: object): Reply {
 
 /** Where monitoring expects it: beside the operations, which stand under `/v1/`. */
 function isMetricsRequest({ method, url = '' }: IncomingMessage): boolean {
-  return method === 'GET' && url.split('?', 1)[0] === '/metrics';
+  if (url.split('?', 1)[0] !== '/metrics') return false;
+  if (method === 'GET') return true;
+  throw new ControlRequestError(405, 'control-method-wrong', 'this path takes GET');
 }
 
 /** What the log says of a request: never a value. */

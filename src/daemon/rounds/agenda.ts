@@ -20,6 +20,15 @@ export interface Next {
  */
 export type RoundEnd = 'settled' | 'looked' | 'failed' | 'unsettled' | 'rebooting';
 
+/** Of the service, by the daemon. Wall clock, milliseconds since the epoch. */
+export interface Looks {
+  readonly nextAtMs: number;
+  /** The last that ended well; undefined: none since the start. */
+  readonly lastAtMs: number | undefined;
+  /** Since then: in them the service, or what it offered, failed. */
+  readonly failedInARow: number;
+}
+
 /** Of the configuration. */
 export interface Times {
   readonly schedule: Schedule;
@@ -39,6 +48,8 @@ export class Agenda {
   #wakeMs = NEVER_MS;
   /** What waits for a time of day goes on then. */
   #againMs = NEVER_MS;
+  #lastLookMs: number | undefined;
+  #failedLooks = 0;
   /** Set: the next round comes then, whatever the schedule and messages say. */
   #roundMs: number | undefined;
 
@@ -56,6 +67,11 @@ export class Agenda {
   /** When the schedule, or a message, wants the next look. */
   get lookAtMs(): number {
     return Math.min(this.#scheduledMs, this.#wakeMs);
+  }
+
+  /** Of the schedule and of messages; what a person asks for is not counted. */
+  get looks(): Looks {
+    return { nextAtMs: this.lookAtMs, lastAtMs: this.#lastLookMs, failedInARow: this.#failedLooks };
   }
 
   askForReload(): void {
@@ -102,5 +118,9 @@ export class Agenda {
     if (how !== 'failed') this.#pauses.end();
     this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
     if (how === 'looked' || how === 'failed') this.#scheduledMs = this.#times.schedule(nowMs);
+    if (how === 'failed') this.#failedLooks += 1;
+    if (how !== 'looked') return;
+    this.#lastLookMs = nowMs;
+    this.#failedLooks = 0;
   }
 }

@@ -88,7 +88,7 @@ class Daemon {
       wiring: () => this.#currentWiring,
       telemetry: () => this.#telemetry.current,
       daemon: true,
-      nextLookAtMs: () => this.#currentAgenda.lookAtMs,
+      looks: () => this.#currentAgenda.looks,
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
       alone: this.#alone,

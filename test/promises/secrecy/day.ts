@@ -170,12 +170,10 @@ export class Day implements AsyncDisposable {
   }
 
   async #askTheSocket(): Promise<void> {
-    for (const path of ['status', 'check', 'doctor', 'spool', 'boards', 'properties/p', 'nothing']) {
-      const connection = rawConnection(
-        join(this.gateway.directory, 'run/root.sock'),
-        requestText('GET', `/v1/${path}`),
-      );
-      this.ear.hear(`GET /v1/${path} on the control socket`, await connection.ended);
+    const operations = ['status', 'check', 'doctor', 'spool', 'boards', 'properties/p', 'nothing'];
+    for (const path of [...operations.map((operation) => `/v1/${operation}`), '/metrics']) {
+      const connection = rawConnection(join(this.gateway.directory, 'run/root.sock'), requestText('GET', path));
+      this.ear.hear(`GET ${path} on the control socket`, await connection.ended);
     }
   }
 }

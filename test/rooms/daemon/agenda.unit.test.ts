@@ -55,6 +55,15 @@ describe('the agenda', () => {
     expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
   });
 
+  test('counts the looks that failed since the last that ended well', () => {
+    const agenda = settled();
+    expect(agenda.looks).toEqual({ nextAtMs: firstMs, lastAtMs: undefined, failedInARow: 0 });
+    for (const end of ['looked', 'failed', 'unsettled', 'failed'] as const) agenda.endRound(end, HOUR_MS);
+    expect(agenda.looks).toEqual({ nextAtMs: 2 * HOUR_MS, lastAtMs: HOUR_MS, failedInARow: 2 });
+    agenda.endRound('looked', 2 * HOUR_MS);
+    expect(agenda.looks).toEqual({ nextAtMs: 3 * HOUR_MS, lastAtMs: 2 * HOUR_MS, failedInARow: 0 });
+  });
+
   test('does not look while the machine reboots, but again if it still runs later', () => {
     const agenda = settled('rebooting');
     agenda.wake(0);

@@ -21,7 +21,7 @@ const around: Surroundings = {
   rebootWait: undefined,
   obstacle: undefined,
   canUpdate: true,
-  nextLookAtMs: undefined,
+  looks: undefined,
   warnings: [],
   telemetry: undefined,
   service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },

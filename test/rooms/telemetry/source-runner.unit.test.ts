@@ -56,6 +56,27 @@ test('a source that fails is reported with its last error until it works again',
   expect(readings).toEqual([5]);
 });
 
+test('how long ago the last reading was is known, whatever failed since', async () => {
+  const clock = new ManualClock();
+  let fails = false;
+  const { made } = runner(
+    {
+      kind: 'polled',
+      read: async () => {
+        if (fails) throw sourceFailed('probe', 'is unplugged');
+        return 5;
+      },
+    },
+    { clock },
+  );
+  expect(made.figures.lastReadingAgeMs).toBeUndefined();
+  await made.once(forever);
+  clock.advance(7_000);
+  fails = true;
+  await made.once(forever);
+  expect(made.figures).toMatchObject({ lastReadingAgeMs: 7_000, failures: 1 });
+});
+
 test('a source that speaks by itself and falls silent is ended and reported, where that is wanted', async () => {
   const { made, readings } = runner(
     {
