@@ -2,7 +2,7 @@ import process from 'node:process';
 
 import type { Wanted } from './cli/commands/command.ts';
 import { parseArguments } from './cli/commands/parse-arguments.ts';
-import type { CliContext } from './cli/context.ts';
+import type { CheckPlace, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
 import { runCommand } from './cli/run.ts';
 import { Typist } from './cli/screen/ask.ts';
@@ -65,7 +65,10 @@ async function main(args: readonly string[]): Promise<number> {
       return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
     },
     config: {
-      check: async () => checkConfig(await configPath(parsed.configFile), signal),
+      check: async (around) =>
+        around.kind === 'gateway'
+          ? checkConfig(await configPath(parsed.configFile), signal)
+          : checkElsewhere(await checkedPath(parsed.configFile, around), around),
       show: async () => showConfig(await configPath(parsed.configFile)),
       schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
     },
@@ -132,12 +135,28 @@ function onHangup(listener: () => void): Disposable {
   return { [Symbol.dispose]: () => void process.off('SIGHUP', listener) };
 }
 
+/** In an image it has its place there, unless it was named. */
+async function checkedPath(typed: string | undefined, around: CheckPlace): Promise<string> {
+  const path = await configPath(typed);
+  const { DEFAULT_CONFIG_PATH } = await import('./config/read-config.ts');
+  if (around.kind !== 'image' || path !== DEFAULT_CONFIG_PATH) return path;
+  const { ImageFiles } = await import('./system/files/image-files.ts');
+  return new ImageFiles(around.root).locate(path);
+}
+
+/** On a machine that is no gateway. */
+async function checkElsewhere(path: string, around: CheckPlace): ReturnType<CliContext['config']['check']> {
+  const { checkConfig: check } = await import('./config/check/check-config.ts');
+  const { ConfigError } = await import('./config/errors.ts');
+  const { problems, warnings } = await check(path, process.env, around);
+  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  return { path, warnings: warnings.map(({ message }) => message) };
+}
+
 /** What the file says, then what this gateway makes of it. */
 async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
-  const { checkConfig: check } = await import('./config/check-config.ts');
+  const { warnings } = await checkElsewhere(path, { kind: 'gateway' });
   const { ConfigError } = await import('./config/errors.ts');
-  const { problems, warnings } = await check(path, process.env);
-  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
   const { loadConfig } = await import('./config/load-config.ts');
   const { refuseExposedState, refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
   const { checkBootEnvironment } = await import('./daemon/doctor/boot-check.ts');
@@ -148,7 +167,7 @@ async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliCon
   const text = await readConfigText(path);
   const boot = await checkBootEnvironment(config, signal);
   if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
-  return { path, warnings: [...warnings, ...withLines(boot.warnings, text)].map(({ message }) => message) };
+  return { path, warnings: [...warnings, ...withLines(boot.warnings, text).map(({ message }) => message)] };
 }
 
 async function showConfig(path: string): ReturnType<CliContext['config']['show']> {

@@ -41,6 +41,12 @@ export interface WrittenTrustList {
   readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
 }
 
+/** Where what a configuration names is looked for: here, in an image that is being built, or nowhere. */
+export type CheckPlace =
+  | { readonly kind: 'gateway' }
+  | { readonly kind: 'image'; readonly root: string }
+  | { readonly kind: 'none' };
+
 /** Who is asked. */
 export interface Person extends Disposable {
   /** Undefined: nobody answers any more. */
@@ -101,7 +107,7 @@ export interface CliContext {
   setup(from: string | undefined): Promise<ConfigSetup>;
   readonly config: {
     /** Throws ConfigError. */
-    check(): Promise<ConfigCheck>;
+    check(around: CheckPlace): Promise<ConfigCheck>;
     /** The configuration with its defaults, secrets hidden: as a person reads it, and as a value. */
     show(): Promise<{ readonly text: string; readonly value: unknown }>;
     schema(): Promise<unknown>;

@@ -30,11 +30,15 @@ export async function readConfig(path: string, environment: Environment): Promis
   return { text, ...applyEnvironment(parseConfig(path, text), environment) };
 }
 
-export async function readConfigText(path: string): Promise<string> {
+/** `exposuresOf`: what lets others change it. Throws ConfigError. */
+export async function readConfigText(
+  path: string,
+  exposuresOf = async (file: string) => findExposures(file),
+): Promise<string> {
   const fail = (why: string, advice: string): ConfigError =>
     new ConfigError('config-unreadable', path, [{ line: undefined, message: why }], advice);
   try {
-    const exposures = await findExposures(path);
+    const exposures = await exposuresOf(path);
     if (exposures.length > 0) throw exposed(path, describeExposures(exposures));
     const facts = await stat(path);
     if (!facts.isFile()) throw fail('is not a file', 'name a configuration file');

@@ -17,6 +17,8 @@ export const optionTable = {
   textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
+  root: { value: 'DIR', summary: 'as part of the root file system in DIR, of an image' },
+  offline: { value: undefined, summary: 'look only at the file, and at nothing that it names' },
   yes: { value: undefined, summary: 'ask nothing: take what was found' },
   from: { value: 'FILE', summary: 'the list before this one' },
   number: { value: 'NUMBER', summary: 'of the list (default: one more than --from)' },

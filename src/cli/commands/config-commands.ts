@@ -1,9 +1,12 @@
+import { resolve } from 'node:path';
+
 import { ConfigError, describeProblem } from '../../config/errors.ts';
 import { exitCodes } from '../../system/errors.ts';
-import type { CliContext } from '../context.ts';
+import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
 import { printable, printableJson } from '../screen/printable.ts';
+import { Misuse } from './command.ts';
 import type { Command, Typed } from './command.ts';
 import { tell } from './tell.ts';
 
@@ -11,10 +14,14 @@ export const configCommands: readonly Command[] = [
   {
     name: 'config check',
     operands: [],
-    options: [],
+    options: ['root', 'offline'],
     group: 'Configuration',
     summary: 'what is wrong with the configuration',
-    details: ['Names every line that is wrong. Ends with 78 if there is one.'],
+    details: [
+      'Names every line that is wrong. Ends with 78 if there is one.',
+      'On a machine that builds images: --root DIR looks in DIR for the configuration, unless --config names it, and for the keys, ' +
+        'programs and users that it names; devices, and what lies on other partitions, are left to the gateway.',
+    ],
     run: checkConfig,
   },
   {
@@ -39,14 +46,23 @@ export const configCommands: readonly Command[] = [
 
 /** Every problem, not only the first. */
 async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
+  const around = placeOf(typed, context);
   try {
-    const { path, warnings } = await context.config.check();
+    const { path, warnings } = await context.config.check(around);
     const lines = [`${path} is valid.`, ...warnings.map((warning) => `Warning: ${warning}`)];
     return tell({ valid: true, path, warnings }, paragraphs(lines), typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return tellProblems(error, typed, context);
   }
+}
+
+function placeOf({ values, flags }: Typed, { directory }: CliContext): CheckPlace {
+  const root = values.get('root');
+  if (root === undefined) return { kind: flags.has('offline') ? 'none' : 'gateway' };
+  if (flags.has('offline'))
+    throw new Misuse('--root looks for what the configuration names, --offline does not: say one');
+  return { kind: 'image', root: resolve(directory, root) };
 }
 
 /** All of them, not only the first. Returns the exit code. */

@@ -9,7 +9,10 @@ import { readOutsideFile } from './outside-file.ts';
 import type { OutsideFileOptions } from './outside-file.ts';
 
 /** The slice of node:fs/promises that is needed to look; memfs satisfies it. */
-export type LookFs = Pick<typeof realFs, 'lstat' | 'readlink'>;
+export interface LookFs {
+  lstat(path: string): Promise<Stats>;
+  readlink(path: string): Promise<string>;
+}
 
 /** Somebody else than root and the user of this process can change what stands there. */
 export interface Exposure {

@@ -20,7 +20,8 @@ export class PublicKeyError extends Error {
 const RSA_MINIMUM_BITS = 3072;
 /** RSA-2048 is what imgtool of MCUboot makes by default, and what most of its bootloaders are built for. */
 export const MCUBOOT_RSA_MINIMUM_BITS = 2048;
-const MAX_KEY_BYTES = 16 * 1024;
+/** Longer files are no keys. */
+export const MAX_KEY_BYTES = 16 * 1024;
 
 /** In PEM form, one in the file. Throws PublicKeyError, an error of the system, or `writable-by-others`. */
 export async function readPublicKey(file: string, rsaMinimumBits = RSA_MINIMUM_BITS): Promise<PublicKey> {

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { checkConfig } from '../../../src/config/check-config.ts';
+import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { leastConfig } from './config-texts.ts';
 
 let directory: string;

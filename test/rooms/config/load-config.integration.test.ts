@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { checkConfig } from '../../../src/config/check-config.ts';
+import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { parseToml } from '../../../src/config/file/toml.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';

@@ -36,8 +36,8 @@ function diskOf(places: Readonly<Record<string, Place>>): LookFs {
     return { mode, uid, gid: 7, isSymbolicLink: () => to !== undefined, isDirectory: () => isFolder } as Stats;
   };
   return {
-    lstat: (async (path: string) => factsOf(path)) as LookFs['lstat'],
-    readlink: (async (path: string) => at(path).to) as LookFs['readlink'],
+    lstat: async (path: string) => factsOf(path),
+    readlink: async (path: string) => at(path).to ?? '',
   };
 }
 

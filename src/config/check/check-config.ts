@@ -1,19 +1,19 @@
-import { constants, type Stats } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import { describeError, systemErrorCode } from '../system/errors.ts';
-import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
-import type { Exposure } from '../system/files/guarded-file.ts';
-import { findProgramExposures } from '../system/files/guarded-program.ts';
-import { MCUBOOT_RSA_MINIMUM_BITS, PublicKeyError, readPublicKey } from '../system/files/public-key.ts';
-import { runProgram } from '../system/processes/child-process.ts';
-import type { Environment } from '../system/processes/environment.ts';
-import { whyNotAs } from '../system/processes/program-rights.ts';
-import { type Finding, findWarnings } from './cross-check.ts';
-import type { ConfigProblem } from './errors.ts';
-import { describeValue, keyPath } from './file/problems.ts';
-import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from './read-config.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
+import type { Exposure } from '../../system/files/guarded-file.ts';
+import { findProgramExposures } from '../../system/files/guarded-program.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+import { whyNotAs } from '../../system/processes/program-rights.ts';
+import { type Finding, findWarnings } from '../cross-check.ts';
+import type { ConfigProblem } from '../errors.ts';
+import { describeValue, keyPath } from '../file/problems.ts';
+import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
+import { findInImage } from './check-image.ts';
+import { findFault, guarded } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import { rightParts } from './right-parts.ts';
@@ -27,26 +27,53 @@ export interface ConfigCheck {
   readonly warnings: readonly ConfigProblem[];
 }
 
+/** Where what the configuration names is looked for. */
+export type Surroundings =
+  | { readonly kind: 'gateway' }
+  /** A root file system in a folder, on a machine that builds images. */
+  | { readonly kind: 'image'; readonly root: string }
+  /** Nowhere: only the file itself is looked at. */
+  | { readonly kind: 'none' };
+
 /**
  * Goes further than loading: looks at what the configuration names, too, and tells everything at once. Throws ConfigError
  * only where there is no file, or no TOML in it.
  */
-export async function checkConfig(path: string, environment: Environment): Promise<ConfigCheck> {
-  const text = await readConfigText(path);
+export async function checkConfig(
+  path: string,
+  environment: Environment,
+  around: Surroundings = { kind: 'gateway' },
+): Promise<ConfigCheck> {
+  const text = await readConfigText(path, around.kind === 'gateway' ? findExposures : async () => []);
   const { file, input, problems } = examineConfig(path, text);
   const right = rightParts(input);
-  const found = [
-    ...(await scheduleFindings(right)),
-    ...(await referenceFindings(right)),
-    ...(await slotFindings(right)),
-    ...(await userFindings(right)),
-  ];
-  const warnings = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
-  return { problems: inOrder([...problems, ...withLines(found, text)]), warnings: withLines(warnings, text) };
+  const { wrong, doubtful } = await lookAt(right, around);
+  const found = [...(await scheduleFindings(right)), ...wrong];
+  const overruled = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
+  const warnings = inOrder(withLines([...overruled, ...doubtful], text));
+  return { problems: inOrder([...problems, ...withLines(found, text)]), warnings };
+}
+
+interface Looked {
+  readonly wrong: readonly Finding[];
+  readonly doubtful: readonly Finding[];
+}
+
+async function lookAt(right: RightParts, around: Surroundings): Promise<Looked> {
+  switch (around.kind) {
+    case 'gateway': {
+      const wrong = [await referenceFindings(right), await slotFindings(right), await userFindings(right)];
+      return { wrong: wrong.flat(), doubtful: [] };
+    }
+    case 'image':
+      return findInImage(right, around.root);
+    case 'none':
+      return { wrong: [], doubtful: [] };
+  }
 }
 
 async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Promise<readonly Finding[]> {
-  const { isCronExpression } = await import('../system/time/cron.ts');
+  const { isCronExpression } = await import('../../system/time/cron.ts');
   const path = placeOf(['update', 'schedule']);
   if (path === undefined || update === undefined || isCronExpression(update.schedule)) return [];
   const message = `update.schedule: expected a cron expression such as "*/15 * * * *", found ${describeValue(update.schedule)}`;
@@ -108,41 +135,10 @@ async function whyNobody(user: string): Promise<string | undefined> {
 async function examine({ file, need }: Reference): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
-  if (need === 'own program') return undefined;
-  try {
-    const wrongKind = describeWrongKind(await stat(file), need);
-    if (wrongKind === undefined) await open(file, need);
-    return wrongKind;
-  } catch (error) {
-    return describeFailure(error, need);
-  }
+  return need === 'own program' ? undefined : findFault(file, need);
 }
 
 async function exposuresOf(file: string, need: Need): Promise<readonly Exposure[]> {
   if (need === 'handler' || need === 'own program') return findProgramExposures(file);
   return guarded.has(need) ? findExposures(file) : [];
-}
-
-async function open(file: string, need: Need): Promise<void> {
-  if (need === 'release key') await readPublicKey(file);
-  else if (need === 'mcuboot key') await readPublicKey(file, MCUBOOT_RSA_MINIMUM_BITS);
-  else if (need !== 'slot' && need !== 'device')
-    await access(file, need === 'handler' ? constants.X_OK : constants.R_OK);
-}
-
-function describeFailure(error: unknown, need: Need): string {
-  if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
-  const code = systemErrorCode(error);
-  if (code === 'ENOENT' || code === 'ENOTDIR') return 'does not exist';
-  if (code === 'EACCES') return need === 'handler' ? 'may not be executed' : 'may not be read';
-  return `cannot be used: ${describeError(error)}`;
-}
-
-/** Others may not write there. */
-const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key']);
-
-function describeWrongKind(facts: Stats, need: Need): string | undefined {
-  if (need === 'device') return facts.isCharacterDevice() ? undefined : 'is not a character device';
-  if (need === 'slot') return facts.isFile() || facts.isBlockDevice() ? undefined : 'is no block device and no file';
-  return facts.isFile() ? undefined : 'is not a file';
 }

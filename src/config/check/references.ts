@@ -1,4 +1,4 @@
-import type { ConfigFile, SoundTables } from './schema/schema.ts';
+import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
  * What a file that the configuration names must be. `secret or key`: a file that nobody else may write. `own program`: one

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 
-import { configSchema, type SoundTables, soundTables } from './schema/schema.ts';
+import { configSchema, type SoundTables, soundTables } from '../schema/schema.ts';
 
 type Path = readonly PropertyKey[];
 type Issue = z.core.$ZodIssue;

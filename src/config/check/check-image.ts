@@ -1,0 +1,71 @@
+import { isAbsolute } from 'node:path';
+
+import { systemErrorCode } from '../../system/errors.ts';
+import { describeExposures } from '../../system/files/guarded-file.ts';
+import { ImageFiles } from '../../system/files/image-files.ts';
+import { readOutsideFile } from '../../system/files/outside-file.ts';
+import type { Finding } from '../cross-check.ts';
+import { keyPath } from '../file/problems.ts';
+import { findFault, guarded, MISSING } from './named-file.ts';
+import { referencesOf, usersOf } from './references.ts';
+import type { Need, Reference } from './references.ts';
+import type { RightParts } from './right-parts.ts';
+
+/** What a build machine can say: `doubtful` is what a gateway may have beside its image. */
+export interface ImageFindings {
+  readonly wrong: readonly Finding[];
+  readonly doubtful: readonly Finding[];
+}
+
+/** What lies there is not of the image: other partitions, and what the running kernel shows. */
+const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
+const MAX_PASSWD_BYTES = 1024 * 1024;
+
+/** Each gateway may get its own, and some programs come with an application. */
+const mayComeLater: ReadonlySet<Need> = new Set(['secret or key', 'own program']);
+
+/** Looks at what a configuration names in the image that it is part of. No device is asked for. */
+export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {
+  const image = new ImageFiles(root);
+  const wrong: Finding[] = [];
+  const doubtful: Finding[] = [];
+  for (const reference of referencesOf(tables)) {
+    const path = placeOf(reference.path);
+    const why = path === undefined ? undefined : await examine(reference, image);
+    if (path === undefined || why === undefined) continue;
+    const isDoubt = why === MISSING && mayComeLater.has(reference.need);
+    const said = why === MISSING ? 'is not in the image' : why;
+    (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${said}` });
+  }
+  const known = await usersIn(image);
+  for (const { path: at, user } of usersOf(tables)) {
+    const path = placeOf(at);
+    if (path === undefined || /^\d+$/.test(user) || known.has(user)) continue;
+    doubtful.push({ path, message: `${keyPath(path)}: the image has no user ${user}` });
+  }
+  return { wrong, doubtful };
+}
+
+async function examine({ file, need }: Reference, image: ImageFiles): Promise<string | undefined> {
+  if (need === 'slot' || need === 'device' || !isAbsolute(file) || OF_THE_GATEWAY.test(file)) return undefined;
+  if (guarded.has(need) || need === 'handler' || need === 'own program') {
+    const exposures = await image.exposuresOf(file);
+    if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
+  }
+  return findFault(await image.locate(file), need);
+}
+
+async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {
+  try {
+    const bytes = await readOutsideFile(await image.locate('/etc/passwd'), { maxBytes: MAX_PASSWD_BYTES });
+    return new Set(
+      bytes
+        .toString('utf8')
+        .split('\n')
+        .map((line) => line.split(':', 1)[0] ?? ''),
+    );
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return new Set();
+  }
+}

@@ -1,0 +1,54 @@
+import { constants } from 'node:fs';
+import type { Stats } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
+
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import { readOutsideFile } from '../../system/files/outside-file.ts';
+import {
+  MAX_KEY_BYTES,
+  MCUBOOT_RSA_MINIMUM_BITS,
+  parsePublicKey,
+  PublicKeyError,
+} from '../../system/files/public-key.ts';
+import type { Need } from './references.ts';
+
+/** Others may not write there. */
+export const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key']);
+
+/** Why what stands there cannot be used; undefined: it can. Who else may write there is another question. */
+export async function findFault(file: string, need: Need): Promise<string | undefined> {
+  try {
+    const wrongKind = describeWrongKind(await stat(file), need);
+    if (wrongKind === undefined) await open(file, need);
+    return wrongKind;
+  } catch (error) {
+    return describeFailure(error, need);
+  }
+}
+
+export const MISSING = 'does not exist';
+
+async function open(file: string, need: Need): Promise<void> {
+  if (need === 'release key') parsePublicKey(await keyText(file));
+  else if (need === 'mcuboot key') parsePublicKey(await keyText(file), MCUBOOT_RSA_MINIMUM_BITS);
+  else if (need !== 'slot' && need !== 'device')
+    await access(file, need === 'handler' ? constants.X_OK : constants.R_OK);
+}
+
+async function keyText(file: string): Promise<string> {
+  return (await readOutsideFile(file, { maxBytes: MAX_KEY_BYTES })).toString('latin1');
+}
+
+function describeFailure(error: unknown, need: Need): string {
+  if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
+  const code = systemErrorCode(error);
+  if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
+  if (code === 'EACCES') return need === 'handler' ? 'may not be executed' : 'may not be read';
+  return `cannot be used: ${describeError(error)}`;
+}
+
+function describeWrongKind(facts: Stats, need: Need): string | undefined {
+  if (need === 'device') return facts.isCharacterDevice() ? undefined : 'is not a character device';
+  if (need === 'slot') return facts.isFile() || facts.isBlockDevice() ? undefined : 'is no block device and no file';
+  return facts.isFile() ? undefined : 'is not a file';
+}

@@ -1,0 +1,59 @@
+import { lstat, readlink, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { systemErrorCode } from '../errors.ts';
+import { findExposures } from './guarded-file.ts';
+import type { Exposure, LookFs } from './guarded-file.ts';
+
+const MAX_LINKS = 40;
+
+/** The files of a root file system that lies in a folder, as of an image that is being built: no link leads out of it. */
+export class ImageFiles {
+  readonly root: string;
+  readonly #look: LookFs;
+
+  constructor(root: string) {
+    this.root = root;
+    this.#look = {
+      lstat: async (path) => lstat(join(root, path)),
+      readlink: async (path) => readlink(join(root, path)),
+    };
+  }
+
+  /** Where a path of the image is on this machine; what is not there is where it would be. */
+  async locate(path: string): Promise<string> {
+    const left = partsOf(path);
+    let folder = '/';
+    for (let links = 0; links <= MAX_LINKS;) {
+      const part = left.shift();
+      if (part === undefined) break;
+      const place = join(folder, part);
+      const target = await this.#linkAt(place);
+      if (target === undefined) folder = place;
+      else {
+        links += 1;
+        if (target.startsWith('/')) folder = '/';
+        left.unshift(...partsOf(target));
+      }
+    }
+    return join(this.root, folder, ...left);
+  }
+
+  /** As `findExposures`, of the image, whose root belongs to who builds it. */
+  async exposuresOf(path: string): Promise<readonly Exposure[]> {
+    return findExposures(path, this.#look, (await stat(this.root)).uid);
+  }
+
+  async #linkAt(path: string): Promise<string | undefined> {
+    try {
+      return await readlink(join(this.root, path));
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return undefined;
+    }
+  }
+}
+
+function partsOf(path: string): string[] {
+  return path.split('/').filter((part) => part !== '' && part !== '.');
+}

@@ -1,0 +1,115 @@
+import { execFileSync } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { checkConfig } from '../../../src/config/check/check-config.ts';
+import { ImageFiles } from '../../../src/system/files/image-files.ts';
+import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { leastConfig } from './config-texts.ts';
+
+let root: string;
+const { publicPem, privatePem } = makeKeyPair('ed25519');
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'image-'));
+});
+afterEach(async () => rm(root, { recursive: true }));
+
+async function place(file: string, text = ''): Promise<void> {
+  await mkdir(dirname(join(root, file)), { recursive: true });
+  await writeFile(join(root, file), text);
+}
+
+const text = `${leastConfig}[trust]
+keys = ["/etc/trust/release.pem"]
+[service.messaging]
+url = "mqtts://b"
+topic_id = "a"
+username = "gw"
+password_file = "/etc/mqtt-password"
+[update.health]
+user = "app"
+commands = [["/usr/lib/app/healthy"]]
+[targets.gateway]
+kind = "slots"
+slots = { A = "/dev/nowhere-a", B = "/dev/nowhere-b" }
+bootloader = { kind = "custom", handler = "/usr/lib/handler" }
+`;
+
+async function check(): Promise<readonly (readonly string[])[]> {
+  const path = join(root, 'etc/thing-agent/config.toml');
+  const { problems, warnings } = await checkConfig(path, {}, { kind: 'image', root });
+  const said = (findings: typeof problems): string[] =>
+    findings.map(({ message }) => message.replaceAll(root, 'ROOT')).filter((message) => !message.includes('insecure'));
+  return [said(problems), said(warnings)];
+}
+
+describe('the configuration of an image that is being built', () => {
+  beforeEach(async () => {
+    await place('etc/thing-agent/config.toml', text);
+    await place('usr/lib/handler', '#!/bin/sh\n');
+    await chmod(join(root, 'usr/lib/handler'), 0o755);
+    await place('etc/passwd', 'root:x:0:0::/:/bin/sh\napp:x:990:990::/:/bin/sh\n');
+    await place('etc/trust/release.pem', publicPem);
+    await place('etc/mqtt-password', 'secret');
+  });
+
+  test('is good where keys, programs and users are in the image: no device is asked for', async () => {
+    expect(await check()).toEqual([[], []]);
+  });
+
+  test('names what is missing; what each gateway gets is only doubtful', async () => {
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    await rm(join(root, 'usr/lib/handler'));
+    await rm(join(root, 'etc/mqtt-password'));
+    await rm(join(root, 'etc/passwd'));
+    expect(await check()).toEqual([
+      [
+        'trust.keys[0]: /etc/trust/release.pem is not in the image',
+        'targets.gateway.bootloader.handler: /usr/lib/handler is not in the image',
+      ],
+      [
+        'service.messaging.password_file: /etc/mqtt-password is not in the image',
+        'update.health.user: the image has no user app',
+      ],
+    ]);
+  });
+
+  test('names a private key, and a folder that others may write', async () => {
+    await place('etc/trust/release.pem', privatePem);
+    await chmod(join(root, 'usr/lib'), 0o777);
+    const [problems = []] = await check();
+    expect(problems).toEqual([
+      expect.stringContaining('/etc/trust/release.pem is refused: it is a private key'),
+      expect.stringContaining('/usr/lib may be changed by everybody; mend it with: chmod go-w /usr/lib'),
+    ]);
+  });
+
+  test('follows its links within the image', async () => {
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    await place('usr/share/trust/release.pem', publicPem);
+    await symlink('/usr/share/trust', join(root, 'etc/trust'));
+    expect(await check()).toEqual([[], []]);
+    await symlink('/etc/hostname', join(root, 'usr/share/leads-out'));
+    expect(await new ImageFiles(root).locate('/usr/share/leads-out')).toBe(join(root, 'etc/hostname'));
+    await symlink('../../../../etc/hostname', join(root, 'usr/share/climbs-out'));
+    expect(await new ImageFiles(root).locate('/usr/share/climbs-out')).toBe(join(root, 'etc/hostname'));
+    await symlink('round', join(root, 'usr/share/round'));
+    expect(await new ImageFiles(root).locate('/usr/share/round')).toContain(root);
+  });
+
+  test('is checked by agent config check --root, or by itself with --offline', async () => {
+    const run = (...options: string[]): string =>
+      execFileSync(agentProgram(), ['config', 'check', ...options], { encoding: 'utf8' });
+    const path = join(root, 'etc/thing-agent/config.toml');
+    expect(run('--root', root)).toContain(`${path} is valid.`);
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    expect(() => run('--root', root)).toThrow(expect.objectContaining({ status: 78 }));
+    expect(run('--offline', '--config', path)).toContain(`${path} is valid.`);
+    expect(() => run('--offline', '--root', root)).toThrow(expect.objectContaining({ status: 64 }));
+  });
+});
