@@ -11,6 +11,7 @@ describe('documents of the package', () => {
       'README.md',
       'SECURITY.md',
       'bootloaders.md',
+      'monitoring.md',
       'socket-api.md',
     ]);
     for (const text of Object.values(texts)) {

@@ -1,15 +1,14 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import process from 'node:process';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../../src/control/reports.ts';
-import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
+import { examplesOf, patternOf, readPage, runExample } from '../../../page-examples.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -44,43 +43,10 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
-const page = await readFile(join(import.meta.dirname, '../../../../systemd/doc/socket-api.md'), 'utf8');
-
-/** Each block of commands, with the block of what they print, if one follows. */
-const examples = [
-  ...page.matchAll(/^```sh\n(?<commands>[^]*?)^```\n(?:\n```(?:json|text)\n(?<prints>[^]*?)^```\n)?/gm),
-].map(({ groups }) => ({ commands: groups?.['commands'] ?? '', prints: groups?.['prints'] }));
-
-async function runOnGateway(commands: string): Promise<string> {
-  const { directory, configFile } = gateway;
-  const collected = join(directory, 'node-exporter');
-  await mkdir(collected, { recursive: true });
-  const folders: Readonly<Record<string, string>> = {
-    '/run/thing-agent': join(directory, 'run'),
-    '/var/lib/prometheus/node-exporter': collected,
-    '/tmp': directory,
-  };
-  const placed = commands.replaceAll(
-    /\/run\/thing-agent|\/var\/lib\/prometheus\/node-exporter|\/tmp/g,
-    (named) => folders[named] ?? '',
-  );
-  const env = { ...process.env, AGENT: agentProgram(), THING_AGENT_CONFIG: configFile, no_proxy: '*' };
-  const { stdout } = await promisify(execFile)('bash', ['-ec', `agent() { "$AGENT" "$@"; }\n${placed}`], { env });
-  return stdout;
-}
-
-/** `…` is anything, and on a line of its own any lines; where nothing is said of what they print, that is anything, too. */
-function patternOf(commands: string, prints = '…\n'): RegExp {
-  const literal = `${commands}${prints}`.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
-  return new RegExp(`^${literal.replaceAll(/^…\n/gm, '(?:.*\n)*').replaceAll('…', '.*')}$`);
-}
-
 test('the examples of the page do what stands there', async () => {
-  expect(examples.length).toBeGreaterThan(6);
-  for (const { commands, prints } of examples) {
-    const printed = await runOnGateway(commands);
-    expect(`${commands}${printed}`).toMatch(patternOf(commands, prints));
-  }
+  const examples = examplesOf(await readPage('socket-api.md'));
+  expect(examples.length).toBeGreaterThan(5);
+  for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
   expect(JSON.parse(await readFile(join(gateway.directory, 'thing-agent.openapi.json'), 'utf8'))).toMatchObject({
     openapi: '3.1.0',
   });

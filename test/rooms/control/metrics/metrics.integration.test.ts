@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
@@ -8,6 +8,8 @@ import type { Readable } from 'node:stream';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { blockOf, examplesOf, patternOf, readPage, runExample } from '../../../page-examples.ts';
+import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -100,4 +102,32 @@ test('without a daemon the textfile says so, and a folder that is not there is a
   const nowhere = await gateway.run('metrics', '--textfile', join(gateway.directory, 'no/thing-agent.prom'));
   expect(nowhere).toMatchObject({ exitCode: 74, stderr: expect.stringContaining('(output-unwritable)') as unknown });
   expect(await gateway.run('metrics', '--textfile', 'metrics.txt')).toMatchObject({ exitCode: 64 });
+});
+
+test('the page about monitoring: its commands run, its units are valid, its alerts are about metrics that there are', async () => {
+  await gateway.run('--update-now');
+  gateway.boot();
+  await gateway.startDaemon();
+  while (!(await get('/metrics')).text.includes('thing_agent_last_look_timestamp_seconds '));
+  const page = await readPage('monitoring.md');
+  const [example = { commands: '', prints: '' }] = examplesOf(page);
+  expect(await runExample(example, gateway)).toMatch(patternOf(example));
+  const written = await readFile(join(gateway.directory, 'node-exporter/thing-agent.prom'), 'utf8');
+
+  const alerts = blockOf(page, 'yaml');
+  const rules = join(gateway.directory, 'alerts.yaml');
+  await writeFile(rules, alerts);
+  expect(await feed('promtool', ['check', 'rules', rules], '')).toEqual([
+    0,
+    expect.stringMatching(/SUCCESS: 6 rules found/) as unknown,
+  ]);
+  for (const name of alerts.match(/\bthing_agent_\w+/g) ?? []) expect(written).toContain(`# TYPE ${name} `);
+
+  const units = ['thing-agent-metrics.service', 'thing-agent-metrics.timer'];
+  for (const unit of units) {
+    const text = blockOf(page, `ini /etc/systemd/system/${unit}`).replace('/usr/bin/agent', agentProgram());
+    await writeFile(join(gateway.directory, unit), text);
+  }
+  const paths = units.map((unit) => join(gateway.directory, unit));
+  expect(await feed('systemd-analyze', ['verify', '--man=no', ...paths], '')).toEqual([0, '']);
 });
