@@ -32,6 +32,9 @@ const keptSchema = z.object({
   image: storedImage.optional(),
 });
 
+/** Says that nothing is known of what the board held; an unknown member may be the image, with a damaged name. */
+const keptNothingSchema = keptSchema.omit({ image: true }).strict();
+
 const flashedSchema = z.object({
   chip: z.string(),
   imageDigest: z.string(),
@@ -130,7 +133,9 @@ export class BoardStore {
     if (text === undefined) return undefined;
     const found = parsed(text, keptSchema);
     const image = found?.image === undefined ? undefined : fromStored(found.image);
-    if (found !== undefined && (image !== undefined || found.image === undefined)) return { ...found, image };
+    if (found !== undefined && image !== undefined) return { ...found, image };
+    const nothing = parsed(text, keptNothingSchema);
+    if (nothing !== undefined) return { ...nothing, image: undefined };
     throw new McuError('backup-damaged', `${this.#keptPath}, what the board held before, is damaged`);
   }
 

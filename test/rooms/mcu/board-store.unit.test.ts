@@ -74,7 +74,14 @@ describe('the folder of a board', () => {
         const last = await store.flashed();
         expect(last === undefined || last.image.digest === imageOf(1).digest).toBe(true);
       }),
+      { numRuns: 500 },
     );
+  });
+
+  test('does not take an image whose name was damaged for none', async () => {
+    await store.keep(kept(1));
+    disk.put(keptPath, disk.read(keptPath)?.replace('"image"', '"imag "') ?? '');
+    await expect(store.kept()).rejects.toMatchObject({ code: 'backup-damaged' });
   });
 
   test.each(['', '{', '[]', 'null', '{"payload":7}', '{"payload":"a","read":true,"image":{"format":"raw"}}'])(
