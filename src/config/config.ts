@@ -11,6 +11,7 @@ export interface Config {
   readonly device: DeviceSettings;
   readonly paths: PathSettings;
   readonly update: UpdateSettings;
+  readonly hooks: HooksSettings;
   readonly trust: TrustSettings;
   readonly report: ReportSettings;
   readonly system: SystemSettings;
@@ -146,6 +147,19 @@ export type Choice =
   | { readonly kind: 'last' }
   | { readonly kind: 'first' }
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
+
+/** Programs of the integrator that are asked, or told; undefined: nobody is. */
+export interface HooksSettings {
+  readonly beforeInstall: HookSettings | undefined;
+  readonly beforeReboot: HookSettings | undefined;
+}
+
+export interface HookSettings {
+  readonly command: Command;
+  /** Whose rights it has; undefined: the agent's. */
+  readonly user: string | undefined;
+  readonly timeoutMs: number;
+}
 
 export interface HealthSettings {
   readonly deadlineMs: number;

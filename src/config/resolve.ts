@@ -3,6 +3,7 @@ import type {
   BootloaderSettings,
   Choice,
   Config,
+  HookSettings,
   KeyFileSettings,
   MessagingSettings,
   ServiceSettings,
@@ -28,6 +29,10 @@ export function resolveConfig(file: ConfigFile): Config {
     },
     paths: file.paths,
     update: resolveUpdate(file),
+    hooks: {
+      beforeInstall: resolveHook(file.hooks.before_install),
+      beforeReboot: resolveHook(file.hooks.before_reboot),
+    },
     trust: {
       keys: file.trust.keys.map(resolveKey),
       allowUnsigned: file.trust.allow_unsigned,
@@ -43,6 +48,10 @@ export function resolveConfig(file: ConfigFile): Config {
     measurements: resolveMeasurements(file),
     watches: resolveWatches(file),
   };
+}
+
+function resolveHook(hook: ConfigFile['hooks']['before_install']): HookSettings | undefined {
+  return hook && { command: hook.command, user: hook.user, timeoutMs: durationMs(hook.timeout) };
 }
 
 function resolveKey(key: ConfigFile['trust']['keys'][number]): KeyFileSettings {

@@ -55,6 +55,7 @@ export const idleCodes = [
   'outside-window',
   'outside-reboot-window',
   'clock-not-set',
+  'not-now',
   'installed-by-hand',
   'taking-turns',
   'held-by-hand',

@@ -189,6 +189,8 @@ export const statusReport = z.object({
   idleReason: z.string(),
   /** What was staged waits for [update] reboot_window, until then (ISO 8601), or for a clock that tells when that is. */
   rebootWait: z.object({ reason: z.string(), until: z.string().optional() }).optional(),
+  /** A program of [hooks] wants to be asked again, at that time (ISO 8601). */
+  hookWait: z.object({ reason: z.string(), until: z.string() }).optional(),
   /** Undefined: nobody holds updates. */
   hold: standstillReport.optional(),
   /** The same for programs. */

@@ -70,6 +70,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       activity: this.#options.activity?.(),
       throttle: throttle?.inForce,
       rebootWait: updater?.rebootWait,
+      hookPause: updater?.hookPause,
       lastLook: updater?.lastLook,
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,

@@ -8,6 +8,7 @@ import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
 import type { Look } from '../update/choice/lookout.ts';
 import { inForce } from '../update/choice/quarantine.ts';
+import type { HookPause } from '../update/hooks/hooks.ts';
 import { checkpointOf } from '../update/journal/checkpoint.ts';
 import { standsStill } from '../update/journal/parts/standstill.ts';
 import { countDropped } from '../update/journal/reports.ts';
@@ -29,6 +30,7 @@ export interface Surroundings {
   readonly activity: Activity | undefined;
   readonly throttle: RateInForce | undefined;
   readonly rebootWait: RebootWait | undefined;
+  readonly hookPause: HookPause | undefined;
   readonly lastLook: Look | undefined;
   /** Wall clock; may be wrong. */
   readonly nowMs: number;
@@ -63,6 +65,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
     rebootWait: around.booted === slotOf(state.phase) ? undefined : describeWait(around.rebootWait),
+    hookWait: describePause(around.hookPause, around.nowMs),
     hold: standsStill(state.standstill, around.nowMs),
     ...describeLookTimes(around.looks),
     pendingSwitch: state.pendingSwitch,
@@ -98,6 +101,10 @@ function describeLookTimes(looks: Looks | undefined): Pick<StatusReport, 'nextLo
   const { nextAtMs, lastAtMs, failedInARow } = looks;
   const lastAt = lastAtMs === undefined ? undefined : new Date(lastAtMs).toISOString();
   return { nextLookAt: new Date(nextAtMs).toISOString(), looks: { lastAt, failedInARow } };
+}
+
+function describePause(pause: HookPause | undefined, nowMs: number): StatusReport['hookWait'] {
+  return pause && { reason: pause.reason, until: new Date(nowMs + pause.leftMs).toISOString() };
 }
 
 /** Why nothing is being installed, in words and for programs. */

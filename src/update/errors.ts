@@ -16,6 +16,19 @@ export class UpdateError extends defineErrors('UpdateError', {
       'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
     advice: 'install a release that has a payload for each target of kind slots',
   },
+  vetoed: {
+    remedy: 'give-up',
+    exit: 'refused',
+    means:
+      'A program of this gateway ([hooks]) does not want this firmware. It counts against the attempts of the version.',
+    advice: 'agent --update-now --force asks no hook',
+  },
+  'not-now': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
+    advice: 'agent --update-now asks again; with --force it asks no hook',
+  },
   'target-taken': { remedy: 'give-up', exit: 'refused', means: 'A firmware has two payloads for one target.' },
   'no-payload': { remedy: 'give-up', exit: 'refused', means: 'A firmware has no payload.' },
   'target-unknown': {

@@ -29,6 +29,8 @@ type Of<Kind extends Outcome['kind']> = Extract<Outcome, { readonly kind: Kind }
 /** Of an installation, or of going back. */
 export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required' | 'held-back'>;
 
+export type HeldBack = Of<'held-back'>;
+
 /** Of a trial that was judged; `rolled-back`: boards alone were on trial, and are as they were. */
 export type TrialEnd = Of<'installed' | 'rolled-back'> | GoingBack;
 export type RolledBack = Of<'rolled-back'>;

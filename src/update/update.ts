@@ -1,7 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import { attemptFor, waitOf } from './choice/attempt.ts';
+import { attemptFor, heldBack } from './choice/attempt.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
@@ -12,6 +12,7 @@ import { Costs } from './costs.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
+import { consentToInstall } from './hooks/consent.ts';
 import { checkpointOf } from './journal/checkpoint.ts';
 import type { Figures } from './journal/parts/figures.ts';
 import { savedWrites } from './journal/saved-writes.ts';
@@ -30,7 +31,7 @@ import type {
 } from './ports.ts';
 import { otherSlot } from './slot.ts';
 import { recordOf, resolveTargets } from './targets.ts';
-import { judgeTrial, startTrial } from './trial/trial.ts';
+import { consentToReboot, judgeTrial, startTrial } from './trial/trial.ts';
 import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
 import type { Completion, OpenPartition } from './whole-slot.ts';
 
@@ -53,7 +54,10 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   await bootloader.canary(signal);
 
   const attempt = attemptFor(order, slot, ports);
-  await journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
+  const begin = async () => journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
+  const notNow = await consentToInstall({ attempt, slot, begin }, ports, signal);
+  if (notNow !== undefined) return notNow;
+  await begin();
   const staging = new Staging(order, slot, ports, new Costs(attempt.figures));
   const firmware = await staging.run(signal);
   const { figures } = staging;
@@ -83,8 +87,9 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
-  const hold = order.reboot ? waitOf(phase.attempt, ports.holdReboot) : undefined;
-  if (hold !== undefined) return { kind: 'held-back', version: version.name, ...hold };
+  const held = order.reboot ? heldBack(phase.attempt, ports.holdReboot) : undefined;
+  const wait = held ?? (await consentToReboot(phase, ports, signal));
+  if (wait !== undefined) return wait;
   const evidence = evidenceOfSlot(verified, staging.contents);
   return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
 }

@@ -13,6 +13,7 @@ import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standst
 import { isAnotherThan } from './choice/waiting-order.ts';
 import { endUnwantedStaging, endUnwantedWait } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
+import type { HookPause, Hooks } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
 import type { Standstill } from './journal/parts/standstill.ts';
@@ -28,6 +29,8 @@ import { update } from './update.ts';
 export interface UpdaterParts extends LookoutParts {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
+  /** Undefined: nobody is asked. */
+  readonly hooks?: Pick<Hooks, 'ask' | 'askInTurn' | 'pause'> | undefined;
 }
 
 interface Settling {
@@ -68,7 +71,7 @@ export class Updater {
     const ports = { ...this.#ports(onEvent, manual), rebootByHand: !reboot };
     if (this.#parts.settings.follow.kind !== 'none')
       await endUnwantedWait(async () => this.#lookout.offered(signal), ports, signal);
-    const settled = await settle(force ? { ...ports, hold: undefined } : ports, signal);
+    const settled = await settle(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -179,7 +182,8 @@ export class Updater {
 
   /** As a person does it: a firmware that is staged is booted on its trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
-    await rebootByHand(argument, { ...this.#parts.ports, onProgress: () => {} }, signal);
+    const { ports, hooks } = this.#parts;
+    await rebootByHand(argument, { ...ports, onProgress: () => {}, askHook: hooks?.ask }, signal);
   }
 
   /** What a reboot has to arm before it boots it. */
@@ -194,13 +198,20 @@ export class Updater {
     return findRebootWait(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
   }
 
+  /** Of a program of the integrator. */
+  get hookPause(): HookPause | undefined {
+    return this.#parts.hooks?.pause;
+  }
+
   /** Windows hold what goes on by itself; that of the reboot holds no person who waits. */
   #ports(onEvent: OnEvent, manual = false): UpdatePorts {
-    const { ports, settings, minuteOfDay } = this.#parts;
+    const { ports, settings, minuteOfDay, hooks } = this.#parts;
     const { window, rebootWindow } = settings.policy;
     const holdReboot = (): Hold | undefined => (manual ? undefined : rebootHold(rebootWindow, minuteOfDay()));
     const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
-    return { ...ports, onProgress: onEvent, hold: () => holdOfAttempt(ports) ?? holdByWindow(), holdReboot };
+    const hold = (): Hold | undefined => holdOfAttempt(ports) ?? holdByWindow();
+    const askHook = manual ? hooks?.ask : hooks?.askInTurn;
+    return { ...ports, onProgress: onEvent, hold, holdReboot, askHook };
   }
 
   /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */

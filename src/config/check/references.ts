@@ -33,6 +33,7 @@ export function referencesOf(tables: SoundTables): readonly Reference[] {
     ...(tables.trust?.keys ?? []).map((key, index) => keyReference(['trust', 'keys', index], key)),
     { path: ['system', 'reboot_command'], file: tables.system?.reboot_command[0], need: 'own program' },
     ...healthReferences(tables.update?.health),
+    ...hookReferences(tables.hooks),
     ...Object.entries(tables.targets ?? {}).flatMap(([name, target]) => targetReferences(['targets', name], target)),
     ...telemetryReferences(tables),
   ];
@@ -45,11 +46,12 @@ interface NamedUser {
 }
 
 /** All users of this machine that the tables name. */
-export function usersOf({ update, sensors, properties, watch }: SoundTables): readonly NamedUser[] {
+export function usersOf({ update, hooks, sensors, properties, watch }: SoundTables): readonly NamedUser[] {
   const sources = (table: string, all: readonly { readonly source: object }[] = []) =>
     all.map(({ source }, index) => ({ path: [table, index, 'source', 'user'], place: source }));
   const places: readonly { readonly path: readonly PropertyKey[]; readonly place: object }[] = [
     { path: ['update', 'health', 'user'], place: update?.health ?? {} },
+    ...Object.entries(hooks ?? {}).map(([name, place]) => ({ path: ['hooks', name, 'user'], place: place ?? {} })),
     ...sources('sensors', sensors),
     ...sources('properties', properties),
     ...(watch ?? []).map(({ into }, index) => ({ path: ['watch', index, 'into', 'user'], place: into })),
@@ -72,6 +74,13 @@ function healthReferences(health: ConfigFile['update']['health'] | undefined): r
   if (health === undefined || health.user !== undefined) return [];
   const path = ['update', 'health', 'commands'];
   return health.commands.map(([file], index) => ({ path: [...path, index], file, need: 'own program' }));
+}
+
+function hookReferences(hooks: ConfigFile['hooks'] | undefined): readonly MaybeReference[] {
+  return Object.entries(hooks ?? {}).flatMap(([name, hook]) => {
+    if (hook === undefined || hook.user !== undefined) return [];
+    return [{ path: ['hooks', name, 'command'], file: hook.command[0], need: 'own program' }];
+  });
 }
 
 function keyReference(path: readonly PropertyKey[], key: ConfigFile['trust']['keys'][number]): MaybeReference {

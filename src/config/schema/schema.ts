@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { serviceSchema } from './service-schema.ts';
 import { targetSchema } from './target-schema.ts';
 import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from './telemetry-schema.ts';
-import { reportSchema, trustSchema, updateSchema } from './update-schema.ts';
+import { hooksSchema, reportSchema, trustSchema, updateSchema } from './update-schema.ts';
 import { absolutePath, command, text } from './values.ts';
 
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
@@ -30,6 +30,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   update: updateSchema.prefault({}),
+  hooks: hooksSchema.prefault({}),
   trust: trustSchema.prefault({}),
   report: reportSchema.prefault({}),
   system: z
@@ -67,12 +68,13 @@ export type ConfigFile = z.output<typeof configSchema>;
 
 /** The tables that are right, each by itself. */
 export function soundTables(input: Readonly<Record<string, unknown>>) {
-  const { service, device, update, trust, report, system, control, targets, sensors, properties, watch } =
+  const { service, device, update, hooks, trust, report, system, control, targets, sensors, properties, watch } =
     configSchema.shape;
   return {
     service: sound(service, input['service']),
     device: sound(device, input['device']),
     update: sound(update, input['update']),
+    hooks: sound(hooks, input['hooks']),
     trust: sound(trust, input['trust']),
     report: sound(report, input['report']),
     system: sound(system, input['system']),

@@ -75,6 +75,20 @@ export const trustSchema = z.strictObject({
     .describe('Whether a release may be older by its signed name, where it has no security_version'),
 });
 
+const hook = () =>
+  z
+    .strictObject({
+      command: command(),
+      user: user(),
+      timeout: duration('1s', '10m').default('1m'),
+    })
+    .optional();
+
+export const hooksSchema = z.strictObject({
+  before_install: hook().describe('Asked before a firmware is transferred'),
+  before_reboot: hook().describe('Asked before what is staged is armed and booted'),
+});
+
 export const reportSchema = z.strictObject({
   outcome: text().optional().describe('The property that receives the end of each attempt'),
   security: text().optional().describe('The property that receives the last security events'),

@@ -130,8 +130,9 @@ class Daemon {
     if (end === undefined) return;
     if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
     this.#currentAgenda.endRound(end, clock.nowMs());
-    const { rebootWait } = wiring.updater ?? {};
+    const { rebootWait, hookPause } = wiring.updater ?? {};
     if (rebootWait?.untilMs !== undefined) this.#currentAgenda.comeAgain(rebootWait.untilMs + spreadMs(wiring));
+    else if (hookPause !== undefined) this.#currentAgenda.comeAgain(clock.nowMs() + hookPause.leftMs);
   }
 
   /** Undefined: the daemon ends. */

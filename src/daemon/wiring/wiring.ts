@@ -26,6 +26,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
+import { Hooks } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../update/ports.ts';
@@ -243,7 +244,9 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     policy: update,
     outcomeProperty: report.outcome,
   };
-  return new Updater({ ports, service: session, settings, minuteOfDay: () => minuteOfDay(clock) });
+  const { beforeInstall, beforeReboot } = config.hooks;
+  const hooks = new Hooks({ before_install: beforeInstall, before_reboot: beforeReboot }, { run: runProgram, clock });
+  return new Updater({ ports, service: session, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
 }
 
 /** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */

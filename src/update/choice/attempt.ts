@@ -1,4 +1,5 @@
 import type { Attempt } from '../journal/state.ts';
+import type { HeldBack } from '../outcome.ts';
 import type { SlotName } from '../ports.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
@@ -19,6 +20,12 @@ export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePor
 /** What a person ordered, or forced, waits for no window. */
 export function waitOf({ by, forced }: Attempt, hold: (() => Hold | undefined) | undefined): Hold | undefined {
   return by === 'service' && forced !== true ? hold?.() : undefined;
+}
+
+/** The end of a round in which it waits; undefined: it need not. */
+export function heldBack(attempt: Attempt, hold: (() => Hold | undefined) | undefined): HeldBack | undefined {
+  const why = waitOf(attempt, hold);
+  return why && { kind: 'held-back', version: attempt.version.name, ...why };
 }
 
 /** What a person said of this order outlives a restart. */

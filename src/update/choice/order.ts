@@ -1,6 +1,7 @@
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import type { AskHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Attempt, FirmwareRecord, VersionRef } from '../journal/state.ts';
 import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from '../ports.ts';
@@ -51,6 +52,8 @@ export interface UpdatePorts {
   readonly hold?: (() => Hold | undefined) | undefined;
   /** Why the reboot into what was staged has to wait; nothing holds it, if not given. */
   readonly holdReboot?: (() => Hold | undefined) | undefined;
+  /** Whose consent is asked for; nobody's, if not given. */
+  readonly askHook?: AskHook | undefined;
   /** The person who asked makes the reboot. */
   readonly rebootByHand?: boolean | undefined;
 }

@@ -39,6 +39,7 @@ export type HoldCode =
   | 'outside-window'
   | 'outside-reboot-window'
   | 'clock-not-set'
+  | 'not-now'
   | 'installed-by-hand'
   | 'taking-turns'
   | 'held-by-hand'

@@ -1,5 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
-import { waitOf } from '../choice/attempt.ts';
+import { heldBack } from '../choice/attempt.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
@@ -19,6 +19,7 @@ import type { WhyLeft } from './stateless-trial.ts';
 import {
   abandon,
   commitTrial,
+  consentToReboot,
   finishRollback,
   giveUpSlot,
   judgeTrial,
@@ -85,9 +86,7 @@ async function goOn(
   }
   if (kind === 'arm') return armAgain(phase, booted, ports, signal);
   if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
-  const hold = waitOf(phase.attempt, ports.holdReboot);
-  if (hold !== undefined) return { kind: 'held-back', version: phase.attempt.version.name, ...hold };
-  return rebootIntoTrial(phase, ports, signal);
+  return heldBack(phase.attempt, ports.holdReboot) ?? rebootIntoTrial(phase, ports, signal);
 }
 
 async function giveUpStaged(
@@ -211,9 +210,8 @@ async function armAgain(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { attempt } = phase;
-  const hold = waitOf(attempt, ports.hold);
-  if (hold !== undefined) return { kind: 'held-back', version: attempt.version.name, ...hold };
+  const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
+  if (wait !== undefined) return wait;
   await ports.bootloader.commit(booted, signal);
   await ports.journal.probe();
   let evidence: WholeSlot;

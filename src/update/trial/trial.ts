@@ -4,6 +4,7 @@ import { AgentError } from '../../system/errors.ts';
 import { flashBoards, hasBoards, restoreBoards } from '../boards.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
+import { askConsent } from '../hooks/consent.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf } from '../journal/state.ts';
 import type { InstallOutcome, RolledBack, TrialEnd } from '../outcome.ts';
@@ -33,6 +34,20 @@ export async function startTrial(
   if (!reboot) return { kind: 'reboot-required', version, slot };
   await rebootToTrial(armed.phase, ports, signal);
   return { kind: 'rebooting', version, slot };
+}
+
+/** Undefined: what is staged may be armed. Where a hook does not want it, it is given up, and the error is thrown. */
+export async function consentToReboot(
+  phase: PhaseOf<'staged' | 'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): ReturnType<typeof askConsent> {
+  try {
+    return await askConsent('before_reboot', phase, ports, signal);
+  } catch (error) {
+    if (error instanceof AgentError) await abandon(phase, error, ports, signal);
+    throw error;
+  }
 }
 
 /** With the bootloader's argument. A reboot that a person makes by hand is told from it by the journal. */

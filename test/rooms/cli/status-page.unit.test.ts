@@ -23,6 +23,14 @@ test('a staged firmware that waits for its window says until when, and who need 
   expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
 });
 
+test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
+  const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
+  expect(beside('Consent', renderStatus({ ...calmStatus, hookWait }, page))).toBe(
+    'before_reboot says: not now: the press is running; asked again 2026-03-01 13:04 +01:00 (in 4 min) ' +
+      'agent --update-now asks now; with --force nobody is asked',
+  );
+});
+
 test('an update that ends with a wait for its reboot window says what ends that', () => {
   const outcome = {
     kind: 'held-back',

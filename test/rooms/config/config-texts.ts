@@ -67,6 +67,9 @@ attempts = 4
 trial_attempts = 1
 quarantine = "1d"
 
+[hooks]
+before_install = { command = ["/usr/lib/app/may-install", "-q"], user = "app", timeout = "20s" }
+
 [trust]
 keys = ["/etc/thing-agent/trust/release.pem"]
 allow_unsigned = false

@@ -209,6 +209,10 @@ const wholeResolved: Config = {
     trialAttempts: 1,
     quarantineMs: 86_400_000,
   },
+  hooks: {
+    beforeInstall: { command: ['/usr/lib/app/may-install', '-q'], user: 'app', timeoutMs: 20_000 },
+    beforeReboot: undefined,
+  },
   trust: {
     keys: [{ file: '/etc/thing-agent/trust/release.pem' }],
     allowUnsigned: false,

@@ -19,6 +19,7 @@ const around: Surroundings = {
   activity: undefined,
   throttle: undefined,
   rebootWait: undefined,
+  hookPause: undefined,
   obstacle: undefined,
   canUpdate: true,
   looks: undefined,

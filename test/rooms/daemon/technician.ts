@@ -3,6 +3,7 @@ import type { InstallOptions } from '../../../src/control/operations.ts';
 import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Outcome } from '../../../src/update/outcome.ts';
 import { Updater } from '../../../src/update/updater.ts';
+import type { UpdaterParts } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
 import { plainFirmware, stagePlainFirmware } from '../update/plain-firmware.ts';
@@ -17,6 +18,7 @@ export class Technician {
   rebootWindow: DailyWindow | undefined;
   /** It is midnight; undefined: the clock is not set. */
   minute: number | undefined = 0;
+  hooks: UpdaterParts['hooks'];
   /** How often one was asked for; none is made. */
   reboots = 0;
   /** Why nothing would be vouched for any more. */
@@ -49,6 +51,7 @@ export class Technician {
       service: this.gateway.service,
       settings,
       minuteOfDay: () => this.minute,
+      hooks: this.hooks,
     });
   }
 

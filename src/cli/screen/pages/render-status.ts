@@ -28,6 +28,7 @@ export function renderStatus(report: StatusReport, page: Page): string {
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
     { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold)], tone: 'attention' },
     { label: 'Reboot', paragraphs: rebootWait(report.rebootWait, page), tone: 'attention' },
+    { label: 'Consent', paragraphs: hookWait(report.hookWait, page), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, page) },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
     { label: 'Running', paragraphs: running(report) },
@@ -158,6 +159,12 @@ function rebootWait(wait: StatusReport['rebootWait'], page: Page): readonly stri
   const until = moment(wait.until, page);
   const when = until === undefined ? '' : `; the agent waits until ${until}`;
   return [`${wait.reason}: [update] reboot_window${when}`, 'root and thing-operators need not wait: agent reboot'];
+}
+
+function hookWait(wait: StatusReport['hookWait'], page: Page): readonly string[] {
+  if (wait === undefined) return [];
+  const next = `asked again ${moment(wait.until, page) ?? wait.until}`;
+  return [`${wait.reason}; ${next}`, 'agent --update-now asks now; with --force nobody is asked'];
 }
 
 function slowed(throttle: StatusReport['throttle'], page: Page): readonly string[] {

@@ -1,0 +1,49 @@
+import * as z from 'zod';
+
+import type { Attempt, UpdateState } from '../journal/state.ts';
+import type { SlotName } from '../ports.ts';
+
+export const hookNames = ['before_install', 'before_reboot'] as const;
+export type HookName = (typeof hookNames)[number];
+
+const version = z.object({
+  /** The service's; none of a file. */
+  id: z.string().optional(),
+  name: z.string(),
+});
+
+/** What a hook reads from its standard input: one line of JSON. Members may be added without another `format`. */
+export const hookInput = z.object({
+  format: z.literal(1),
+  hook: z.enum(hookNames),
+  /** The same in all hooks and reports of one attempt. */
+  attempt: z.string(),
+  by: z.enum(['service', 'file', 'rollback']),
+  version,
+  /** What runs; none: this agent has installed nothing yet. */
+  installed: version.optional(),
+  /** Where the version is, or will be. */
+  slot: z.enum(['A', 'B']),
+});
+export type HookInput = z.infer<typeof hookInput>;
+
+/** What is asked about. */
+export interface HookSubject {
+  readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
+  readonly slot: SlotName;
+  readonly installed: UpdateState['installed'];
+}
+
+export function hookText(hook: HookName, { attempt, slot, installed }: HookSubject): string {
+  const { id, by } = attempt;
+  const input: HookInput = {
+    format: 1,
+    hook,
+    attempt: id,
+    by,
+    version: attempt.version,
+    installed: installed?.version,
+    slot,
+  };
+  return `${JSON.stringify(hookInput.parse(input))}\n`;
+}

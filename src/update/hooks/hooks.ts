@@ -1,0 +1,119 @@
+import { AgentError } from '../../system/errors.ts';
+import { cutText, maskAddresses } from '../../system/log/secrets.ts';
+import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { UpdateError } from '../errors.ts';
+import { hookText } from './hook-input.ts';
+import type { HookName, HookSubject } from './hook-input.ts';
+
+export interface HookProgram {
+  readonly command: readonly [string, ...string[]];
+  readonly user: string | undefined;
+  readonly timeoutMs: number;
+}
+
+export type HookPrograms = Readonly<Partial<Record<HookName, HookProgram | undefined>>>;
+
+export interface HookPorts {
+  readonly run: typeof runProgram;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+}
+
+/** A hook wants to be asked later. */
+export interface HookPause {
+  readonly reason: string;
+  readonly leftMs: number;
+}
+
+/** Resolves where it consents. Throws `vetoed` where it says no, `not-now` where it wants to be asked later or cannot be asked. */
+export type AskHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
+
+interface Refusals {
+  /** Of which hook, and of which version. */
+  readonly key: string;
+  readonly reason: string;
+  readonly count: number;
+  readonly atMs: number;
+}
+
+/** sysexits(3): EX_TEMPFAIL. */
+const NOT_NOW = 75;
+const MAX_OUTPUT_BYTES = 64 * 1024;
+const MAX_WORDS = 300;
+const FIRST_PAUSE_MS = 60_000;
+const LONGEST_PAUSE_MS = 60 * 60_000;
+
+/** Programs of the integrator that are asked for their consent. */
+export class Hooks {
+  readonly #programs: HookPrograms;
+  readonly #ports: HookPorts;
+  /** How often "not now" was said in a row. A restart forgets it, and asks. */
+  #refusals: Refusals | undefined;
+
+  constructor(programs: HookPrograms, ports: HookPorts) {
+    this.#programs = programs;
+    this.#ports = ports;
+  }
+
+  /** For somebody who waits. */
+  readonly ask: AskHook = async (hook, about, signal) => {
+    const program = this.#programs[hook];
+    if (program === undefined) return;
+    const key = keyOf(hook, about);
+    const count = this.#refusals?.key === key ? this.#refusals.count + 1 : 1;
+    this.#refusals = undefined;
+    try {
+      judge(hook, await this.#run(hook, program, about, signal));
+    } catch (error) {
+      if (error instanceof UpdateError && error.code === 'not-now')
+        this.#refusals = { key, count, reason: error.message, atMs: this.#ports.clock.monotonicMs() };
+      throw error;
+    }
+  };
+
+  /** For the schedule: not before the pause is over that follows a "not now". */
+  readonly askInTurn: AskHook = async (hook, about, signal) => {
+    const { pause } = this;
+    if (pause !== undefined && this.#refusals?.key === keyOf(hook, about))
+      throw new UpdateError('not-now', pause.reason);
+    await this.ask(hook, about, signal);
+  };
+
+  /** Until a hook is asked again; undefined: none waits. */
+  get pause(): HookPause | undefined {
+    if (this.#refusals === undefined) return undefined;
+    const { reason, count, atMs } = this.#refusals;
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (count - 1), LONGEST_PAUSE_MS);
+    const leftMs = pauseMs - (this.#ports.clock.monotonicMs() - atMs);
+    return leftMs > 0 ? { reason, leftMs } : undefined;
+  }
+
+  async #run(hook: HookName, program: HookProgram, about: HookSubject, signal: AbortSignal): Promise<ProgramResult> {
+    const { command, user, timeoutMs } = program;
+    const options = { timeoutMs, user, maxOutputBytes: MAX_OUTPUT_BYTES, input: hookText(hook, about) };
+    try {
+      return await this.#ports.run(command, options, signal);
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      throw new UpdateError('not-now', `${hook} could not be asked: ${error.message}`, { cause: error });
+    }
+  }
+}
+
+function keyOf(hook: HookName, { attempt: { version } }: HookSubject): string {
+  return `${hook} ${version.id ?? version.name}`;
+}
+
+function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
+  if (exitCode === 0) return;
+  const words = wordsOf(stderr);
+  if (exitCode === NOT_NOW) throw new UpdateError('not-now', `${hook} says: not now${words}`);
+  if (exitCode === undefined) throw new UpdateError('not-now', `${hook} was ended by a signal${words}`);
+  throw new UpdateError('vetoed', `${hook} says no (exit code ${exitCode})${words}`);
+}
+
+/** They come from a program: on one line, bounded, and without a password in an address. */
+function wordsOf(text: string): string {
+  const words = cutText(maskAddresses(text.replaceAll(/\s+/g, ' ').trim()), MAX_WORDS);
+  return words === '' ? '' : `: ${words}`;
+}
