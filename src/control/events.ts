@@ -13,7 +13,6 @@ const operationOutcome = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('installed'),
     ...named,
-    /** It was a list of keys and revocations; what it brought beyond what was in effect. */
     list: z
       .object({
         number: z.number(),
@@ -21,7 +20,8 @@ const operationOutcome = z.discriminatedUnion('kind', [
         revokedKeys: z.number(),
         revokedReleases: z.number(),
       })
-      .optional(),
+      .optional()
+      .describe('It was a list of keys and revocations; what it brought beyond what was in effect.'),
   }),
   z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName }),
   z.object({
@@ -29,8 +29,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     ...named,
     slot: slotName,
     reason: z.string().optional(),
-    /** The version is left, for that reason. */
-    goesBack: z.boolean().optional(),
+    goesBack: z.boolean().optional().describe('The version is left, for that reason.'),
   }),
   z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
   z.object({ kind: z.literal('cancelled'), ...named }),
@@ -39,8 +38,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     kind: z.literal('flashed'),
     ...named,
     board: z.string(),
-    /** The board held it already: nothing was written. */
-    unchanged: z.boolean().optional(),
+    unchanged: z.boolean().optional().describe('The board held it already: nothing was written.'),
   }),
 ]);
 export type OperationOutcome = Of<typeof operationOutcome>;

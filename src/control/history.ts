@@ -3,55 +3,48 @@ import * as z from 'zod';
 import type { Of } from './reports.ts';
 
 const historyStep = z.object({
-  /** ISO 8601, by the gateway's clock. */
-  at: z.string(),
-  /** Stable, e.g. `staged`; there may be more of them in later versions. */
-  step: z.string(),
+  at: z.string().describe("ISO 8601, by the gateway's clock."),
+  step: z.string().describe('Stable, e.g. `staged`; there may be more of them in later versions.'),
   detail: z.string().optional(),
 });
 export type HistoryStep = Of<typeof historyStep>;
 
 /** One attempt to install something, or to go back. Texts may be those of a newer agent. */
 export const historyAttempt = z.object({
-  /** As in reports to the service. */
-  attempt: z.string(),
+  attempt: z.string().describe('As in reports to the service.'),
   version: z.string(),
-  /** What the service calls it; undefined: from a file. */
-  versionId: z.string().optional(),
-  /** What was installed when it began. */
-  from: z.string().optional(),
-  /** `service`, `file`, `rollback`; undefined: the agent that began it did not say. */
-  by: z.string().optional(),
-  /** A person asked for it. */
-  byPerson: z.boolean().optional(),
+  versionId: z.string().optional().describe('What the service calls it; undefined: from a file.'),
+  from: z.string().optional().describe('What was installed when it began.'),
+  by: z.string().optional().describe('`service`, `file`, `rollback`; undefined: the agent that began it did not say.'),
+  byPerson: z.boolean().optional().describe('A person asked for it.'),
   forced: z.boolean().optional(),
   startedAt: z.string().optional(),
   endedAt: z.string().optional(),
-  /** Undefined: it has not ended, or nobody knows how. */
-  outcome: z.string().optional(),
-  /** An error's stable code, or `ok`. */
-  code: z.string().optional(),
+  outcome: z.string().optional().describe('Undefined: it has not ended, or nobody knows how.'),
+  code: z.string().optional().describe("An error's stable code, or `ok`."),
   reason: z.string().optional(),
-  /** Of what the service sent; what a cut transfer brought after its last checkpoint is missing. */
-  fetchedBytes: z.number().optional(),
+  fetchedBytes: z
+    .number()
+    .optional()
+    .describe('Of what the service sent; what a cut transfer brought after its last checkpoint is missing.'),
   writtenBytes: z.number().optional(),
-  /** Were there already, and not written again. */
-  savedBytes: z.number().optional(),
+  savedBytes: z.number().optional().describe('Were there already, and not written again.'),
   steps: z.array(historyStep),
 });
 export type HistoryAttempt = Of<typeof historyAttempt>;
 
 export const historyReport = z.object({
-  /** The oldest first. */
-  attempts: z.array(
-    historyAttempt.extend({
-      /** Between begin and end, by the gateway's clock; undefined: one of them is not known. */
-      tookSeconds: z.number().optional(),
-      /** It goes on, or will. */
-      underWay: z.boolean().optional(),
-    }),
-  ),
-  /** How many there were before them. */
-  forgotten: z.int().nonnegative(),
+  attempts: z
+    .array(
+      historyAttempt.extend({
+        tookSeconds: z
+          .number()
+          .optional()
+          .describe("Between begin and end, by the gateway's clock; undefined: one of them is not known."),
+        underWay: z.boolean().optional().describe('It goes on, or will.'),
+      }),
+    )
+    .describe('The oldest first.'),
+  forgotten: z.int().nonnegative().describe('How many there were before them.'),
 });
 export type HistoryReport = Of<typeof historyReport>;

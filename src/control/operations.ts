@@ -179,8 +179,7 @@ export const operationTable = {
     title: 'the installation of a file',
     input: installOptions().extend({
       path: filePath(),
-      /** Lifts the floor for this once; root alone may say so. */
-      allowDowngrade: z.literal(true).optional(),
+      allowDowngrade: z.literal(true).optional().describe('Lifts the floor for this once; root alone may say so.'),
     }),
   },
   /** Keeps a trial without waiting for the health gate. */
@@ -269,10 +268,13 @@ function filePath() {
 
 function installOptions() {
   return z.strictObject({
-    /** false: stop before the reboot and say that one is needed. */
-    reboot: z.boolean().default(true),
-    /** For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification. */
-    force: z.boolean().default(false),
+    reboot: z.boolean().default(true).describe('false: stop before the reboot and say that one is needed.'),
+    force: z
+      .boolean()
+      .default(false)
+      .describe(
+        'For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification.',
+      ),
   });
 }
 

@@ -24,11 +24,12 @@ const installedReport = z.object({
   versionName: z.string(),
   digest: z.string(),
   slot: absent(slotName),
-  /** Undefined: it was installed unsigned. */
-  signedBy: absent(z.string()),
+  signedBy: absent(z.string()).describe('Undefined: it was installed unsigned.'),
   at: z.string(),
-  /** It came with the image, which names itself: no agent installed it, and nothing of it was verified. */
-  factory: z.boolean().optional(),
+  factory: z
+    .boolean()
+    .optional()
+    .describe('It came with the image, which names itself: no agent installed it, and nothing of it was verified.'),
 });
 export type InstalledReport = Of<typeof installedReport>;
 
@@ -37,38 +38,33 @@ const outcomeReport = z.object({
   attempt: z.string(),
   version: z.string(),
   outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
-  /** An error's stable code, or `ok`. */
-  code: z.string(),
+  code: z.string().describe("An error's stable code, or `ok`."),
   reason: z.string(),
   at: z.string(),
-  /** So many earlier attempts ended the same way, and are not reported by themselves. */
-  repeats: z.number().optional(),
-  /** So many earlier ends were dropped. */
-  dropped: z.number().optional(),
-  /** `file`: a person brought what was not installed. */
-  by: z.enum(['service', 'file', 'rollback']).optional(),
+  repeats: z
+    .number()
+    .optional()
+    .describe('So many earlier attempts ended the same way, and are not reported by themselves.'),
+  dropped: z.number().optional().describe('So many earlier ends were dropped.'),
+  by: z.enum(['service', 'file', 'rollback']).optional().describe('`file`: a person brought what was not installed.'),
 });
 export type OutcomeReport = Of<typeof outcomeReport>;
 
 const quarantineReport = z.object({
   version: z.string(),
-  /** Undefined: it was installed from a file. */
-  versionId: absent(z.string()),
+  versionId: absent(z.string()).describe('Undefined: it was installed from a file.'),
   digest: z.string(),
   code: z.string(),
   reason: z.string(),
   at: z.string(),
-  /** Undefined: the clock was not set. */
-  until: absent(z.string()),
+  until: absent(z.string()).describe('Undefined: the clock was not set.'),
 });
 export type QuarantineReport = Of<typeof quarantineReport>;
 
 const boardWriting = z.object({
   name: z.string(),
-  /** ISO 8601; undefined: the mark cannot be read. */
-  since: absent(z.string()),
-  /** What stood on the board before is kept. */
-  restorable: z.boolean(),
+  since: absent(z.string()).describe('ISO 8601; undefined: the mark cannot be read.'),
+  restorable: z.boolean().describe('What stood on the board before is kept.'),
 });
 export type BoardWriting = Of<typeof boardWriting>;
 
@@ -77,24 +73,23 @@ export const boardReport = z.object({
   name: z.string(),
   port: z.string(),
   protocol: z.string(),
-  /** The port is there; whether a board answers, only a probe can tell. */
-  connected: z.boolean(),
+  connected: z.boolean().describe('The port is there; whether a board answers, only a probe can tell.'),
   chip: absent(z.string()),
   imageDigest: absent(z.string()),
   imageName: absent(z.string()),
   flashedAt: absent(z.string()),
   attempts: absent(z.number()),
   roundTripMs: absent(z.number()),
-  /** A write that began and has not ended: unless it is under way, the board may run nothing. */
-  writing: boardWriting.optional(),
+  writing: boardWriting
+    .optional()
+    .describe('A write that began and has not ended: unless it is under way, the board may run nothing.'),
 });
 export type BoardReport = Of<typeof boardReport>;
 
 export const boardProbe = z.object({
   name: z.string(),
   chip: z.string(),
-  /** What its bootloader can do. */
-  can: z.array(z.string()),
+  can: z.array(z.string()).describe('What its bootloader can do.'),
   roundTripMs: absent(z.number()),
 });
 export type BoardProbe = Of<typeof boardProbe>;
@@ -103,8 +98,7 @@ export const boardPlan = z.object({
   name: z.string(),
   chip: z.string(),
   unitsTotal: z.number(),
-  /** Undefined where the protocol cannot find out. */
-  unitsDifferent: absent(z.number()),
+  unitsDifferent: absent(z.number()).describe('Undefined where the protocol cannot find out.'),
 });
 export type BoardPlan = Of<typeof boardPlan>;
 
@@ -129,10 +123,8 @@ export type ProgressPhase = Of<typeof progressPhase>;
 
 /** What changes something at the moment, and who does that. */
 const activity = z.object({
-  /** `the daemon`, or another process and what was typed there. */
-  who: z.string(),
-  /** Undefined: of another process only its name is known. */
-  operation: followedName.optional(),
+  who: z.string().describe('`the daemon`, or another process and what was typed there.'),
+  operation: followedName.optional().describe('Undefined: of another process only its name is known.'),
   board: z.string().optional(),
   phase: progressPhase.optional(),
   doneBytes: z.number().optional(),
@@ -144,83 +136,82 @@ export type Activity = Of<typeof activity>;
 const brokerReport = z.object({
   url: z.string(),
   state: z.enum(['unused', 'connecting', 'connected', 'waiting']),
-  /** Why there is no connection. */
-  problem: absent(z.object({ code: z.string(), message: z.string() })),
-  /** How many messages were ignored since the start, by what they were. */
-  ignored: z.record(z.string(), z.number()),
+  problem: absent(z.object({ code: z.string(), message: z.string() })).describe('Why there is no connection.'),
+  ignored: z
+    .record(z.string(), z.number())
+    .describe('How many messages were ignored since the start, by what they were.'),
 });
 export type BrokerReport = Of<typeof brokerReport>;
 
 /** A person wants nothing to be installed. */
 export const standstillReport = z.object({
-  /** ISO 8601 */
-  since: z.string(),
-  /** Undefined: until a person lifts it. */
-  until: z.string().optional(),
+  since: z.string().describe('ISO 8601'),
+  until: z.string().optional().describe('Undefined: until a person lifts it.'),
   reason: z.string().optional(),
 });
 export type StandstillReport = Of<typeof standstillReport>;
 
 export const statusReport = z.object({
-  /** What a program acts upon; undefined: the daemon is older. The same in words: `troubles`, worst first. */
-  state: z.enum(gatewayStates).optional(),
-  troubles: z.array(z.enum(troubles)).optional(),
+  state: z.enum(gatewayStates).optional().describe('What a program acts upon; undefined: the daemon is older.'),
+  troubles: z.array(z.enum(troubles)).optional().describe('What keeps it from being well, the worst first.'),
   agentVersion: z.string(),
   daemon: z.boolean(),
   serialNumber: absent(z.string()),
   thingId: absent(z.string()),
   installed: absent(installedReport),
-  previous: absent(installedReport),
-  phase: z.string(),
-  /** Undefined: nothing is at work; a phase other than `idle` was interrupted, or waits. */
-  activity: activity.optional(),
-  /** What slows a download down at the moment, of `[service] max_rate`; ISO 8601 until when. */
-  throttle: z.object({ bytesPerSecond: z.number(), until: z.string().optional() }).optional(),
-  /** How much of a firmware whose staging was interrupted need not be sent again. */
-  arrived: z.object({ bytes: z.number(), totalBytes: z.number() }).optional(),
+  previous: absent(installedReport).describe('What a rollback goes back to.'),
+  phase: z.string().describe('Where the journal of updates stands.'),
+  activity: activity
+    .optional()
+    .describe('Undefined: nothing is at work; a phase other than `idle` was interrupted, or waits.'),
+  throttle: z
+    .object({ bytesPerSecond: z.number(), until: z.string().optional() })
+    .optional()
+    .describe('What slows a download down at the moment, of `[service] max_rate`; ISO 8601 until when.'),
+  arrived: z
+    .object({ bytes: z.number(), totalBytes: z.number() })
+    .optional()
+    .describe('How much of a firmware whose staging was interrupted need not be sent again.'),
   slots: absent(z.record(z.string(), z.string())),
-  /** `slots`, for programs. `next`: it boots next. */
-  slotStates: z.record(z.string(), z.object({ bootable: z.boolean(), next: z.boolean() })).optional(),
+  slotStates: z
+    .record(z.string(), z.object({ bootable: z.boolean(), next: z.boolean() }))
+    .optional()
+    .describe('`slots`, for programs. `next`: it boots next.'),
   booted: absent(slotName),
   lastOutcome: absent(outcomeReport),
-  /** What ended badly and is not tried again by itself. */
-  quarantine: z.array(quarantineReport),
-  /** Why nothing is being installed now. */
-  idleReason: z.string(),
-  /** What was staged waits for [update] reboot_window, until then (ISO 8601), or for a clock that tells when that is. */
-  rebootWait: z.object({ reason: z.string(), until: z.string().optional() }).optional(),
-  /** A program of [hooks] wants to be asked again, at that time (ISO 8601). */
-  hookWait: z.object({ reason: z.string(), until: z.string() }).optional(),
-  /** Undefined: nobody holds updates. */
-  hold: standstillReport.optional(),
-  /** The same for programs. */
-  idleCode: z.enum(idleCodes).optional(),
-  /** ISO 8601; undefined without a schedule. */
-  nextLookAt: absent(z.string()),
-  /** Of the service, by the daemon since its start; undefined: no daemon runs, or an older one. */
+  quarantine: z.array(quarantineReport).describe('What ended badly and is not tried again by itself.'),
+  idleReason: z.string().describe('Why nothing is being installed now.'),
+  rebootWait: z
+    .object({ reason: z.string(), until: z.string().optional() })
+    .optional()
+    .describe(
+      'What was staged waits for `[update] reboot_window`, until then (ISO 8601), or for a clock that tells when that is.',
+    ),
+  hookWait: z
+    .object({ reason: z.string(), until: z.string() })
+    .optional()
+    .describe('A program of `[hooks]` wants to be asked again, at that time (ISO 8601).'),
+  hold: standstillReport.optional().describe('Undefined: nobody holds updates.'),
+  idleCode: z.enum(idleCodes).optional().describe('Why nothing is being installed now, for programs.'),
+  nextLookAt: absent(z.string()).describe('ISO 8601; undefined without a schedule.'),
   looks: z
     .object({
-      /** The last that ended well. */
-      lastAt: z.string().optional(),
-      /** Since then: in them the service, or what it offered, failed. */
-      failedInARow: z.number(),
+      lastAt: z.string().optional().describe('The last that ended well.'),
+      failedInARow: z.number().describe('Since then: in them the service, or what it offered, failed.'),
     })
-    .optional(),
+    .optional()
+    .describe('Of the service, by the daemon since its start; undefined: no daemon runs, or an older one.'),
   pendingSwitch: absent(z.string()),
   pendingReports: z.number(),
-  /** Ends of attempts that the service will not learn, but for their number. */
-  droppedReports: z.number(),
+  droppedReports: z.number().describe('Ends of attempts that the service will not learn, but for their number.'),
   boards: z.array(boardReport),
-  /** `allow_unsigned` and the like: what weakens a promise, said each time. */
-  warnings: z.array(z.string()),
-  /** Undefined: no daemon runs. */
-  telemetry: absent(telemetryReply),
+  warnings: z.array(z.string()).describe('`allow_unsigned` and the like: what weakens a promise, said each time.'),
+  telemetry: absent(telemetryReply).describe('Undefined: no daemon runs.'),
   service: z.object({
     url: z.string(),
     lastError: absent(z.string()),
     lastContactAt: absent(z.string()),
-    /** Undefined: nothing is said through a broker. */
-    broker: brokerReport.optional(),
+    broker: brokerReport.optional().describe('Undefined: nothing is said through a broker.'),
   }),
 });
 export type StatusReport = Of<typeof statusReport>;
@@ -228,19 +219,17 @@ export type StatusReport = Of<typeof statusReport>;
 export const checkReport = z.object({
   installed: absent(installedReport),
   offered: absent(version),
-  /** What an update now would do, and why. */
-  plan: z.enum(['install', 'up-to-date', 'held-back', 'nothing-offered']),
+  plan: z
+    .enum(['install', 'up-to-date', 'held-back', 'nothing-offered'])
+    .describe('What an update now would do, and why.'),
   reason: z.string(),
 });
 export type CheckReport = Of<typeof checkReport>;
 
 export const doctorFinding = z.object({
-  /** Two or three words, e.g. `boot environment`. */
-  name: z.string(),
+  name: z.string().describe('Two or three words, e.g. `boot environment`.'),
   ok: z.boolean(),
-  /** One line: what was found. */
-  detail: z.string(),
-  /** One line: what to do about it. */
-  advice: z.string().optional(),
+  detail: z.string().describe('One line: what was found.'),
+  advice: z.string().optional().describe('One line: what to do about it.'),
 });
 export type DoctorFinding = Of<typeof doctorFinding>;

@@ -3,24 +3,19 @@ import * as z from 'zod';
 import type { Of } from './reports.ts';
 
 export const securityEvent = z.object({
-  /** Rises with each event, also beyond what is kept. */
-  number: z.int().positive(),
+  number: z.int().positive().describe('Rises with each event, also beyond what is kept.'),
   id: z.string(),
-  /** ISO 8601, by the gateway's clock. */
-  at: z.string(),
+  at: z.string().describe("ISO 8601, by the gateway's clock."),
   detail: z.string(),
-  /** How often the same happened, the last time at `lastAt`. */
-  times: z.int().positive(),
+  times: z.int().positive().describe('How often the same happened, the last time at `lastAt`.'),
   lastAt: z.string(),
 });
 
 export type SecurityEvent = Of<typeof securityEvent>;
 
 export const securityReport = z.object({
-  /** The oldest first. */
-  events: z.array(securityEvent),
-  /** How many there were before them. */
-  forgotten: z.int().nonnegative(),
+  events: z.array(securityEvent).describe('The oldest first.'),
+  forgotten: z.int().nonnegative().describe('How many there were before them.'),
 });
 
 export type SecurityReport = Of<typeof securityReport>;

@@ -13,9 +13,9 @@ export const clockStates = ['unset', 'assumed', 'service', 'set'] as const;
 const spool = z.object({
   pointsInMemory: count,
   pointsOnDisk: count,
-  bytesOnDisk: count,
+  bytesOnDisk: count.describe('Of the points on disk; the file has more.'),
   fileBytes: count,
-  oldestAgeMs: absent(count),
+  oldestAgeMs: absent(count).describe('Of the points on disk; undefined: there are none, or nobody knows yet.'),
   properties: count,
   dropped: z.object({
     'too-old': count,
@@ -26,17 +26,19 @@ const spool = z.object({
   }),
   deadLetters: count,
   flashBytesPerDay: count,
-  estimatedBoots: count,
-  trouble: absent(z.string()),
+  estimatedBoots: count.describe(
+    'Boots whose clock was never set: the times of their points are the latest that are possible.',
+  ),
+  trouble: absent(z.string()).describe('Why nothing is on disk now.'),
 });
 
 const delivery = z.object({
   delivered: count,
   requests: count,
   failedRequests: count,
-  resent: count,
+  resent: count.describe('Points that were sent more than once; the service may have them twice, with the same time.'),
   parkedEvents: z.array(z.string()),
-  trouble: absent(z.string()),
+  trouble: absent(z.string()).describe('Why nothing goes through now.'),
 });
 
 export const telemetryReply = z.object({
@@ -48,10 +50,10 @@ export const telemetryReply = z.object({
       name: z.string(),
       readings: count,
       failures: count,
-      lastReadingAgeMs: count.optional(),
-      dropped: count.default(0),
+      lastReadingAgeMs: count.optional().describe('Undefined: there was none, or the daemon is older.'),
+      dropped: count.default(0).describe('What came and was not used: too fast, too long, nested too deep.'),
       lastDrop: absent(z.string()),
-      lastError: absent(z.string()),
+      lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
     }),
   ),
   watches: z.array(z.object({ id: z.string(), lastError: absent(z.string()) })),

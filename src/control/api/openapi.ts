@@ -34,6 +34,7 @@ const description = [
   'status.sock for members of the group thing-agent, control.sock for members of thing-operators, root.sock for root.',
   'What takes its time replies with lines of JSON, each a StreamLine: events, and last the result or the error. Who hangs up ends',
   'only the waiting; who asks for the same again follows what runs.',
+  'What is undefined is left out.',
   'Later versions may add members to replies, kinds of events, and words; what is not known is to be passed over.',
 ];
 

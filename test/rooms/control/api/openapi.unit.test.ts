@@ -85,6 +85,12 @@ describe('the OpenAPI document', () => {
     expect(document.paths['/v1/status']?.['get']?.requestBody).toBeUndefined();
   });
 
+  test('says what a member means', () => {
+    expect(document.components.schemas['StatusReply']).toMatchObject({
+      properties: { state: { description: expect.stringContaining('What a program acts upon') as unknown } },
+    });
+  });
+
   test('has nothing that JSON Schema does not know', () => {
     const text = JSON.stringify(document);
     expect(text).not.toContain('starts_with');
