@@ -152,6 +152,8 @@ export type Choice =
 export interface HooksSettings {
   readonly beforeInstall: HookSettings | undefined;
   readonly beforeReboot: HookSettings | undefined;
+  readonly afterCommit: HookSettings | undefined;
+  readonly afterRollback: HookSettings | undefined;
 }
 
 export interface HookSettings {

@@ -32,6 +32,8 @@ export function resolveConfig(file: ConfigFile): Config {
     hooks: {
       beforeInstall: resolveHook(file.hooks.before_install),
       beforeReboot: resolveHook(file.hooks.before_reboot),
+      afterCommit: resolveHook(file.hooks.after_commit),
+      afterRollback: resolveHook(file.hooks.after_rollback),
     },
     trust: {
       keys: file.trust.keys.map(resolveKey),

@@ -55,7 +55,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
+    const { session, serialNumber, updater, journal, world, config, messaging, throttle } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
     const stateTrouble = await stateObstacle(config, journal);
@@ -77,11 +77,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       canUpdate: boot.works && stateTrouble === undefined,
       obstacle: boot.obstacle ?? stateTrouble,
       looks: this.#options.looks(),
-      warnings: [
-        ...this.#options.warnings(),
-        ...(await trust.concerns(journal.state.installed?.digest, signal)),
-        ...(await stateConcerns(config)),
-      ],
+      warnings: await this.#warnings(signal),
       telemetry: this.#telemetry?.status(),
       service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
     });
@@ -242,6 +238,16 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { updater } = this.#wiring;
     if (updater === undefined) throw noTargets();
     return updater;
+  }
+
+  async #warnings(signal: AbortSignal): Promise<readonly string[]> {
+    const { config, journal, trust, updater } = this.#wiring;
+    return [
+      ...this.#options.warnings(),
+      ...(await trust.concerns(journal.state.installed?.digest, signal)),
+      ...(await stateConcerns(config)),
+      ...(updater?.hookTroubles ?? []),
+    ];
   }
 
   /** `status` answers whatever the state directory does. */

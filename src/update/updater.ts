@@ -30,7 +30,7 @@ export interface UpdaterParts extends LookoutParts {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
   /** Undefined: nobody is asked. */
-  readonly hooks?: Pick<Hooks, 'ask' | 'askInTurn' | 'pause'> | undefined;
+  readonly hooks?: Pick<Hooks, 'ask' | 'askInTurn' | 'pause' | 'wants' | 'tell' | 'trouble'> | undefined;
 }
 
 interface Settling {
@@ -78,9 +78,16 @@ export class Updater {
 
   /** Tells the service what it does not know yet; a failure is returned, not thrown: it is kept for later. */
   async deliver(onEvent: OnEvent, signal: AbortSignal): Promise<AgentError | undefined> {
-    const { service, settings, ports } = this.#parts;
+    const { service, settings, ports, hooks } = this.#parts;
     const { journal, log } = ports;
-    const outbox = { journal, service, outcomeProperty: settings.outcomeProperty, log, onProgress: onEvent };
+    const outbox = {
+      tellHook: hooks?.tell,
+      journal,
+      service,
+      outcomeProperty: settings.outcomeProperty,
+      log,
+      onProgress: onEvent,
+    };
     return deliverOutbox(outbox, signal);
   }
 
@@ -203,6 +210,12 @@ export class Updater {
     return this.#parts.hooks?.pause;
   }
 
+  /** How the last program of the integrator failed that was told something. */
+  get hookTroubles(): readonly string[] {
+    const trouble = this.#parts.hooks?.trouble;
+    return trouble === undefined ? [] : [trouble];
+  }
+
   /** Windows hold what goes on by itself; that of the reboot holds no person who waits. */
   #ports(onEvent: OnEvent, manual = false): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#parts;
@@ -211,7 +224,7 @@ export class Updater {
     const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
     const hold = (): Hold | undefined => holdOfAttempt(ports) ?? holdByWindow();
     const askHook = manual ? hooks?.ask : hooks?.askInTurn;
-    return { ...ports, onProgress: onEvent, hold, holdReboot, askHook };
+    return { ...ports, onProgress: onEvent, hold, holdReboot, askHook, wantsHook: hooks?.wants };
   }
 
   /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */

@@ -87,6 +87,8 @@ const hook = () =>
 export const hooksSchema = z.strictObject({
   before_install: hook().describe('Asked before a firmware is transferred'),
   before_reboot: hook().describe('Asked before what is staged is armed and booted'),
+  after_commit: hook().describe('Told that a version was kept'),
+  after_rollback: hook().describe('Told that a version was left'),
 });
 
 export const reportSchema = z.strictObject({

@@ -4,6 +4,7 @@ import { defaultResume } from '../../service/rest/settings.ts';
 import type { RestSettings } from '../../service/rest/settings.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { Follow } from '../../update/choice/look.ts';
+import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import { hasBootloader } from './slot-settings.ts';
 
 /** From the configuration's words to the rooms' settings. */
@@ -18,6 +19,15 @@ export function restSettings(config: Config, environment: Environment, agentVers
     propertyText,
     resume: defaultResume,
     userAgent: `thing-agent/${agentVersion}`,
+  };
+}
+
+export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
+  return {
+    before_install: hooks.beforeInstall,
+    before_reboot: hooks.beforeReboot,
+    after_commit: hooks.afterCommit,
+    after_rollback: hooks.afterRollback,
   };
 }
 

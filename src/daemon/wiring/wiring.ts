@@ -38,7 +38,7 @@ import { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
-import { bootingTarget, followOf } from './settings.ts';
+import { bootingTarget, followOf, hookPrograms } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { Trust } from './trust.ts';
@@ -244,8 +244,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     policy: update,
     outcomeProperty: report.outcome,
   };
-  const { beforeInstall, beforeReboot } = config.hooks;
-  const hooks = new Hooks({ before_install: beforeInstall, before_reboot: beforeReboot }, { run: runProgram, clock });
+  const hooks = new Hooks(hookPrograms(config), { run: runProgram, clock });
   return new Updater({ ports, service: session, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
 }
 

@@ -3,6 +3,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { AskHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { OwedHook } from '../journal/parts/owed-hook.ts';
 import type { Attempt, FirmwareRecord, VersionRef } from '../journal/state.ts';
 import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
@@ -54,6 +55,8 @@ export interface UpdatePorts {
   readonly holdReboot?: (() => Hold | undefined) | undefined;
   /** Whose consent is asked for; nobody's, if not given. */
   readonly askHook?: AskHook | undefined;
+  /** Whether this program of the gateway wants to be told; none does, if not given. */
+  readonly wantsHook?: ((hook: OwedHook['hook']) => boolean) | undefined;
   /** The person who asked makes the reboot. */
   readonly rebootByHand?: boolean | undefined;
 }

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { Attempt, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
 
-export const hookNames = ['before_install', 'before_reboot'] as const;
+export const hookNames = ['before_install', 'before_reboot', 'after_commit', 'after_rollback'] as const;
 export type HookName = (typeof hookNames)[number];
 
 const version = z.object({
@@ -24,6 +24,9 @@ export const hookInput = z.object({
   installed: version.optional(),
   /** Where the version is, or will be. */
   slot: z.enum(['A', 'B']),
+  /** Of `after_rollback`: why it was left; the code is stable. */
+  code: z.string().optional(),
+  reason: z.string().optional(),
 });
 export type HookInput = z.infer<typeof hookInput>;
 
@@ -32,18 +35,20 @@ export interface HookSubject {
   readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
   readonly slot: SlotName;
   readonly installed: UpdateState['installed'];
+  readonly code?: string | undefined;
+  readonly reason?: string | undefined;
 }
 
-export function hookText(hook: HookName, { attempt, slot, installed }: HookSubject): string {
-  const { id, by } = attempt;
+export function hookText(hook: HookName, { attempt, installed, ...about }: HookSubject): string {
+  const { id, by, version: named } = attempt;
   const input: HookInput = {
     format: 1,
     hook,
     attempt: id,
     by,
-    version: attempt.version,
+    version: named,
     installed: installed?.version,
-    slot,
+    ...about,
   };
   return `${JSON.stringify(hookInput.parse(input))}\n`;
 }

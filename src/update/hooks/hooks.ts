@@ -3,6 +3,7 @@ import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { UpdateError } from '../errors.ts';
+import type { OwedHook } from '../journal/parts/owed-hook.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 
@@ -28,6 +29,13 @@ export interface HookPause {
 /** Resolves where it consents. Throws `vetoed` where it says no, `not-now` where it wants to be asked later or cannot be asked. */
 export type AskHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
 
+/** Returns why it failed, if it did: nothing follows from that. */
+export type TellHook = (
+  owed: OwedHook,
+  installed: HookSubject['installed'],
+  signal: AbortSignal,
+) => Promise<string | undefined>;
+
 interface Refusals {
   /** Of which hook, and of which version. */
   readonly key: string;
@@ -43,12 +51,15 @@ const MAX_WORDS = 300;
 const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 60 * 60_000;
 
-/** Programs of the integrator that are asked for their consent. */
+/** Programs of the integrator that are asked for their consent, or told how it ended. */
 export class Hooks {
   readonly #programs: HookPrograms;
   readonly #ports: HookPorts;
   /** How often "not now" was said in a row. A restart forgets it, and asks. */
   #refusals: Refusals | undefined;
+  #trouble: string | undefined;
+  /** The attempt. */
+  #told: string | undefined;
 
   constructor(programs: HookPrograms, ports: HookPorts) {
     this.#programs = programs;
@@ -65,9 +76,10 @@ export class Hooks {
     try {
       judge(hook, await this.#run(hook, program, about, signal));
     } catch (error) {
-      if (error instanceof UpdateError && error.code === 'not-now')
-        this.#refusals = { key, count, reason: error.message, atMs: this.#ports.clock.monotonicMs() };
-      throw error;
+      const reason = error instanceof AgentError ? whyLater(hook, error) : undefined;
+      if (reason === undefined) throw error;
+      this.#refusals = { key, count, reason, atMs: this.#ports.clock.monotonicMs() };
+      throw new UpdateError('not-now', reason, { cause: error });
     }
   };
 
@@ -78,6 +90,31 @@ export class Hooks {
       throw new UpdateError('not-now', pause.reason);
     await this.ask(hook, about, signal);
   };
+
+  readonly wants = (hook: HookName): boolean => this.#programs[hook] !== undefined;
+
+  readonly tell: TellHook = async (owed, installed, signal) => {
+    const { hook, attempt: id, by, version, slot, code, reason } = owed;
+    const program = this.#programs[hook];
+    if (program === undefined) return undefined;
+    if (this.#told === id) return this.#trouble; // and the journal could not take that
+    const about = { attempt: { id, by, version }, slot, installed, code, reason };
+    const failed = `${hook} of ${version.name} failed`;
+    try {
+      const { exitCode, stderr } = await this.#run(hook, program, about, signal);
+      this.#trouble = exitCode === 0 ? undefined : `${failed} (${describeEnd(exitCode)})${wordsOf(stderr)}`;
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      this.#trouble = `${failed}: ${error.message}`;
+    }
+    this.#told = id;
+    return this.#trouble;
+  };
+
+  /** How the last one that was told failed; undefined: it did not. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
 
   /** Until a hook is asked again; undefined: none waits. */
   get pause(): HookPause | undefined {
@@ -91,12 +128,7 @@ export class Hooks {
   async #run(hook: HookName, program: HookProgram, about: HookSubject, signal: AbortSignal): Promise<ProgramResult> {
     const { command, user, timeoutMs } = program;
     const options = { timeoutMs, user, maxOutputBytes: MAX_OUTPUT_BYTES, input: hookText(hook, about) };
-    try {
-      return await this.#ports.run(command, options, signal);
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      throw new UpdateError('not-now', `${hook} could not be asked: ${error.message}`, { cause: error });
-    }
+    return this.#ports.run(command, options, signal);
   }
 }
 
@@ -104,12 +136,23 @@ function keyOf(hook: HookName, { attempt: { version } }: HookSubject): string {
   return `${hook} ${version.id ?? version.name}`;
 }
 
+/** Throws `not-now` or `vetoed`. */
 function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
   if (exitCode === 0) return;
   const words = wordsOf(stderr);
   if (exitCode === NOT_NOW) throw new UpdateError('not-now', `${hook} says: not now${words}`);
-  if (exitCode === undefined) throw new UpdateError('not-now', `${hook} was ended by a signal${words}`);
-  throw new UpdateError('vetoed', `${hook} says no (exit code ${exitCode})${words}`);
+  if (exitCode === undefined) throw new UpdateError('not-now', `${hook} was ended ${describeEnd(exitCode)}${words}`);
+  throw new UpdateError('vetoed', `${hook} says no (${describeEnd(exitCode)})${words}`);
+}
+
+/** Undefined: it said no. */
+function whyLater(hook: HookName, error: AgentError): string | undefined {
+  if (!(error instanceof UpdateError)) return `${hook} could not be asked: ${error.message}`;
+  return error.code === 'not-now' ? error.message : undefined;
+}
+
+function describeEnd(exitCode: number | undefined): string {
+  return exitCode === undefined ? 'by a signal' : `exit code ${exitCode}`;
 }
 
 /** They come from a program: on one line, bounded, and without a password in an address. */

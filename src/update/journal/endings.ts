@@ -2,9 +2,11 @@ import assert from 'node:assert';
 
 import { withQuarantined } from '../choice/quarantine.ts';
 import { countFailure } from '../choice/tries.ts';
+import type { SlotName } from '../ports.ts';
 import { CALLED_OFF, isHeldBack, isUnclear, staysFallback } from '../trial/blame.ts';
 import type { EventOf } from './events.ts';
 import { inPhase } from './in-phase.ts';
+import type { OwedHook } from './parts/owed-hook.ts';
 import { withOutcomes } from './reports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Quarantined, UpdateState } from './state.ts';
@@ -12,6 +14,13 @@ import type { Attempt, Quarantined, UpdateState } from './state.ts';
 /** What a person installs says nothing of the version that the service names. */
 export function isCounted({ by }: Attempt): boolean {
   return by === 'service';
+}
+
+export function owed(
+  hook: OwedHook['hook'],
+  { attempt: { id, by, version }, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
+): OwedHook {
+  return { hook, attempt: id, by, version, slot };
 }
 
 export function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
@@ -29,13 +38,14 @@ function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'
 
 export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
   if (event.code === CALLED_OFF.code) return callOff(state, event);
-  const { attempt, firmware } = inPhase(state, 'rolling-back');
-  const { code, reason, at, fault } = event;
+  const { attempt, firmware, slot } = inPhase(state, 'rolling-back');
+  const { code, reason, at, fault, owesHook } = event;
   const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
   const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
+    owedHook: owesHook === true ? { ...owed('after_rollback', { attempt, slot }), code, reason } : undefined,
     previous: isKept ? state.previous : undefined,
     tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
   };

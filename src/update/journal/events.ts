@@ -9,6 +9,11 @@ interface Costs {
   readonly figures?: Figures | undefined;
 }
 
+interface Owing {
+  /** A program of the gateway is to be told. */
+  readonly owesHook?: boolean;
+}
+
 /** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
@@ -48,7 +53,7 @@ interface EventData {
   /** It is healthy, or a person keeps it: it is to be committed. */
   readonly approved: object;
   /** `slot`: the one that runs. */
-  readonly committed: { readonly at: string; readonly slot: SlotName };
+  readonly committed: { readonly at: string; readonly slot: SlotName } & Owing;
   /** The next step may change the board. */
   readonly 'board-touched': { readonly target: string };
   readonly 'board-flashed': { readonly target: string };
@@ -56,7 +61,9 @@ interface EventData {
   /** The boards that were touched are to get back what they held. */
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
-  readonly 'rolled-back': Complaint & { readonly at: string };
+  readonly 'rolled-back': Complaint & { readonly at: string } & Owing;
+  /** A program of the gateway was told how this attempt ended. */
+  readonly 'hook-told': { readonly attemptId: string };
   readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
   /** A paused staging that nobody wants any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };

@@ -1,5 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
+import type { TellHook } from '../hooks/hooks.ts';
 import type { ProvisioningService } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { Journal } from './journal.ts';
@@ -10,14 +11,18 @@ export interface OutboxPorts {
   /** The property that receives outcomes; undefined: they are not reported. */
   readonly outcomeProperty: string | undefined;
   readonly log: Log;
+  /** Undefined: there is no program to be told. */
+  readonly tellHook?: TellHook | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
 }
 
 /**
  * Tells the service what it does not know yet: the version that was committed, and how attempts ended. Each is kept
- * until the service took it; a refusal of one does not stop the other. Returns the first failure.
+ * until the service took it; a refusal of one does not stop the other. Returns the first failure. A program of the gateway
+ * is told first.
  */
 export async function deliverOutbox(ports: OutboxPorts, signal: AbortSignal): Promise<AgentError | undefined> {
+  await attempt('that a hook was told', () => deliverHook(ports, signal), ports);
   const failures = [
     await attempt('the switch', () => deliverSwitch(ports, signal), ports),
     await attempt('an outcome', () => deliverReports(ports, signal), ports),
@@ -38,6 +43,15 @@ async function attempt(
     log.warn({ code: error.code }, `${what} is kept for later: ${error.message}`);
     return error;
   }
+}
+
+/** What it makes of that changes nothing here; it is told again where it was cut off. */
+async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {
+  const { owedHook: owed, installed } = journal.state;
+  if (owed === undefined) return;
+  const trouble = await tellHook?.(owed, installed, signal);
+  if (trouble !== undefined) log.warn({ hook: owed.hook }, trouble);
+  await journal.append({ type: 'hook-told', attemptId: owed.attempt });
 }
 
 async function deliverSwitch({ journal, service, onProgress }: OutboxPorts, signal: AbortSignal): Promise<void> {

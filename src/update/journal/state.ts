@@ -4,6 +4,7 @@ import type { SlotName } from '../ports.ts';
 import { artifactCheckpoint, checkpoint, digestedPart } from './parts/checkpoint-record.ts';
 import { figures } from './parts/figures.ts';
 import { floors } from './parts/floors.ts';
+import { owedHook } from './parts/owed-hook.ts';
 import { standstill } from './parts/standstill.ts';
 
 /**
@@ -208,6 +209,7 @@ export const storedState = z.object({
   cancelled: z.string().optional(),
   /** A person wants nothing to be installed. */
   standstill: standstill.optional(),
+  owedHook: owedHook.optional(),
   /** Version id that the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */

@@ -8,7 +8,7 @@ import { countBegin, countLook, countProgress } from '../choice/tries.ts';
 import { remember } from '../choice/turns.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
-import { callOffOrRollBack, fail, failedTries, isCounted, recover, withdraw } from './endings.ts';
+import { callOffOrRollBack, fail, failedTries, isCounted, owed, recover, withdraw } from './endings.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { inPhase } from './in-phase.ts';
 import { nameVersion, overriddenBy, reconcile } from './naming.ts';
@@ -103,6 +103,8 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     ...state,
     reports: state.reports.filter((report) => report.attempt !== attemptId),
   }),
+  'hook-told': (state, { attemptId }) =>
+    state.owedHook?.attempt === attemptId ? { ...state, owedHook: undefined } : state,
   'told-apart': (state, { versionId }) =>
     state.installed === undefined ? state : { ...state, installed: { ...state.installed, namesake: versionId } },
   named: nameVersion,
@@ -178,7 +180,7 @@ function countJudgement(phase: Phase): PhaseOf<'trial'> {
   return { ...phase, judgements: phase.judgements + 1 };
 }
 
-function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateState {
+function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>): UpdateState {
   const trial = inPhase(state, 'trial');
   const { attempt, firmware } = trial;
   const isRollback = attempt.by === 'rollback';
@@ -188,6 +190,7 @@ function commit(state: UpdateState, { at, slot }: EventOf<'committed'>): UpdateS
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
+    owedHook: owesHook === true ? owed('after_commit', { attempt, slot }) : undefined,
     installed,
     previous: previousAfter(state, slot, firmware),
     beforeBoards: beforeBoardsAfter(state, firmware, isRollback),

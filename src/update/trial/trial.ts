@@ -158,7 +158,8 @@ export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
   ports.onProgress({ kind: 'phase', phase: 'committing', detail: `slot ${slot}` });
   await bootloader.commit(slot, signal);
-  await journal.append({ type: 'committed', at: isoTime(clock), slot });
+  const owesHook = ports.wantsHook?.('after_commit') ?? false;
+  await journal.append({ type: 'committed', at: isoTime(clock), slot, owesHook });
   return { kind: 'installed', version: phase.attempt.version.name };
 }
 
@@ -216,6 +217,7 @@ export async function finishRollback(
   const found = await findFault(phase, ports.health, signal);
   const code = given === undefined ? found.code : 'board-not-restored';
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
-  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault });
+  const owesHook = ports.wantsHook?.('after_rollback') ?? false;
+  await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault, owesHook });
   return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
 }

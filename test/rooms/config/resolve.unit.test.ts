@@ -212,6 +212,8 @@ const wholeResolved: Config = {
   hooks: {
     beforeInstall: { command: ['/usr/lib/app/may-install', '-q'], user: 'app', timeoutMs: 20_000 },
     beforeReboot: undefined,
+    afterCommit: undefined,
+    afterRollback: undefined,
   },
   trust: {
     keys: [{ file: '/etc/thing-agent/trust/release.pem' }],

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -25,7 +25,7 @@ beforeEach(async () => {
   };
   gateway = stack.use(await FileGateway.create(options));
   const hook = (name: string): string => `${name} = { command = ["${join(gateway.directory, 'hook')}", "${name}"] }`;
-  const extraToml = `[hooks]\n${hook('before_install')}\n${hook('before_reboot')}\n`;
+  const extraToml = `[hooks]\n${hook('before_install')}\n${hook('before_reboot')}\n${hook('after_commit')}\n`;
   await gateway.configure({ ...options, extraToml });
 });
 afterEach(async () => {
@@ -46,10 +46,13 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
   expect(page).toContain('Consent before_reboot says: not now: the press is running; asked again');
   expect(gateway.boot()).toBe('A');
-  await hooksDo('exit 0');
+  await hooksDo('cat > "$0.$1"');
   expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
   expect(gateway.rebootRequested).toBe(true);
   expect(gateway.boot()).toBe('B');
+  await gateway.run('--update-now');
+  const told: unknown = JSON.parse(await readFile(join(gateway.directory, 'hook.after_commit'), 'utf8'));
+  expect(told).toMatchObject({ format: 1, hook: 'after_commit', version: { id: '1', name: '1' }, slot: 'B' });
 });
 
 test('an application that does not want a firmware says so, to the technician and to the service', async () => {

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { UpdateError } from '../../../src/update/errors.ts';
-import type { AskHook } from '../../../src/update/hooks/hooks.ts';
+import type { AskHook, TellHook } from '../../../src/update/hooks/hooks.ts';
+import type { OwedHook } from '../../../src/update/journal/parts/owed-hook.ts';
 import { Technician } from './technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
@@ -26,8 +27,17 @@ function refuse(hook: string, code: 'not-now' | 'vetoed'): void {
     asked.push(name);
     if (name === hook) throw new UpdateError(code, words);
   };
-  technician.hooks = { ask, askInTurn: ask, pause: undefined };
+  technician.hooks = { ...silent, ask, askInTurn: ask };
 }
+
+const silent: NonNullable<Technician['hooks']> = {
+  ask: async () => {},
+  askInTurn: async () => {},
+  pause: undefined,
+  wants: () => false,
+  tell: async () => undefined,
+  trouble: undefined,
+};
 
 async function state() {
   return (await technician.updater()).journal.state;
@@ -109,5 +119,67 @@ describe('before what is staged is booted', () => {
     refuse('before_reboot', 'not-now');
     expect(await technician.updateOnce(bySchedule)).toMatchObject(notNow);
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+  });
+});
+
+describe('after an attempt has ended', () => {
+  let told: OwedHook[];
+  let trouble: string | undefined;
+
+  /** Wants to be told; `cut`: the agent ends in the middle of it. */
+  function listen({ cut = false } = {}): void {
+    const tell: TellHook = async (owed) => {
+      told.push(owed);
+      if (cut) throw stopped;
+      return trouble;
+    };
+    technician.hooks = { ...silent, wants: () => true, tell };
+  }
+  const stopped = new Error('the agent was stopped');
+
+  beforeEach(() => {
+    told = [];
+    trouble = undefined;
+  });
+
+  test('a commit is told once, whether the hook does well or not', async () => {
+    listen();
+    trouble = 'it failed';
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+    await technician.updateOnce(bySchedule);
+    const attempt = expect.any(String) as string;
+    const version = { id: '2', name: 'version 2' };
+    expect(told).toEqual([{ hook: 'after_commit', attempt, by: 'service', version, slot: 'A' }]);
+    expect((await state()).installed?.version).toEqual(version);
+  });
+
+  test('a rollback is told with its reason', async () => {
+    listen();
+    technician.gateway.service.target = 'bad';
+    await technician.update();
+    expect(told).toMatchObject([
+      { hook: 'after_rollback', version: { id: 'bad' }, slot: 'A', code: 'unhealthy', reason: 'not well' },
+    ]);
+  });
+
+  test('what the hook was cut off in is told again', async () => {
+    listen({ cut: true });
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    await expect(technician.settle()).rejects.toBe(stopped);
+    technician.gateway.start();
+    listen();
+    expect(await technician.update()).toMatchObject({ kind: 'up-to-date' });
+    expect(told.map(({ hook }) => hook)).toEqual(['after_commit', 'after_commit']);
+    await technician.update();
+    expect(told).toHaveLength(2);
+  });
+
+  test('nothing is kept for who did not want to be told', async () => {
+    await technician.update();
+    expect((await state()).owedHook).toBeUndefined();
+    listen();
+    await technician.update();
+    expect(told).toEqual([]);
   });
 });

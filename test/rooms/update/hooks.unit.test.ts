@@ -17,7 +17,10 @@ class Rig {
   readonly asked: ProgramOptions[] = [];
   answer: ProgramResult | Error = { exitCode: 0, stdout: '', stderr: '' };
   readonly hooks = new Hooks(
-    { before_install: { command: ['ask'], user: 'app', timeoutMs: 5_000 } },
+    {
+      before_install: { command: ['ask'], user: 'app', timeoutMs: 5_000 },
+      after_rollback: { command: ['tell'], user: undefined, timeoutMs: 5_000 },
+    },
     {
       clock: this.clock,
       run: async (_command, options) => {
@@ -87,6 +90,32 @@ describe('a hook', () => {
     await rig.hooks.ask('before_reboot', about, signal);
     expect(rig.asked).toEqual([]);
   });
+});
+
+describe('a hook that is told', () => {
+  const owed = { hook: 'after_rollback', attempt: 'attempt-1', by: 'service', slot: 'B' } as const;
+  const left = { ...owed, version: { name: 'two' }, code: 'unhealthy', reason: 'app.service is dead' };
+
+  test('reads why the version was left; how it fails is told until the next one does well', async () => {
+    const rig = new Rig();
+    expect(rig.hooks.wants('after_commit')).toBe(false);
+    rig.says(75, 'no disk');
+    const trouble = 'after_rollback of two failed (exit code 75): no disk';
+    expect(await rig.hooks.tell(left, undefined, signal)).toBe(trouble);
+    expect(rig.hooks.trouble).toBe(trouble);
+    expect(rig.hooks.pause).toBeUndefined();
+    rig.says(0);
+    expect(await rig.hooks.tell({ ...left, attempt: 'attempt-2' }, undefined, signal)).toBeUndefined();
+    expect(rig.hooks.trouble).toBeUndefined();
+    expect(JSON.parse(rig.asked[0]?.input ?? '')).toEqual({ format: 1, ...left });
+  });
+});
+
+test('a hook is told once of an attempt, though the journal may not take that', async () => {
+  const rig = new Rig();
+  const owed = { hook: 'after_rollback', attempt: '1', by: 'service', version: { name: 'two' }, slot: 'B' } as const;
+  for (let round = 0; round < 3; round += 1) await rig.hooks.tell(owed, undefined, signal);
+  expect(rig.asked).toHaveLength(1);
 });
 
 describe('after "not now"', () => {
