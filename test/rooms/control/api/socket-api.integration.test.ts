@@ -58,12 +58,19 @@ from jsonschema import Draft202012Validator
 told = json.load(sys.stdin)
 document = told['document']
 for name, schema in document['components']['schemas'].items(): Draft202012Validator.check_schema(schema)
+def close(schema):
+    if isinstance(schema, dict):
+        if 'properties' in schema: schema.setdefault('additionalProperties', False)
+        for inner in schema.values(): close(inner)
+    if isinstance(schema, list):
+        for inner in schema: close(inner)
+close(document['components']['schemas'])
 for name, value in told['replies']:
     Draft202012Validator(document['components']['schemas'][name]).validate(value)
 print('valid')
 `;
 
-/** What python3-jsonschema says. */
+/** What python3-jsonschema says, for which a reply has no member that is not described. */
 async function check(told: object): Promise<string> {
   const child = spawn('/usr/bin/python3', ['-c', checker], { stdio: ['pipe', 'pipe', 'pipe'] });
   child.stdin.end(JSON.stringify(told));
@@ -91,15 +98,27 @@ test('the schemas are JSON Schema, and what a daemon replies is as they say', as
   const lines = await ask('/v1/update', '-d', '{"reboot":false}');
   const answered = ['Status', 'Check', 'Doctor', 'History', 'SecurityLog', 'Spool', 'Boards'];
   const paths = ['status', 'check', 'doctor', 'history', 'security', 'spool', 'boards'];
+  const orders: readonly (readonly [string, string, string])[] = [
+    ['SendDatapoint', '/v1/events/level/datapoints', '{"value":3}'],
+    ['SendDatapoints', '/v1/datapoints', '{"points":[]}'],
+    ['FlushSpool', '/v1/spool/flush', '{}'],
+    ['Hold', '/v1/hold', '{"durationMs":60000,"reason":"a repair"}'],
+    ['Resume', '/v1/resume', '{}'],
+    ['Activate', '/v1/activate', '{}'],
+  ];
   const replies: (readonly [string, unknown])[] = lines.map((line) => ['StreamLine', line]);
   for (const [index, path] of paths.entries()) {
     replies.push([`${answered[index]}Reply`, (await ask(`/v1/${path}`))[0]]);
   }
+  for (const [name, path, body] of orders) replies.push([`${name}Reply`, (await ask(path, '-d', body))[0]]);
   replies.push(['ErrorReply', (await ask('/v1/nonsense'))[0]]);
   await writeFile(join(gateway.directory, 'file.img'), 'healthy 2');
   const inspected = await ask('/v1/inspect', '-d', JSON.stringify({ path: join(gateway.directory, 'file.img') }));
   replies.push(['InspectReply', inspected[0]]);
   expect(await check({ document, replies })).toBe('valid\n');
-  const wrong = [['StatusReply', { ...(replies.find(([name]) => name === 'StatusReply')?.[1] as object), boards: 3 }]];
-  expect(await check({ document, replies: wrong })).toContain("3 is not of type 'array'");
+  const status = replies.find(([name]) => name === 'StatusReply')?.[1] as object;
+  const wrong = async (more: object): Promise<string> =>
+    check({ document, replies: [['StatusReply', { ...status, ...more }]] });
+  expect(await wrong({ boards: 3 })).toContain("3 is not of type 'array'");
+  expect(await wrong({ unsaid: 3 })).toContain("('unsaid' was unexpected)");
 });
