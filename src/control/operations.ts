@@ -242,7 +242,7 @@ export type AgentOperations = {
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };
 
-/** `reboot` false: stop before the reboot and say that one is needed. `force`: quarantine, attempts and window do not count. */
+/** `reboot` false: stop before the reboot and say that one is needed. `force`: quarantine, attempts, windows and hooks do not count. */
 export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
 
 function nothing() {
@@ -273,7 +273,7 @@ function installOptions() {
       .boolean()
       .default(false)
       .describe(
-        'For this order alone, quarantine, attempts and maintenance window do not count. Never lifts verification.',
+        'For this order alone, quarantine, attempts, windows and hooks do not count. Never lifts verification.',
       ),
   });
 }

@@ -20,6 +20,7 @@ export const updateCommands: readonly Command[] = [
     summary: 'check, install and report now',
     details: [
       'Asks the service which version this gateway should run, installs it, and reboots into it where that is needed.',
+      'Does not wait for [update] reboot_window; --force not for [update] window either, and asks no hook.',
       `${throughDaemon} If an update is under way already, its progress is shown. Ctrl-C leaves a daemon's update running.`,
     ],
     run: updateNow,
@@ -78,6 +79,7 @@ export const updateCommands: readonly Command[] = [
     summary: 'reboot, into the staged firmware if any',
     details: [
       'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is being written.',
+      'What waits for [update] reboot_window is read, armed and booted now; [hooks] before_reboot is asked.',
     ],
     run: reboot,
   },

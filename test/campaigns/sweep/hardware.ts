@@ -36,6 +36,8 @@ export interface HardwareState {
   readonly nowMs: number;
   /** Digests of releases, as a list of keys and releases has them. */
   readonly revoked: readonly string[];
+  /** Attempts whose end the application was told. */
+  readonly told: readonly string[];
 }
 
 export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Delivery | undefined): HardwareState {
@@ -53,6 +55,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     flaps: 0,
     nowMs: 0,
     revoked: [],
+    told: [],
   };
 }
 
@@ -73,6 +76,7 @@ export class Hardware {
   flaps: number;
   nowMs: number;
   readonly revoked: Set<string>;
+  readonly told: Set<string>;
   /** What the reboot command was told; undefined: it was not called in this boot. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
   /** Told what its file says now. */
@@ -102,6 +106,7 @@ export class Hardware {
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
     this.revoked = new Set(state.revoked);
+    this.told = new Set(state.told);
     this.disk.trouble = () => {
       if (faults.strikes('disk-full')) return 'ENOSPC';
       return faults.strikes('disk-error') ? 'EIO' : undefined;
@@ -116,7 +121,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, revoked } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, revoked, told } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -131,6 +136,7 @@ export class Hardware {
       flaps,
       nowMs,
       revoked: [...revoked],
+      told: [...told],
     };
   }
 

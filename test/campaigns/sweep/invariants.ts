@@ -142,6 +142,15 @@ function judgeEveryEnd(begun: ReadonlySet<string>, reports: readonly Outcome[]):
   for (const attempt of begun) demand(ended.has(attempt), `${attempt} was begun, but its end was never reported`);
 }
 
+/** What was kept, and what was left, the application knows. */
+export function judgeTold({ hardware, chronicle, transport }: Gateway): void {
+  if (chronicle.journalWasLost) return;
+  for (const { attempt, version, outcome } of transport.reports) {
+    const isEnd = outcome === 'installed' || outcome === 'rolled-back';
+    demand(!isEnd || hardware.told.has(attempt), `the application was not told that ${version} was ${outcome}`);
+  }
+}
+
 /** When a switch arrives, what it names is what would boot. */
 export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string): void {
   const { image } = chronicle.entry(versionId);

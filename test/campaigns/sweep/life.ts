@@ -97,7 +97,7 @@ export class Life {
       trust: catalog.trust,
       follow: scenario.follow,
       imagesNameThemselves: scenario.imagesNameThemselves,
-      rebootWindow: scenario.rebootWindow,
+      waitsFor: scenario.waitsFor,
     };
     this.#cuts = given.cuts;
     this.#onCut = onCut;

@@ -3,10 +3,10 @@ import { isWithin } from '../../../src/system/time/daily-window.ts';
 import { sourceOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 import type { FaultCounts } from './faults.ts';
-import { demand, isIdentityStored, judgeRest } from './invariants.ts';
+import { demand, isIdentityStored, judgeRest, judgeTold } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
-import { ignoreEvents } from './program.ts';
+import { ignoreEvents, MORNING } from './program.ts';
 import type { Program } from './program.ts';
 import type { Deed, Scenario } from './scenarios.ts';
 import { Violation } from './violation.ts';
@@ -65,7 +65,7 @@ function isOwners(deed: Deed): deed is Owners {
 }
 
 /** They end by themselves. */
-const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns', 'outside-reboot-window']);
+const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns', 'outside-reboot-window', 'not-now']);
 
 class Bookmarked extends Error {}
 
@@ -169,6 +169,7 @@ class History {
     const { state } = this.life;
     demand(state !== undefined, 'there is no journal at the end');
     judgeRest(gateway, state);
+    if (this.#scenario.waitsFor === 'window and hooks') judgeTold(gateway);
     const runs = gateway.chronicle.imageIn(gateway.hardware.boot.booted)?.id ?? 'nothing';
     const { wants, mayMiss, mayRun, ends } = this.#scenario;
     const hasFaults = this.#case.faults.length > 0;
@@ -279,9 +280,13 @@ class History {
   /** The agent boots what it staged within its window; it goes back at any time. */
   #judgeWindow(): void {
     const { hardware, chronicle } = this.life.gateway;
-    const { rebootWindow: window } = this.#scenario;
-    if (window === undefined || this.#last.kind !== 'rebooting' || hardware.boot.booted !== chronicle.trying) return;
-    demand(isWithin(window, hardware.minuteOfDay), 'a trial was begun outside of the reboot window');
+    if (
+      this.#scenario.waitsFor === undefined ||
+      this.#last.kind !== 'rebooting' ||
+      hardware.boot.booted !== chronicle.trying
+    )
+      return;
+    demand(isWithin(MORNING, hardware.minuteOfDay), 'a trial was begun outside of the reboot window');
   }
 
   async #rest(): Promise<void> {

@@ -10,6 +10,8 @@ import type { runProgram } from '../../../src/system/processes/child-process.ts'
 import type { Clock } from '../../../src/system/time/clock.ts';
 import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Follow } from '../../../src/update/choice/look.ts';
+import { hookInput, hookNames } from '../../../src/update/hooks/hook-input.ts';
+import { Hooks } from '../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../src/update/journal/journal.ts';
 import type { Bootloader, Machine, Target } from '../../../src/update/ports.ts';
@@ -20,7 +22,10 @@ import type { Chronicle } from './chronicle.ts';
 import { STATE } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
 import type { MemoryTransport } from './memory-transport.ts';
+import type { Scenario } from './scenarios.ts';
 
+/** When an agent that waits for it may reboot by itself. */
+export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
 const QUARANTINE_MS = 30 * 86_400_000;
@@ -35,7 +40,7 @@ export interface ProgramParts {
   readonly trust: TrustSettings;
   readonly follow: Follow;
   readonly imagesNameThemselves: boolean;
-  readonly rebootWindow?: DailyWindow | undefined;
+  readonly waitsFor?: Scenario['waitsFor'];
 }
 
 /** One life of the agent: the real rooms, wired as in src/daemon/wiring/wiring.ts, on hardware in memory. */
@@ -48,7 +53,7 @@ export class Program {
   readonly #life = new AbortController();
 
   private constructor(parts: ProgramParts, journal: Journal) {
-    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves, rebootWindow } = parts;
+    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves, waitsFor } = parts;
     const clock = fakeClock(hardware);
     const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
@@ -103,10 +108,17 @@ export class Program {
     };
     const settings = {
       follow,
-      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow, quarantineMs: QUARANTINE_MS },
+      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow: waitsFor && MORNING, quarantineMs: QUARANTINE_MS },
       outcomeProperty: 'update_outcome',
     };
-    this.updater = new Updater({ ports, service: this.session, settings, minuteOfDay: () => hardware.minuteOfDay });
+    const hooks = waitsFor === 'window and hooks' ? hooksOf(hardware, clock) : undefined;
+    this.updater = new Updater({
+      ports,
+      hooks,
+      service: this.session,
+      settings,
+      minuteOfDay: () => hardware.minuteOfDay,
+    });
   }
 
   static async start(parts: ProgramParts): Promise<Program> {
@@ -153,6 +165,23 @@ function machineOf(hardware: Hardware): Machine {
       hardware.rebootAsked = { argument };
     },
   };
+}
+
+/** They consent in the second half of each hour; what they are told they do not forget. */
+function hooksOf(hardware: Hardware, clock: Clock): Hooks {
+  const run: typeof runProgram = async (_command, { input = '' }, signal) => {
+    signal.throwIfAborted();
+    hardware.power.need('run');
+    const { hook, attempt } = hookInput.parse(JSON.parse(input));
+    const isAsked = hook === 'before_install' || hook === 'before_reboot';
+    if (!isAsked) {
+      hardware.power.step(`the application is told ${hook}`);
+      hardware.told.add(attempt);
+    }
+    return { exitCode: isAsked && hardware.minuteOfDay % 60 < 30 ? 75 : 0, stdout: '', stderr: '' };
+  };
+  const program = { command: ['hook'], user: undefined, timeoutMs: 5_000 } as const;
+  return new Hooks(Object.fromEntries(hookNames.map((name) => [name, program])), { run, clock });
 }
 
 /** Once well, and then unwell for as long as the gate asks. */

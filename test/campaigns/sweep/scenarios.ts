@@ -1,4 +1,3 @@
-import type { DailyWindow } from '../../../src/system/time/daily-window.ts';
 import type { Follow } from '../../../src/update/choice/look.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
@@ -36,8 +35,8 @@ export interface Scenario {
   /** What the bootloader says when the gateway is new; undefined: what is usual. */
   readonly delivery?: Delivery | undefined;
   readonly imagesNameThemselves: boolean;
-  /** Of the agent; undefined: it reboots at any time. */
-  readonly rebootWindow?: DailyWindow | undefined;
+  /** Before it reboots by itself: for the morning, and for a program of the gateway; undefined: for nothing. */
+  readonly waitsFor?: 'window' | 'window and hooks' | undefined;
   /** Before anything can go wrong. */
   readonly prologue: readonly Deed[];
   /** Then the gateway is left alone until it rests. */
@@ -64,8 +63,6 @@ type Story = Omit<Scenario, 'name' | 'boot' | 'delivery' | Optional> &
 const rest: Deed = { do: 'rest' };
 const look: Deed = { do: 'look' };
 const target = (version: string | undefined): Deed => ({ do: 'target', version });
-
-const morning: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 
 const stories: Readonly<Record<string, Story>> = {
   /** Activation, and the version that the service expects. */
@@ -154,14 +151,14 @@ const stories: Readonly<Record<string, Story>> = {
   },
   /** It is staged at night, and booted in the morning; a power cut, or somebody else's reboot, does not start it. */
   window: {
-    rebootWindow: morning,
+    waitsFor: 'window',
     story: [target('v2'), look, { do: 'foreign-reboot' }],
     wants: 'v2',
     mayRun: ['v1'],
     ends: ['v2 installed'],
   },
   'window-bad': {
-    rebootWindow: morning,
+    waitsFor: 'window and hooks',
     story: [target('bad'), rest, target('v2'), look, { do: 'reboot' }],
     wants: 'v2',
     mayRun: ['v1'],

@@ -231,6 +231,8 @@ source = { kind = "exec", user = "nobody-here", ${program} }
 id = "w"
 every = "1m"
 into = { kind = "command", user = "nobody-here", ${program} }
+[hooks]
+before_reboot = { user = "nobody-here", ${program} }
 `,
     );
     const { problems } = await checkConfig(path, {});
@@ -240,6 +242,7 @@ into = { kind = "command", user = "nobody-here", ${program} }
       `update.health.user: ${why}`,
       `properties[0].source.user: ${why}`,
       `watch[0].into.user: ${why}`,
+      `hooks.before_reboot.user: ${why}`,
     ]);
   });
 
@@ -282,6 +285,9 @@ into = { kind = "command", command = ["${exposed}"] }
 id = "m"
 every = "1m"
 into = { kind = "mqtt", url = "mqtt://localhost", topic = "t", username = "u", password_file = "${exposed}" }
+[hooks]
+before_install = { command = ["${exposed}"] }
+after_commit = { user = "nobody", command = ["${exposed}"] }
 `;
     await writeFile(path, text);
     const { problems } = await checkConfig(path, {});
@@ -295,6 +301,7 @@ into = { kind = "mqtt", url = "mqtt://localhost", topic = "t", username = "u", p
       '23 sensors[0].source.command',
       '31 watch[0].into.command',
       '35 watch[1].into.password_file',
+      '37 hooks.before_install.command',
     ]);
   });
 

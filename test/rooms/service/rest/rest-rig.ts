@@ -1,6 +1,7 @@
 import { defaultDeadlines } from '../../../../src/service/rest/settings.ts';
 import type { RestSettings } from '../../../../src/service/rest/settings.ts';
 import { RestTransport } from '../../../../src/service/rest/transport.ts';
+import type { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
@@ -25,9 +26,14 @@ export interface RestRig extends AsyncDisposable {
   readonly log: RecordingLog;
 }
 
-export function restRig(baseUrl: string, others: Partial<RestSettings> = {}, clock: Clock = systemClock): RestRig {
+export function restRig(
+  baseUrl: string,
+  others: Partial<RestSettings> = {},
+  clock: Clock = systemClock,
+  throttle?: Throttle,
+): RestRig {
   const log = new RecordingLog();
-  const transport = new RestTransport(restSettings(baseUrl, others), { clock, random: () => 0, log });
+  const transport = new RestTransport(restSettings(baseUrl, others), { clock, random: () => 0, log, throttle });
   return { transport, log, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
 }
 
