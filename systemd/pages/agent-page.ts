@@ -23,7 +23,7 @@ const files: Readonly<Record<string, string>> = {
   '/run/thing-agent':
     'Sockets: status.sock for members of thing-agent, control.sock for them, too, operators/ for members of thing-operators, root.sock.',
   '/usr/share/doc/thing-agent':
-    'What is promised (GUARANTEES.md), all error codes (ERRORS.md), what the bootloader must do (bootloaders.md), how programs speak to the sockets (socket-api.md), alerts (monitoring.md), the bill of materials.',
+    'What is promised (GUARANTEES.md), all error codes (ERRORS.md), what the bootloader must do (bootloaders.md), how programs speak to the sockets (socket-api.md), alerts (monitoring.md), programs that are asked and told (hooks.md), the bill of materials.',
 };
 
 /** agent(8), from the table of commands. */

@@ -11,6 +11,7 @@ const installedAs: Readonly<Record<string, string>> = {
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '("Guarantees" of `src/README.md`)': '(GUARANTEES.md)',
+  '[hooks.md](systemd/doc/hooks.md)': 'hooks.md',
   '[monitoring.md](systemd/doc/monitoring.md)': 'monitoring.md',
   '[socket-api.md](systemd/doc/socket-api.md)': 'socket-api.md',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
@@ -32,6 +33,7 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
     'bootloaders.md': await source('src/slots/bootloaders/README.md'),
+    'hooks.md': await source('systemd/doc/hooks.md'),
     'monitoring.md': await source('systemd/doc/monitoring.md'),
     'socket-api.md': await source('systemd/doc/socket-api.md'),
   };

@@ -11,6 +11,7 @@ describe('documents of the package', () => {
       'README.md',
       'SECURITY.md',
       'bootloaders.md',
+      'hooks.md',
       'monitoring.md',
       'socket-api.md',
     ]);
