@@ -88,11 +88,20 @@ export function checkFirstPacket(bytes: Uint8Array): void {
   throw new BrokenPacket('it does not answer as a broker');
 }
 
-/** Nothing of QoS 2 is sent or asked for, so none of its packets comes. */
+/**
+ * Nothing of QoS 2 is sent or asked for, so none of its packets comes. Only a message has flags (MQTT 5.0, section 2.1.3): what
+ * has others is no head of a packet, and its length would swallow what follows.
+ */
 function checkType(first: number): void {
   const type = first >> 4;
   const isOfQos2 = type === PUBLISH && qosOf(first) > 1;
   if (!knownTypes.has(type) || isOfQos2) throw new BrokenPacket(`a packet of type ${type} comes that no one asked for`);
+  if (type !== PUBLISH && (first & 0x0f) !== 0) throw new BrokenPacket(`a packet of type ${type} has flags`);
+}
+
+/** MQTT 5.0, section 3.2: the broker answers CONNECT once. */
+export function checkLaterPacket(bytes: Uint8Array): void {
+  if (bytes[0] === CONNACK << 4) throw new BrokenPacket('it answers again that we may enter');
 }
 
 /** The MQTT client acknowledges a packet that has no identifier, and falls over it. */

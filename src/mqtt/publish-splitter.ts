@@ -1,4 +1,4 @@
-import { checkFirstPacket, readPacketHead, withContent } from './packet-head.ts';
+import { checkFirstPacket, checkLaterPacket, readPacketHead, withContent } from './packet-head.ts';
 import type { PacketHead } from './packet-head.ts';
 import { Payload } from './payload.ts';
 
@@ -61,13 +61,14 @@ export class PublishSplitter {
         if (this.#message.isComplete) yield this.#exchange(this.#message);
         continue;
       }
-      if (!this.#isAnswered) checkFirstPacket(rest);
-      this.#isAnswered = true;
+      if (this.#isAnswered) checkLaterPacket(rest);
+      else checkFirstPacket(rest);
       const head = readPacketHead(rest, this.#settings.protocolVersion);
       if (head === undefined) {
         this.#held = Buffer.from(rest);
         return;
       }
+      this.#isAnswered = true;
       if (head.kind === 'small') {
         yield { kind: 'bytes', bytes: rest.subarray(0, head.packetBytes) };
         rest = rest.subarray(head.packetBytes);

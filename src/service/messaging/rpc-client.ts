@@ -141,7 +141,10 @@ export class RpcClient implements AsyncDisposable {
     if (problem !== undefined) {
       request.giveUp(problem);
     } else if (request.delivery === 'sent') {
-      request.giveUp(silentError(this.#brokerName, `did not take the request within ${deadlines.requestMs / 1000} s`));
+      const silent = silentError(this.#brokerName, `did not take the request within ${deadlines.requestMs / 1000} s`);
+      request.giveUp(silent);
+      // what it says may be swallowed by a packet that announced too much
+      this.broker.abandonConnection(silent);
     } else {
       const heard =
         request.delivery === 'heard'

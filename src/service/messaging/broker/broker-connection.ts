@@ -124,6 +124,11 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#orClosed(promise);
   }
 
+  /** It is of no use any more, though it stands. */
+  abandon(reason: ServiceError): void {
+    this.#fail(reason);
+  }
+
   /** Says goodbye, if the broker listens. */
   async [Symbol.asyncDispose](): Promise<void> {
     const late = new Error('the broker does not listen');

@@ -42,6 +42,7 @@ export class Broker implements AsyncDisposable {
   /** The attempt that runs, or the next. */
   #attempt = Promise.withResolvers<BrokerConnection>();
   #pause = new AbortController();
+  #current: BrokerConnection | undefined;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(settings: MessagingSettings, events: BrokerEvents, context: BrokerContext) {
@@ -85,6 +86,11 @@ export class Broker implements AsyncDisposable {
     return abortable(attempt, signal);
   }
 
+  /** Goes on with another connection: what came on this one cannot be understood, or nothing comes. */
+  abandonConnection(reason: ServiceError): void {
+    this.#current?.abandon(reason);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#life.abort(new ServiceError({ code: 'broker-lost', why: 'the connection to the broker is closed' }));
     this.#attempt.reject(this.#life.signal.reason);
@@ -121,6 +127,7 @@ export class Broker implements AsyncDisposable {
         this.#events,
         signal,
       );
+      this.#current = connection;
       this.#state = 'connected';
       this.#problem = undefined;
       this.#told = undefined;
@@ -143,6 +150,7 @@ export class Broker implements AsyncDisposable {
   }
 
   #fail(reason: ServiceError): ServiceError {
+    this.#current = undefined;
     this.#state = 'waiting';
     this.#refusal = undefined;
     this.#problem = reason;

@@ -59,6 +59,30 @@ describe('a broker', () => {
     expect(await failure(broker.url, 5, hasty)).toMatchObject({ code: 'broker-silent', remedy: 'retry' });
   });
 
+  test('whose answers are swallowed by a message that never ends is left for a new connection, which is heard', async () => {
+    let connections = 0;
+    await using broker = await PretendBroker.start((socket) => {
+      const isFirst = ++connections === 1;
+      socket.write(connack[4]);
+      socket.on('data', (chunk: Buffer) => {
+        const [type, , ...id] = chunk;
+        if (type === first.subscribe) socket.write(suback(4, id));
+        if (type === first.disconnect) socket.end();
+        const asked = /"id":"([^"]+)"/.exec(chunk.toString('latin1'))?.[1];
+        if (asked === undefined) return;
+        // Of the 12 KiB that it announces this is all that comes.
+        if (isFirst) socket.write(Buffer.from([0x30, 0x80, 0x63]));
+        const content = Buffer.from(`{"jsonrpc":"2.0","id":"${asked}","result":{"id":"1","name":"one"}}`);
+        socket.write(publishPacket({ protocolVersion: 4, topic: 'v1.a1b2.reply.json', content }));
+      });
+    });
+    await using rig = messagingRig(broker.url, { protocolVersion: 4, deadlines: { ...patient, requestMs: 200 } });
+    const ask = async () => rig.transport.call(operations.currentVersion, thing, signal);
+    await expect(ask()).rejects.toMatchObject({ code: 'broker-silent', remedy: 'retry' });
+    expect(await ask()).toMatchObject({ id: '1' });
+    expect(connections).toBe(2);
+  });
+
   test('hears from us while a large message comes, though it cannot answer', async () => {
     await using broker = await PretendBroker.start((socket) => {
       let rest: Buffer | undefined;
