@@ -10,7 +10,7 @@ import { goBack } from './trial/go-back.ts';
 import type { GoBackOptions } from './trial/go-back.ts';
 import { keepWhatRuns } from './trial/settle.ts';
 import { leaveWithoutJournal } from './trial/stateless-trial.ts';
-import { keepTrial, leaveTrial, rollBack } from './trial/trial.ts';
+import { findRevocation, keepTrial, leaveTrial, rollBack } from './trial/trial.ts';
 
 /** What a person does to an update, and what goes with it. */
 export interface Intervention {
@@ -27,7 +27,8 @@ const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'pe
 
 /**
  * A person keeps the trial without waiting for the health gate; also one of which a damaged journal does not know any more.
- * Where the journal cannot be read now, it is refused: what belongs to the trial, such as its boards, stands there.
+ * Where the journal cannot be read now, it is refused: what belongs to the trial, such as its boards, stands there. So it is
+ * where a list has revoked it.
  */
 export async function commitByHand({ ports, deliver }: Intervention, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader } = ports;
@@ -41,6 +42,8 @@ export async function commitByHand({ ports, deliver }: Intervention, signal: Abo
   }
   const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
   if (!onTrial || booted !== phase.slot) throw new UpdateError('nothing-on-trial', 'there is no trial to commit');
+  const revocation = await findRevocation(phase, ports);
+  if (revocation !== undefined) throw new UpdateError(revocation.code, revocation.reason);
   const end = await keepTrial(ports, signal);
   await deliver();
   return outcomeOf(end);

@@ -13,6 +13,7 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
+import type { StagedBefore } from '../../update/choice/order.ts';
 
 export interface TrustParts {
   readonly config: Pick<Config, 'trust' | 'paths'>;
@@ -72,11 +73,20 @@ export class Trust {
     }
   }
 
+  /**
+   * Why the list forbids what runs already; a configuration that an image brings itself, and the time, are no reason: only a signed
+   * list is. Undefined also where the list cannot be read.
+   */
+  async revoked({ digest, signedBy = '' }: StagedBefore): Promise<string | undefined> {
+    const list = await this.#store.read().catch(whereNotKnown);
+    if (list?.revoked.releases.includes(digest) === true) return `was revoked by list ${list.number}`;
+    if (list?.revoked.keys.includes(signedBy) === true)
+      return `is signed by ${signedBy}, revoked by list ${list.number}`;
+    return undefined;
+  }
+
   /** Why a firmware that was accepted before would not be now, in words that follow its name. */
-  async distrusted(
-    { digest, signedBy }: { readonly digest: string; readonly signedBy?: string | undefined },
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
+  async distrusted({ digest, signedBy }: StagedBefore, signal: AbortSignal): Promise<string | undefined> {
     let keyring: Keyring;
     try {
       keyring = await this.keyring(signal);

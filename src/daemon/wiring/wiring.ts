@@ -221,6 +221,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     stageFirmware: stagingWithKeys(config, trust, security),
     revokedReleases: async () => trust.revokedReleases(),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
+    revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
     health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
     clock,

@@ -40,6 +40,8 @@ export interface UpdatePorts {
   readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** Why a firmware that was accepted before would not be now, in words that follow its name; undefined: it would. */
   readonly distrusted?: ((firmware: StagedBefore, signal: AbortSignal) => Promise<string | undefined>) | undefined;
+  /** Why a signed list of revocations forbids a firmware that runs already, in words that follow its name. */
+  readonly revoked?: ((firmware: StagedBefore) => Promise<string | undefined>) | undefined;
   /** What the image that runs calls itself; undefined: it does not say. */
   readonly imageVersion: () => Promise<string | undefined>;
   /** It is the configuration that says so, which both slots may share: true of what the factory installed alone. */

@@ -1,5 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
+import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload } from '../journal/state.ts';
+import type { Attempt, UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
@@ -15,6 +17,7 @@ const passing: ReadonlySet<HoldCode> = new Set([
   'held-by-hand',
 ]);
 
+const NAMED_SINCE = 'the service has named another version since it was installed';
 const NOT_NAMED = 'the service does not name it any more';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
@@ -37,24 +40,33 @@ export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void
 }
 
 /**
- * A firmware that waits for its boot is not booted where the service names another one, or a list of keys, by now. Where the
- * service cannot be asked, it counts as what it named last.
+ * A firmware that waits for its boot is not booted where the service names another one, or a list of keys, by now: than it, or, of
+ * one from a file, than when that was installed. Where the service cannot be asked, it counts as what it named last.
  */
 export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
   const { journal, bootloader, log } = ports;
   const { phase } = journal.state;
-  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by !== 'service') return;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return;
   if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return;
-  const { id, name } = phase.attempt.version;
+  let reason: string | undefined;
   try {
-    if ((await look())?.id === id) return;
+    reason = whyUnwanted(journal.state, phase.attempt, await look());
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
+    const { name } = phase.attempt.version;
     log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
-    return;
   }
+  if (reason === undefined) return;
   await bootloader.markUnbootable(phase.slot, signal);
-  await withdraw('withdrawn', NOT_NAMED, ports);
+  await withdraw('withdrawn', reason, ports);
+}
+
+/** Pure. Undefined: it is wanted. A person's file is overruled by a new word of the service alone, not by its silence. */
+function whyUnwanted(state: UpdateState, { by, version }: Attempt, offered: Version | undefined): string | undefined {
+  if (by !== 'file') return offered?.id === version.id ? undefined : NOT_NAMED;
+  const { overrides } = overriddenBy(state);
+  const isNew = overrides !== undefined && offered !== undefined && offered.id !== overrides;
+  return isNew ? NAMED_SINCE : undefined;
 }
 
 /** Ends the attempt in the journal. Its slot is, or stays, unbootable. */

@@ -7,6 +7,7 @@ import type { Circumstances, Hold } from '../choice/plan.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
+import { giveUpDoubtful } from './give-up-staged.ts';
 import { settle } from './settle.ts';
 import { rebootToTrial } from './trial.ts';
 
@@ -44,13 +45,21 @@ export async function findUnarmed(
   return { version: phase.attempt.version.name, slot: phase.slot };
 }
 
-/** A person waits for no window: what is staged is armed, where it is not, and booted. */
+/**
+ * A person waits for no window: what is staged is armed, where it is not, and booted. Where it is not vouched for any more it is
+ * disarmed instead, and the refusal thrown: the person meant to boot it.
+ */
 export async function rebootByHand(
   argument: string | undefined,
   ports: Omit<UpdatePorts, 'hold' | 'holdReboot' | 'rebootByHand'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { journal, machine } = ports;
+  const { journal, machine, bootloader } = ports;
+  const { phase: before } = journal.state;
+  if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {
+    const refusal = await giveUpDoubtful(before, ports, signal);
+    if (refusal !== undefined) throw refusal;
+  }
   const unarmed = await findUnarmed(ports, signal);
   if (unarmed !== undefined && (await settle(ports, signal)).kind === 'rebooting') return;
   const { phase } = journal.state;

@@ -2,7 +2,6 @@ import { AgentError } from '../../system/errors.ts';
 import { heldBack } from '../choice/attempt.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
-import { UpdateError } from '../errors.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
@@ -12,12 +11,12 @@ import { otherSlot } from '../slot.ts';
 import { findBefore, readPartitions, slotsTargets } from '../whole-slot.ts';
 import { faultOfSilence, isUnclear } from './blame.ts';
 import { beginToFollow } from './follow-slot.ts';
+import { giveUpDoubtful, giveUpStaged } from './give-up-staged.ts';
 import { recover } from './recover.ts';
 import type { Found, Recovery } from './recover.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import {
-  abandon,
   commitTrial,
   consentToReboot,
   finishRollback,
@@ -78,25 +77,10 @@ async function goOn(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const doubt = phase.attempt.by === 'rollback' ? undefined : await ports.distrusted?.(phase.firmware, signal);
-  if (doubt !== undefined) {
-    const { name } = phase.attempt.version;
-    await giveUpStaged(phase, new UpdateError('trust-withdrawn', `version ${name} ${doubt}`), ports, signal);
-    return { kind: 'settled' };
-  }
+  if ((await giveUpDoubtful(phase, ports, signal)) !== undefined) return { kind: 'settled' };
   if (kind === 'arm') return armAgain(phase, booted, ports, signal);
   if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
   return heldBack(phase.attempt, ports.holdReboot) ?? rebootIntoTrial(phase, ports, signal);
-}
-
-async function giveUpStaged(
-  phase: PhaseOf<'staged' | 'trial'>,
-  error: AgentError,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<void> {
-  ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
-  await abandon(phase, error, ports, signal);
 }
 
 const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };

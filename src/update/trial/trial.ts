@@ -84,6 +84,8 @@ export async function abandon(
 export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { journal } = ports;
   const { phase } = await journal.append({ type: 'judging' });
+  const revocation = await findRevocation(phase, ports);
+  if (revocation !== undefined) return leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal);
   const complaint = hasSlotPayload(phase.firmware)
     ? await checkHealth(ports, signal)
     : await keepRunning(ports, signal);
@@ -93,6 +95,15 @@ export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promi
   if (failure !== undefined) return leaveTrial(failure, ports, signal);
   const second = await checkHealth(ports, signal);
   return second === undefined ? commitTrial(phase, ports, signal) : leaveTrial(second, ports, signal);
+}
+
+/** A list that was taken while the firmware waited, or ran: it is not kept, as long as there is a way back. */
+export async function findRevocation(
+  { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
+  { revoked }: UpdatePorts,
+): Promise<{ readonly code: 'trust-withdrawn'; readonly reason: string } | undefined> {
+  const why = attempt.by === 'rollback' ? undefined : await revoked?.(firmware);
+  return why === undefined ? undefined : { code: 'trust-withdrawn', reason: `version ${attempt.version.name} ${why}` };
 }
 
 /** A person keeps the trial: health is not asked, but the boards belong to it. */

@@ -117,11 +117,13 @@ describe('a person waits for no reboot window', () => {
     },
   );
 
-  test('who reboots where nobody vouches for it any more: what runs stays', async () => {
+  test('who reboots where nobody vouches for it any more: it is refused, and what runs stays', async () => {
     await technician.updateOnce(bySchedule);
     technician.doubt = 'was revoked';
-    await (await technician.updater()).reboot(undefined, signal);
-    expect(technician.reboots).toBe(1);
+    await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
+      code: 'trust-withdrawn',
+    });
+    expect(technician.reboots).toBe(0);
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
     expect(await phase()).toBe('idle');
   });

@@ -23,6 +23,8 @@ export class Technician {
   reboots = 0;
   /** Why nothing would be vouched for any more. */
   doubt: string | undefined;
+  /** Why a list would forbid everything. */
+  revocation: string | undefined;
 
   constructor() {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
@@ -41,13 +43,14 @@ export class Technician {
     };
     const machine = { ...ports.machine, reboot };
     const distrusted = async (): Promise<string | undefined> => this.doubt;
+    const revoked = async (): Promise<string | undefined> => this.revocation;
     const settings = {
       follow: { kind: 'target' },
       policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: undefined,
     } as const;
     return new Updater({
-      ports: { ...ports, machine, distrusted },
+      ports: { ...ports, machine, distrusted, revoked },
       service: this.gateway.service,
       settings,
       minuteOfDay: () => this.minute,

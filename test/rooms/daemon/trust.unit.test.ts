@@ -95,6 +95,20 @@ describe('a firmware that waits for its boot is not booted', () => {
   });
 });
 
+describe('a firmware that runs on trial', () => {
+  test('is forbidden by a list alone, by its release or by its key', async () => {
+    const untrusted = { ...waiting, signedBy: listed.trusted.fingerprint };
+    expect(await trust().revoked(untrusted)).toBeUndefined();
+    await take({ number: 1, revoked: { ...nothing, releases: [fingerprint('1')] } });
+    expect(await trust().revoked(waiting)).toBe('was revoked by list 1');
+    expect(await trust().revoked({ digest: fingerprint('2') })).toBeUndefined();
+    await take({ number: 2, revoked: { ...nothing, keys: [listed.trusted.fingerprint] } });
+    expect(await trust().revoked({ ...untrusted, digest: fingerprint('2') })).toContain('revoked by list 2');
+    volume.writeFileSync('/state/trust.json', '{');
+    expect(await trust().revoked(waiting)).toBeUndefined();
+  });
+});
+
 describe('the keys of a gateway', () => {
   test('are those of the configuration and of the list, which wins where both have one', async () => {
     const life = { not_after: '2026-11-01' };

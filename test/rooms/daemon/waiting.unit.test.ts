@@ -75,6 +75,38 @@ describe('a firmware that waits for its boot', () => {
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
   });
 
+  // Seen: a list that revoked it was known, and the person's reboot booted it.
+  test.each(['at once', 'again'])('is not booted by the reboot of a person %s either', async (when) => {
+    const technician = await waiting({ ...byHand, reboot: false });
+    if (when === 'again') {
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+    }
+    technician.doubt = 'was revoked';
+    technician.reboots = 0;
+    await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
+      code: 'trust-withdrawn',
+    });
+    expect(technician.reboots).toBe(0);
+    expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    await (await technician.updater()).reboot(undefined, signal);
+    expect(technician.reboots).toBe(1);
+  });
+
+  // Seen: the service named a list that revoked it, which was not even fetched before it was booted.
+  test('from a file is given up where the service names another one than when it was installed', async () => {
+    const technician = new Technician();
+    await technician.update();
+    await technician.install('image from a stick', false, 'stick', { reboot: false });
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ version: 'stick' });
+    technician.gateway.service.target = '2';
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ version: 'version 2' });
+    expect((await technician.updater()).journal.state.lastOutcome).toMatchObject({
+      version: 'stick',
+      code: 'withdrawn',
+    });
+  });
+
   test('is cancelled before it ran: nothing is rolled back, and nothing held against it', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
     const updater = await technician.updater();
@@ -168,5 +200,32 @@ describe('a trial whose journal was damaged', () => {
     expect(await technician.rollbackUntilReboot(byHand)).toMatchObject({ kind: 'rolled-back', reason });
     technician.gateway.start();
     expect(technician.gateway.running).toBe('image of version 1');
+  });
+});
+
+describe('a trial that a list revoked meanwhile', () => {
+  async function onTrial(): Promise<Technician> {
+    const technician = await waiting();
+    technician.gateway.start();
+    technician.revocation = 'was revoked by list 2';
+    return technician;
+  }
+
+  // Seen: it was kept, beside a warning that it was revoked.
+  test('goes back, and is held back from then on', async () => {
+    const technician = await onTrial();
+    expect(await technician.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.gateway.start();
+    await technician.settle();
+    const { state } = (await technician.updater()).journal;
+    expect(state).toMatchObject({ lastOutcome: { code: 'trust-withdrawn' }, installed: { version: { id: '1' } } });
+    expect(state.quarantine).toHaveLength(1);
+  });
+
+  test('is not kept by a person either', async () => {
+    const technician = await onTrial();
+    const refused = (await technician.updater()).commit(ignore, signal);
+    await expect(refused).rejects.toMatchObject({ code: 'trust-withdrawn' });
+    expect((await technician.updater()).journal.state.phase.kind).toBe('trial');
   });
 });
