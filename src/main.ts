@@ -37,11 +37,11 @@ async function main(args: readonly string[]): Promise<number> {
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
     person: () => new Typist(process.stdin, err),
-    connect: async () => connect(load),
-    look: async (ending) => {
+    connect: async (ending) => connect(load, ending),
+    look: async (daemon, ending) => {
       const loaded = await load();
       const { openLook } = await import('./daemon/local-agent.ts');
-      return openLook(loaded, await world(loaded, 'warn'), ending);
+      return openLook(loaded, await world(loaded, 'warn'), daemon, ending);
     },
     local: async (ending) => {
       const loaded = await load();
@@ -91,14 +91,14 @@ async function configPath(typed: string | undefined): Promise<string> {
 }
 
 /** A daemon that runs can be asked even while the configuration file is broken. */
-async function connect(load: () => Promise<LoadedConfig>): ReturnType<CliContext['connect']> {
+async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): ReturnType<CliContext['connect']> {
   const { connectToDaemon } = await import('./control/control-client.ts');
   try {
-    return await connectToDaemon((await load()).config.paths.run);
+    return await connectToDaemon((await load()).config.paths.run, {}, signal);
   } catch (error) {
     const run = process.env['RUNTIME_DIRECTORY'] ?? DEFAULT_RUN_DIRECTORY;
     const { ConfigError } = await import('./config/errors.ts');
-    const daemon = error instanceof ConfigError ? await connectToDaemon(run) : undefined;
+    const daemon = error instanceof ConfigError ? await connectToDaemon(run, {}, signal) : undefined;
     if (daemon !== undefined) return daemon;
     throw error;
   }

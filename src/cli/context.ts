@@ -1,4 +1,5 @@
 import type { FileReport } from '../control/file-report.ts';
+import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations } from '../control/operations.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -47,6 +48,9 @@ export type CheckPlace =
   | { readonly kind: 'image'; readonly root: string }
   | { readonly kind: 'none' };
 
+/** Why no daemon is asked: none runs, or it does not answer. */
+export type Absent = Exclude<DaemonSeen, true>;
+
 /** Who is asked. */
 export interface Person extends Disposable {
   /** Undefined: nobody answers any more. */
@@ -87,10 +91,10 @@ export interface CliContext {
   /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
   guard(asksInstead: () => boolean): Disposable;
   person(): Person;
-  /** The running daemon; undefined: nobody answers. */
+  /** The running daemon; undefined: there is none. Throws `daemon-silent`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** What a look needs, in this process: never refused, whoever is at work. */
-  look(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** The same in this process, under the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** What a file is, as far as that can be told without a configuration. */

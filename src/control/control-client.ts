@@ -6,37 +6,39 @@ import type { z } from 'zod';
 import type { AgentError } from '../system/errors.ts';
 import { socketNames } from './access.ts';
 import {
+  answersAtAll,
   type ControlRequest,
   daemonLost,
   exchange,
   readLines,
   readText,
   replyInvalid,
-  translate,
 } from './control-connection.ts';
-import { ReportedFailure } from './control-errors.ts';
+import { isNotPermitted, ReportedFailure } from './control-errors.ts';
 import { errorReply, streamLine } from './events.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { methodOf } from './find-operation.ts';
 import { operationTable } from './operations.ts';
 import type { AgentOperations, Answered, Followed } from './operations.ts';
-import { somebodyAnswers } from './server/control-socket.ts';
 
 /**
- * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody answers there. Throws
- * `control-not-permitted`.
+ * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody listens there. Throws
+ * `control-not-permitted`, and `daemon-silent` before anything is asked that such a daemon would do later, unseen.
  */
 export async function connectToDaemon(
   runDirectory: string,
-  patience: Partial<ControlPatience> = {},
+  patience: Partial<ControlPatience>,
+  signal: AbortSignal,
 ): Promise<AgentOperations | undefined> {
+  const { greetingMs } = { ...defaultPatience, ...patience };
   const refusals: unknown[] = [];
   for (const caller of ['root', 'operators', 'members'] as const) {
     const path = join(runDirectory, socketNames[caller]);
     try {
-      if (await somebodyAnswers(path)) return controlClient(path, patience);
+      if (await answersAtAll(path, greetingMs, signal)) return controlClient(path, patience);
     } catch (error) {
-      refusals.push(translate(error, path));
+      if (!isNotPermitted(error)) throw error;
+      refusals.push(error);
     }
   }
   if (refusals.length > 0) throw refusals.at(-1);
@@ -45,13 +47,15 @@ export async function connectToDaemon(
 
 /** How long the daemon may say nothing. */
 export interface ControlPatience {
+  /** To the first answer of all, for which it does nothing. */
+  readonly greetingMs: number;
   /** The daemon itself gives up after 120 s. */
   readonly answerMs: number;
   /** The daemon says `alive` every 10 s. */
   readonly operationMs: number;
 }
 
-const defaultPatience: ControlPatience = { answerMs: 150_000, operationMs: 60_000 };
+const defaultPatience: ControlPatience = { greetingMs: 5_000, answerMs: 150_000, operationMs: 60_000 };
 
 const maxReplyBytes = 1024 * 1024;
 const maxLineBytes = 64 * 1024;

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 
 import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
-import { ControlError } from './control-errors.ts';
+import { ControlError, isNotPermitted, isSilent } from './control-errors.ts';
 
 export interface ControlRequest {
   readonly method: string;
@@ -49,6 +49,23 @@ export async function exchange<T>(
   }
 }
 
+/**
+ * Whether a daemon lives behind the socket: the system takes connections for one that was stopped, too, so it is asked for a
+ * path that it does not have, and every answer will do. Throws `daemon-silent` and `control-not-permitted`.
+ */
+export async function answersAtAll(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    await exchange(socketPath, { method: 'GET', path: '', silentMs }, async () => {}, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    if (isSilent(error) || isNotPermitted(error)) throw error;
+    const code = systemErrorCode(error.cause);
+    if (code === 'EAGAIN') throw silent(); // so many wait already that no more are taken
+    return code !== 'ENOENT' && code !== 'ECONNREFUSED';
+  }
+  return true;
+}
+
 /** The text of a reply, which must be short. */
 export async function readText(reply: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
@@ -78,8 +95,8 @@ export function replyInvalid(why: string): ControlError {
 }
 
 /** The connection ended before the answer. */
-export function daemonLost(why: string): ControlError {
-  return new ControlError('daemon-lost', `the daemon went away: ${why}`);
+export function daemonLost(why: string, cause?: unknown): ControlError {
+  return new ControlError('daemon-lost', `the daemon went away: ${why}`, { cause });
 }
 
 export function notPermitted(socketPath: string): ControlError {
@@ -95,5 +112,5 @@ export function translate(error: unknown, socketPath: string): unknown {
   const code = systemErrorCode(error);
   if (error instanceof AgentError || code === undefined) return error;
   if (code === 'EACCES' || code === 'EPERM') return notPermitted(socketPath);
-  return code.startsWith('HPE_') ? replyInvalid('not HTTP') : daemonLost(describeError(error));
+  return code.startsWith('HPE_') ? replyInvalid('not HTTP') : daemonLost(describeError(error), error);
 }

@@ -80,7 +80,7 @@ export class ControlError extends defineErrors('ControlError', {
     remedy: 'retry',
     exit: 'tryAgain',
     means: 'The daemon does not answer.',
-    advice: 'see what it does: systemctl status thing-agent',
+    advice: 'systemctl restart thing-agent; see what it did: journalctl -u thing-agent',
   },
   'control-not-permitted': {
     remedy: 'give-up',
@@ -107,6 +107,14 @@ export class ControlError extends defineErrors('ControlError', {
     advice: 'check the run directory and its permissions',
   },
 }) {}
+
+export function isNotPermitted(error: unknown): boolean {
+  return error instanceof ControlError && error.code === 'control-not-permitted';
+}
+
+export function isSilent(error: unknown): boolean {
+  return error instanceof ControlError && error.code === 'daemon-silent';
+}
 
 /** What the other side of the control socket reported: its code is of a table there. */
 export class ReportedFailure extends AgentError {

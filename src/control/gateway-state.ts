@@ -26,6 +26,8 @@ export const troubles = [
   'update-impossible',
   'journal-lost',
   'no-daemon',
+  /** It runs, and gives no answer. */
+  'daemon-silent',
   'not-activated',
   'last-attempt-failed',
   'last-attempt-refused',
@@ -44,6 +46,7 @@ export const idleCodes = [
   'trial',
   'rolling-back',
   'no-daemon',
+  'daemon-silent',
   'service-failing',
   'not-asked',
   'install',
@@ -63,6 +66,9 @@ export const idleCodes = [
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
+/** Whether a daemon runs and answers; `silent`: it runs, and gives no answer. */
+export type DaemonSeen = boolean | 'silent';
+
 /** What the state follows from. */
 export interface StateFacts {
   readonly phase: string;
@@ -78,6 +84,7 @@ export function stateOf({ phase, activity, troubles, hold }: StateFacts): Gatewa
   const ofPhase = phases[phase];
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
   if (troubles.some((code) => breaking.has(code))) return 'broken';
+  if (troubles.includes('daemon-silent')) return 'attention'; // nobody goes on with what the phase says
   if (phase !== 'idle') return ofPhase ?? 'busy';
   if (troubles.length > 0) return 'attention';
   return hold === undefined ? 'well' : 'held';
@@ -107,7 +114,7 @@ export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
 /** What troubles can be read from. */
 export interface TroubleFacts {
   readonly phase: string;
-  readonly daemon: boolean;
+  readonly daemon: DaemonSeen;
   readonly thingId: string | undefined;
   readonly boards: readonly { readonly writing?: object | undefined }[];
   readonly lastOutcome?:
@@ -125,7 +132,8 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
     phase === 'lost' && 'journal-lost',
-    !daemon && 'no-daemon',
+    daemon === false && 'no-daemon',
+    daemon === 'silent' && 'daemon-silent',
     thingId === undefined && 'not-activated',
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
+import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf, InstallOptions, OutputOf } from '../control/operations.ts';
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
@@ -27,7 +28,7 @@ export interface AgentOptions {
   readonly wiring: () => Wiring;
   /** The daemon's; undefined: values go straight to the service. */
   readonly telemetry?: () => Telemetry | undefined;
-  readonly daemon: boolean;
+  readonly daemon: DaemonSeen;
   /** Undefined: nobody looks by himself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];

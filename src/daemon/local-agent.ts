@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
+import type { DaemonSeen } from '../control/gateway-state.ts';
 import { acquireLock, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
@@ -20,27 +21,34 @@ export async function openLocalAgent(
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
   await noteWhatCounts(wiring.security, loaded, wiring.trust, signal);
-  return new Agent({ ...surroundings(loaded), wiring: () => wiring, resources: opened.move() });
+  return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }
 
 /** What can be seen without the lock, whoever holds it. It takes part in nothing: the journal is a copy. */
-export async function openLook(loaded: LoadedConfig, world: World, signal: AbortSignal): Promise<Agent> {
+export async function openLook(
+  loaded: LoadedConfig,
+  world: World,
+  daemon: DaemonSeen,
+  signal: AbortSignal,
+): Promise<Agent> {
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
-  const activity = holder === undefined ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
+  // A daemon that gives no answer holds the lock; nobody can tell that it is at work.
+  const activity =
+    holder === undefined || daemon === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({
-    ...surroundings(loaded),
+    ...surroundings(loaded, daemon),
     wiring: () => wiring,
     activity: () => activity,
     resources: opened.move(),
   });
 }
 
-function surroundings(loaded: LoadedConfig): Pick<AgentOptions, 'daemon' | 'looks' | 'warnings'> {
+function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentOptions, 'daemon' | 'looks' | 'warnings'> {
   return {
-    daemon: false,
+    daemon,
     looks: () => undefined,
     warnings: () => loaded.warnings.map(({ message }) => message),
   };

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
-import type { IdleCode } from '../control/gateway-state.ts';
+import type { DaemonSeen, IdleCode } from '../control/gateway-state.ts';
 import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
@@ -21,7 +21,7 @@ import type { Looks } from './rounds/agenda.ts';
 /** Around the journal: what only a running process knows. */
 export interface Surroundings {
   readonly agentVersion: string;
-  readonly daemon: boolean;
+  readonly daemon: DaemonSeen;
   readonly serialNumber: string | undefined;
   readonly thingId: string | undefined;
   readonly boards: readonly BoardReport[];
@@ -50,7 +50,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
   const awaitsReboot = waitsForReboot(state.phase, around.booted);
   const report = {
     agentVersion: around.agentVersion,
-    daemon: around.daemon,
+    daemon: around.daemon === true,
     serialNumber: around.serialNumber,
     thingId: around.thingId,
     installed: installedReport(state.installed),
@@ -76,7 +76,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     telemetry: around.telemetry,
     service: around.service,
   };
-  const troubles = troublesOf({ ...report, canUpdate: around.canUpdate });
+  const troubles = troublesOf({ ...report, daemon: around.daemon, canUpdate: around.canUpdate });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }
 
@@ -124,7 +124,8 @@ function idleness(
 
 function codeOfLooks({ lastLook, daemon, service }: Surroundings): IdleCode {
   if (lastLook === undefined) {
-    if (!daemon) return 'no-daemon';
+    if (daemon === false) return 'no-daemon';
+    if (daemon === 'silent') return 'daemon-silent';
     return service.lastError === undefined ? 'not-asked' : 'service-failing';
   }
   const { plan } = lastLook;
@@ -218,7 +219,7 @@ function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Surrou
   const { version, by } = phase.attempt;
   if (activity !== undefined) return `version ${version.name} is being staged into slot ${phase.slot}`;
   if (by === 'file') return `the installation of ${version.name} from a file was interrupted`;
-  const goesOn = daemon ? 'the next look goes on with it' : 'agent --update-now goes on with it';
+  const goesOn = daemon !== false ? 'the next look goes on with it' : 'agent --update-now goes on with it';
   return `the staging of version ${version.name} into slot ${phase.slot} was interrupted; ${goesOn}`;
 }
 
@@ -231,7 +232,8 @@ function arrived(phase: Phase): StatusReport['arrived'] {
 
 function describeLooks({ lastLook, daemon, service }: Surroundings): string {
   if (lastLook !== undefined) return describeLook(lastLook);
-  if (!daemon) return 'nobody asks the service: no daemon runs';
+  if (daemon === false) return 'nobody asks the service: no daemon runs';
+  if (daemon === 'silent') return 'nobody asks the service: the daemon does not answer';
   return service.lastError === undefined ? describeLook(undefined) : 'the service could not be asked yet';
 }
 

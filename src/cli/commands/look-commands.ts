@@ -36,7 +36,7 @@ export const lookCommands: readonly Command[] = [
     group: 'Look',
     summary: 'what is installed, what goes on, what comes next',
     details: [
-      'Never refused, whoever is at work. A program reads state, troubles and idleCode of --json, whose words stay.',
+      'Never refused, whoever is at work; beside a daemon that has not answered for 5 s it says so, and looks by itself. A program reads state, troubles and idleCode of --json, whose words stay.',
       'With --exit-code, for monitoring: 0 well, or at work by itself; 1 a person should look; 2 it cannot be updated, or a board runs nothing. 64 and more: it could not be asked.',
     ],
     run: status,
@@ -47,7 +47,10 @@ export const lookCommands: readonly Command[] = [
     options: [],
     group: 'Look',
     summary: 'test everything that an update needs',
-    details: ['Changes nothing. Ends with 70 if a test failed.'],
+    details: [
+      'Changes nothing. Ends with 70 if a test failed.',
+      'A daemon that does not answer is all that it finds: it may be at work at what would be tested.',
+    ],
     run: doctor,
   },
   {

@@ -1,16 +1,33 @@
+import { isSilent } from '../../control/control-errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
-import type { CliContext } from '../context.ts';
+import type { Absent, CliContext } from '../context.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { pageFor } from '../screen/page.ts';
 
 /** Who does the work: the running daemon, or this process. */
 export type Worker = 'daemon' | 'this process';
 
 /** For a look, which is never refused: through the daemon if one answers, else beside whoever is at work. */
 export async function withLook<T>(context: CliContext, look: (agent: AgentOperations) => Promise<T>): Promise<T> {
-  const daemon = await context.connect(context.signal);
-  if (daemon !== undefined) return look(daemon);
-  await using agent = await context.look(context.signal);
+  const daemon = await daemonForLook(context);
+  if (typeof daemon === 'object') return look(daemon);
+  await using agent = await context.look(daemon, context.signal);
   return await look(agent);
 }
+
+async function daemonForLook(context: CliContext): Promise<AgentOperations | Absent> {
+  try {
+    return (await context.connect(context.signal)) ?? false;
+  } catch (error) {
+    if (!isSilent(error)) throw error;
+    const page = pageFor(context.err, context);
+    context.err.write(renderParagraph(withoutAnswer, page));
+    return 'silent';
+  }
+}
+
+const withoutAnswer =
+  'agent: the daemon does not answer, so this was read without it: systemctl restart thing-agent; journalctl -u thing-agent';
 
 /** Through the daemon if one answers, else by itself. */
 export async function withAgent<T>(

@@ -86,7 +86,7 @@ class OwnSocket implements AsyncDisposable {
     const { runDirectory } = this.#options;
     await abortable(access(runDirectory), signal);
     try {
-      await (await connectToDaemon(runDirectory))?.spool({}, signal);
+      await (await connectToDaemon(runDirectory, { greetingMs: 2 * MOST_SILENCE_MS }, signal))?.spool({}, signal);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
     }

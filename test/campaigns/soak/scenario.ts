@@ -125,7 +125,7 @@ export class Scenario {
   #asking(ask: (agent: NonNullable<Awaited<ReturnType<typeof connectToDaemon>>>) => Promise<unknown>): Happening {
     return async () => {
       try {
-        const agent = await connectToDaemon(this.#gateway.runDirectory);
+        const agent = await connectToDaemon(this.#gateway.runDirectory, {}, never);
         if (agent === undefined) throw new Error('no daemon answers');
         await ask(agent);
       } catch (error) {

@@ -29,8 +29,20 @@ test('agent hold takes a duration and a reason, says when it ends, and agent res
 
 test('the status of a gateway that is held says so, with its end, why and who lifts it', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
-  const page = { columns: 100, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
+  const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, hold }, page);
   expect(beside('State', text)).toBe('Held: nothing is installed until 2026-03-01 17:00 +01:00 (in 4 h).');
-  expect(beside('Hold', text)).toBe('harvest; root and thing-operators lift it before that: agent resume');
+  expect(beside('Hold', text)).toBe(
+    'harvest, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+  );
+});
+
+// Seen: `agent hold 4h`, then `agent status` while a firmware was staged: "lift it before that", and no end anywhere.
+test('the end of a hold is said where something else is the state', () => {
+  const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z' };
+  const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
+  const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);
+  expect(beside('Hold', text)).toBe(
+    'no reason was given, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+  );
 });

@@ -8,8 +8,8 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import { socketNames } from '../../../src/control/access.ts';
-import { connectToDaemon } from '../../../src/control/control-client.ts';
-import { listenOnSocket } from '../../../src/control/server/control-socket.ts';
+import { connectToDaemon, controlClient } from '../../../src/control/control-client.ts';
+import { listenOnSocket, somebodyAnswers } from '../../../src/control/server/control-socket.ts';
 import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
 
 const run = promisify(execFile);
@@ -69,7 +69,7 @@ describe('the socket', () => {
     await leaveStaleSocket(directory.socket);
     const server = createServer();
     await listenOnSocket(server, directory.socket, 'root');
-    expect(await connectToDaemon(directory.path)).toBeDefined();
+    expect(await somebodyAnswers(directory.socket)).toBe(true);
     server.close();
   });
 
@@ -114,13 +114,13 @@ describe('the socket', () => {
 describe('who calls', () => {
   test('learns that nobody answers where there is no socket', async () => {
     await using directory = await runDirectory();
-    expect(await connectToDaemon(directory.path)).toBeUndefined();
+    expect(await connectToDaemon(directory.path, {}, forever)).toBeUndefined();
   });
 
   test('learns that nobody answers where a daemon was killed', async () => {
     await using directory = await runDirectory();
     await leaveStaleSocket(directory.socket);
-    expect(await connectToDaemon(directory.path)).toBeUndefined();
+    expect(await connectToDaemon(directory.path, {}, forever)).toBeUndefined();
   });
 
   test.each([
@@ -138,7 +138,7 @@ describe('who calls', () => {
   ])('and is told %s says so', async (_name, says, failure) => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, true);
-    const client = await connectToDaemon(directory.path);
+    const client = await connectToDaemon(directory.path, {}, forever);
     await expect(client?.status({}, forever)).rejects.toMatchObject(failure);
   });
 
@@ -150,7 +150,7 @@ describe('who calls', () => {
     await using directory = await runDirectory();
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
     await using _other = await impostor(directory.socket, head + body, true);
-    const client = await connectToDaemon(directory.path);
+    const client = await connectToDaemon(directory.path, {}, forever);
     await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
@@ -166,7 +166,7 @@ describe('who calls', () => {
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
     await using _other = await impostor(directory.socket, head + body, true);
     const events: unknown[] = [];
-    const client = await connectToDaemon(directory.path);
+    const client = await connectToDaemon(directory.path, {}, forever);
     const outcome = await client?.commit({}, (event) => events.push(event), forever);
     expect(events).toEqual([{ kind: 'phase', phase: 'staging' }]);
     expect(outcome).toEqual({ kind: 'installed', version: 'v1' });
@@ -178,10 +178,27 @@ describe('who calls', () => {
   ])('does not wait for ever for one who is silent %s', async (_name, says) => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, false);
-    const client = await connectToDaemon(directory.path, { answerMs: 50, operationMs: 50 });
+    const client = controlClient(directory.socket, { answerMs: 50, operationMs: 50 });
     const silent = { code: 'daemon-silent', exit: 'tryAgain' };
-    await expect(client?.status({}, forever)).rejects.toMatchObject(silent);
-    await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
+    await expect(client.status({}, forever)).rejects.toMatchObject(silent);
+    await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
+  });
+
+  // Seen: a daemon stopped by a signal; its socket takes connections, and status waited for 150 s. A hold was done later.
+  test('learns at once that a daemon is silent, before it is asked for anything', async () => {
+    await using directory = await runDirectory();
+    await using _other = await impostor(directory.socket, '', false);
+    const connected = connectToDaemon(directory.path, { greetingMs: 50 }, forever);
+    await expect(connected).rejects.toMatchObject({ code: 'daemon-silent', exit: 'tryAgain' });
+  });
+
+  test('need not wait for a silent daemon who has enough of it', async () => {
+    await using directory = await runDirectory();
+    await using _other = await impostor(directory.socket, '', false);
+    const enough = new AbortController();
+    const connected = connectToDaemon(directory.path, {}, enough.signal);
+    enough.abort(new Error('enough'));
+    await expect(connected).rejects.toThrow('enough');
   });
 });
 
@@ -207,7 +224,7 @@ function asNobody(runDirectory: string): string {
     process.setgroups([]);
     process.setegid(65534);
     process.seteuid(65534);
-    const failure = await connectToDaemon(${JSON.stringify(runDirectory)}).catch((error) => error);
+    const failure = await connectToDaemon(${JSON.stringify(runDirectory)}, {}, AbortSignal.timeout(60_000)).catch((error) => error);
     const { code, exit, message, advice } = failure ?? {};
     console.log(JSON.stringify({ code, exit, message, advice }));`;
 }

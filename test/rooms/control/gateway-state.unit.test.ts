@@ -24,6 +24,13 @@ describe('the state of a gateway, in words that stay', () => {
   test.each<Case>([
     ['follows its service', {}, [], ['well', 0]],
     ['has no daemon: nobody follows the service', { daemon: false }, ['no-daemon'], ['attention', 1]],
+    ['has a daemon that gives no answer', { daemon: 'silent' }, ['daemon-silent'], ['attention', 1]],
+    [
+      'has a daemon that gives no answer while it judges',
+      { daemon: 'silent', phase: 'trial' },
+      ['daemon-silent'],
+      ['attention', 1],
+    ],
     ['is not activated', { thingId: undefined }, ['not-activated'], ['attention', 1]],
     ['cannot reach its service', { service: { lastError: 'refused' } }, ['service-failing'], ['attention', 1]],
     ['failed', { lastOutcome: { outcome: 'failed' } }, ['last-attempt-failed'], ['attention', 1]],

@@ -98,6 +98,7 @@ describe('why nothing is being installed', () => {
       'the service could not be asked yet',
     ],
     ['without a daemon', { daemon: false }, 'nobody asks the service: no daemon runs'],
+    ['of a silent daemon', { daemon: 'silent' }, 'nobody asks the service: the daemon does not answer'],
     ['where nothing can be installed', { obstacle: 'no targets' }, 'no targets'],
     [
       'after a look',

@@ -91,3 +91,26 @@ test('all is well only while somebody follows the service; a refused file is an 
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
   expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
 }, 120_000);
+
+// Seen: kill -STOP of the daemon. Looks showed nothing for 151 s; a hold that had failed was in force when it went on.
+test('a daemon that gives no answer is looked past, is a trouble, and does not do later what failed', async () => {
+  const daemon = await gateway.startDaemon();
+  await untilStatus(({ activity }) => activity === undefined);
+  daemon.kill('SIGSTOP');
+  try {
+    const [told, history, held] = await Promise.all([
+      gateway.run('status', '--json', '--exit-code'),
+      gateway.run('history'),
+      gateway.run('hold', '4h'),
+    ]);
+    expect(told.exitCode).toBe(1);
+    expect(JSON.parse(told.stdout)).toMatchObject({ state: 'attention', daemon: false, troubles: ['daemon-silent'] });
+    expect(told.stderr).toContain('the daemon does not answer');
+    expect(history.exitCode).toBe(0);
+    expect(held.exitCode).toBe(75);
+  } finally {
+    daemon.kill('SIGCONT');
+  }
+  const after = await untilStatus(({ daemon: answers }) => answers);
+  expect(after).toMatchObject({ troubles: [], hold: undefined });
+}, 120_000);

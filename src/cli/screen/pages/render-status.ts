@@ -26,7 +26,7 @@ export function renderStatus(report: StatusReport, page: Page): string {
   const rows: readonly Row[] = [
     { label: 'State', paragraphs: [headline.text], tone: headline.tone },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
-    { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold)], tone: 'attention' },
+    { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold, page)], tone: 'attention' },
     { label: 'Reboot', paragraphs: rebootWait(report.rebootWait, page), tone: 'attention' },
     { label: 'Consent', paragraphs: hookWait(report.hookWait, page), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, page) },
@@ -65,7 +65,7 @@ function headlineOf(report: StatusReport, page: Page): Headline {
   const troubles = report.troubles ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, troubles });
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
-  if (report.phase !== 'idle' && state !== 'broken') return headlineOfPhase(report);
+  if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
     const text = `Attention: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
     return { tone: state === 'broken' ? 'bad' : 'attention', text };
@@ -85,6 +85,7 @@ const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
   'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
   'journal-lost': () => 'the record of updates was unreadable and was set aside',
   'no-daemon': () => 'no daemon runs, so nobody follows the service',
+  'daemon-silent': () => 'the daemon does not answer, so nobody follows the service',
   'not-activated': () => 'not activated yet',
   'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
   'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
@@ -148,10 +149,11 @@ export function describeHold({ until }: StandstillReport, page: Page): string {
     : `Held: nothing is installed until ${moment(until, page) ?? until}.`;
 }
 
-function liftedBy({ reason, until }: StandstillReport): string {
+function liftedBy({ reason, until }: StandstillReport, page: Page): string {
   const why = reason === undefined ? 'no reason was given' : reason;
+  const end = until === undefined ? '' : `, until ${moment(until, page) ?? until}`;
   const early = until === undefined ? '' : ' before that';
-  return `${why}; root and thing-operators lift it${early}: agent resume`;
+  return `${why}${end}; root and thing-operators lift it${early}: agent resume`;
 }
 
 function rebootWait(wait: StatusReport['rebootWait'], page: Page): readonly string[] {
@@ -199,8 +201,9 @@ export function moment(iso: string | undefined, page: Page): string | undefined 
 }
 
 /** While one is under way, the one before it is in the past. */
-function nextLook({ daemon, nextLookAt }: StatusReport, page: Page): string {
-  if (!daemon) return 'none: no daemon runs';
+function nextLook(report: StatusReport, page: Page): string {
+  const { daemon, nextLookAt } = report;
+  if (!daemon) return `none: ${isSilent(report) ? 'the daemon does not answer' : 'no daemon runs'}`;
   if (nextLookAt !== undefined && Date.parse(nextLookAt) <= page.nowMs) return 'now';
   return moment(nextLookAt, page) ?? 'none: there is no schedule';
 }
@@ -271,6 +274,12 @@ function device({ serialNumber, thingId }: StatusReport): string {
   return `${serialNumber ?? 'no serial number'}, ${thing}`;
 }
 
-function agent({ agentVersion, daemon }: StatusReport): string {
+function agent(report: StatusReport): string {
+  const { agentVersion, daemon } = report;
+  if (isSilent(report)) return `${agentVersion}, the daemon does not answer: systemctl restart thing-agent`;
   return daemon ? `${agentVersion}, the daemon runs` : `${agentVersion}, no daemon runs: systemctl start thing-agent`;
+}
+
+function isSilent({ troubles }: StatusReport): boolean {
+  return troubles?.includes('daemon-silent') ?? false;
 }
