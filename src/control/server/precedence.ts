@@ -33,7 +33,7 @@ export function precedence(running: OperationRequest, at: Standing, wanted: Want
 /** What gives way to each; to everything else, nothing does. */
 const waysOf: Partial<Record<Wanted['operation'], readonly ((running: OperationRequest, at: Standing) => boolean)[]>> =
   {
-    commit: [isLooking, isJudging],
+    commit: [isSettling, isJudging],
     reboot: [isLooking, isJudging],
     rollback: [isLooking, isStaging, isJudging],
     hold: [isLooking, isStaging],
@@ -49,6 +49,11 @@ function includes(running: OperationRequest, wanted: Wanted): boolean {
     running.reboot === wanted.reboot &&
     (running.force === true || wanted.force !== true)
   );
+}
+
+/** What was left; later there is no trial, and a commit would end a download for nothing. */
+function isSettling({ operation }: OperationRequest, { phase }: Standing): boolean {
+  return isInstalling(operation) && phase === undefined;
 }
 
 /** Or settling what was left; nothing of this update is decided yet. */

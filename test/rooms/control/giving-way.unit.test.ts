@@ -37,7 +37,8 @@ const update: OperationRequest = { operation: 'update', ...options };
 
 describe('who goes before', () => {
   test.each<[Wanted['operation'], readonly Standing['phase'][]]>([
-    ['commit', [undefined, 'checking', 'health', 'flashing']],
+    // Later there is no trial: a commit that is refused is no reason to end a download.
+    ['commit', [undefined, 'health', 'flashing']],
     ['reboot', [undefined, 'checking', 'health', 'flashing']],
     ['rollback', [undefined, 'checking', 'staging', 'health', 'flashing']],
     ['cancel', [undefined, 'checking', 'staging']],
