@@ -7,7 +7,7 @@ export const securityEventMeanings = {
   'name-refused': 'a signed release was refused, because it was offered under another name',
   'trust-list-refused': 'a list of keys and revocations was refused',
   'trust-list-taken': 'a signed list of keys and revocations took effect',
-  'force-used': 'a person had something done in spite of a rule',
+  'force-used': 'a person ordered something in spite of a rule; it may have been refused or have failed all the same',
   'keys-changed': 'other keys are trusted than before',
   'configuration-changed': 'another configuration is in effect than before',
   activated: 'the gateway was activated at the service',

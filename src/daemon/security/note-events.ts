@@ -56,15 +56,16 @@ export async function noteForce(security: SecurityLog, what: string, { force, al
 export async function noteWhatCounts(
   security: SecurityLog,
   { path, digest }: Pick<LoadedConfig, 'path' | 'digest'>,
-  trust: Trust,
+  trust: Pick<Trust, 'keyring'>,
   signal: AbortSignal,
 ): Promise<void> {
   await security.compare('configuration-changed', digest, `${path}, now ${digest}`);
   try {
-    const { keys, list, revoked } = await trust.keyring(signal);
-    const names = keys.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
-    const gone = [...(revoked?.keys ?? [])].toSorted();
-    const all = JSON.stringify([keys.map(({ fingerprint }) => fingerprint).toSorted(), list?.number, gone]);
+    const { keys, revoked } = await trust.keyring(signal);
+    const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);
+    const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
+    // In the form in which earlier agents kept it, so that an update of the agent is no change of keys.
+    const all = JSON.stringify([trusted.map(({ fingerprint }) => fingerprint).toSorted(), null, []]);
     const state = createHash('sha256').update(all).digest('hex');
     await security.compare('keys-changed', state, names.length === 0 ? 'no key is trusted' : names.join(', '));
   } catch (error) {

@@ -68,11 +68,11 @@ export class SecurityLog {
     });
   }
 
-  /** Also for who only looks: nothing is written. */
+  /** Also for who only looks: nothing is written. Of a damaged one it has the event with which it begins anew. */
   async report(): Promise<SecurityReport> {
     await this.#last;
     const found = this.#kept ?? (await this.#read());
-    const { events } = found === undefined || found === 'damaged' ? { events: [] } : found;
+    const events = found === 'damaged' ? [this.#eventOf(1, 'log-damaged', this.#path)] : (found?.events ?? []);
     return { events: [...events], forgotten: (events[0]?.number ?? 1) - 1 };
   }
 
@@ -113,8 +113,8 @@ export class SecurityLog {
 
   async #add(kept: KeptLog, id: SecurityEventId, why: string): Promise<void> {
     const { clock, log, onEvent } = this.#parts;
-    const detail = describeError(why).slice(0, MAX_DETAIL_LENGTH);
-    const at = new Date(clock.nowMs()).toISOString();
+    const event = this.#eventOf((kept.events.at(-1)?.number ?? 0) + 1, id, why);
+    const { number, at, detail } = event;
     const same = this.#recent(kept, `${id} ${detail}`);
     if (same !== undefined) {
       same.times += 1;
@@ -122,12 +122,16 @@ export class SecurityLog {
       return;
     }
     log.info({ security: id }, detail);
-    const number = (kept.events.at(-1)?.number ?? 0) + 1;
-    kept.events.push({ number, id, at, detail, times: 1, lastAt: at });
+    kept.events.push(event);
     kept.events.splice(0, kept.events.length - MAX_EVENTS);
     this.#begun.set(`${id} ${detail}`, { number, atMs: clock.monotonicMs() });
     await this.#write(kept);
     onEvent?.();
+  }
+
+  #eventOf(number: number, id: SecurityEventId, why: string): KeptLog['events'][number] {
+    const at = new Date(this.#parts.clock.nowMs()).toISOString();
+    return { number, id, at, detail: describeError(why).slice(0, MAX_DETAIL_LENGTH), times: 1, lastAt: at };
   }
 
   #recent({ events }: KeptLog, key: string): KeptLog['events'][number] | undefined {

@@ -1,10 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { notingRefusals } from '../../../src/daemon/security/note-events.ts';
+import { notingRefusals, noteWhatCounts } from '../../../src/daemon/security/note-events.ts';
 import { SecurityLog } from '../../../src/daemon/security/security-log.ts';
+import type { TrustedKey } from '../../../src/firmware/artifact/trust.ts';
 import { FirmwareError, VerificationError } from '../../../src/firmware/errors.ts';
+import type { Keyring } from '../../../src/firmware/trust/keyring.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { UpdateError } from '../../../src/update/errors.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
 import { ManualClock } from '../service/manual-clock.ts';
 import { MemoryState } from './memory-state.ts';
 
@@ -77,6 +80,21 @@ describe('the log of security events', () => {
     expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
   });
 
+  // Seen: agent log --security of a damaged log said that nothing had happened.
+  test.each(['\0'.repeat(4_096), `{"events":${'['.repeat(100_000)}${']'.repeat(100_000)}}`])(
+    'that is damaged is told as such to who only looks, and is left as it is',
+    async (text) => {
+      state.volume.writeFileSync(path, text);
+      const report = await open().report();
+      expect(report).toMatchObject({
+        forgotten: 0,
+        events: [{ number: 1, id: 'log-damaged', detail: path, times: 1 }],
+      });
+      expect(state.writes).toBe(0);
+      expect(state.volume.readFileSync(path, 'utf8')).toBe(text);
+    },
+  );
+
   test('holds up nothing where it cannot be written, and shows no secret', async () => {
     state.volume.rmdirSync('/state');
     const log = open();
@@ -106,3 +124,40 @@ test('what is only broken is no event', async () => {
   await expect(notingRefusals(log, throwing(error))).rejects.toBe(error);
   expect(await log.report()).toEqual({ events: [], forgotten: 0 });
 });
+
+describe('whom this gateway trusts', () => {
+  const settings = { path: '/etc/thing-agent/config.toml', digest: 'sha256:1' };
+  const [one, two] = [trustedKey('one'), trustedKey('two')];
+
+  /** With such a list in effect. */
+  async function start(number: number, ...revokedKeys: readonly string[]): Promise<void> {
+    const revoked = { keys: revokedKeys, releases: [`sha256:${'0'.repeat(64)}`] };
+    const keyring: Keyring = {
+      keys: [one, two],
+      revoked: { keys: new Set(revoked.keys), releases: new Set(revoked.releases) },
+      time: { atLeastMs: undefined, nowMs: undefined },
+      list: { number, issuedMs: 0, keys: [], revoked, artifact: undefined },
+    };
+    const { signal } = new AbortController();
+    await noteWhatCounts(open(), settings, { keyring: async () => keyring }, signal);
+  }
+
+  // Seen: keys-changed after a list that revoked a release alone; and a revoked key among those that it named as trusted.
+  test('is not changed by a list that revokes no key', async () => {
+    await start(1);
+    await start(2);
+    await start(3, `sha256:${'f'.repeat(64)}`);
+    expect((await open().report()).events).toEqual([]);
+  });
+
+  test('is changed by a list that revokes a key, which is not named as trusted', async () => {
+    await start(1);
+    await start(2, one.fingerprint);
+    expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: `two ${two.fingerprint}` }]);
+  });
+});
+
+function trustedKey(name: string): TrustedKey {
+  const { trusted } = makeKeyPair('ecdsa-p256', name);
+  return trusted;
+}
