@@ -84,6 +84,8 @@ function within(name: string, node: SchemaNode, described: Map<string, string>):
   const { additionalProperties: named, items } = node;
   const choices = [...(node.oneOf ?? []), ...(node.anyOf ?? [])];
   if (choices.some((choice) => choice.properties !== undefined)) return alternatives(name, choices, described);
+  const lists = choices.filter((choice) => choice.items?.properties !== undefined);
+  if (lists.length > 0) return lists.flatMap((list) => within(name, list, described));
   if (node.properties !== undefined) return tables(`[${name}]`, node, described);
   if (typeof named === 'object') return within(`${name}.NAME`, named, described);
   if (items !== undefined) return within(items.properties === undefined ? name : `[${name}]`, items, described);

@@ -4,6 +4,7 @@ import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { EventType } from '../../update/journal/events.ts';
 import { figures } from '../../update/journal/parts/figures.ts';
 import type { Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
+import { CALLED_OFF } from '../../update/trial/blame.ts';
 
 /** What an event of the journal adds to the history. Pure. */
 
@@ -22,7 +23,7 @@ export interface Happened {
 /** The same array, where it has nothing to do with an attempt. */
 export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happened): readonly HistoryAttempt[] {
   const { event, before, after, at } = happened;
-  const ended = newOutcomes(before, after);
+  const ended = [...newOutcomes(before, after), ...calledOff(happened)];
   const attempt = attemptIn(after) ?? attemptIn(before);
   if (attempt === undefined || (ended.length === 0 && !tellingSteps.has(event.type))) return attempts;
   let told = attempts;
@@ -158,6 +159,14 @@ function newOutcomes(before: UpdateState, after: UpdateState): readonly Outcome[
     (report) => !before.reports.includes(report) && report.attempt !== after.lastOutcome?.attempt,
   );
   return [...added, ...last];
+}
+
+/** A rollback that a person called off ends without a report: nothing has changed for anybody but them. */
+function calledOff({ event, before: { phase }, at }: Happened): readonly Outcome[] {
+  if (event.type !== 'rolled-back' || phase.kind !== 'rolling-back' || phase.attempt.by !== 'rollback') return [];
+  const { attempt, code, reason } = phase;
+  if (code !== CALLED_OFF.code) return [];
+  return [{ attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at }];
 }
 
 function attemptIn({ phase }: UpdateState): Attempt | undefined {

@@ -6,7 +6,7 @@ import { JournalWithHistory } from '../../../src/daemon/history/journal-with-his
 import { silentLog } from '../../../src/system/log/log.ts';
 import type { AttemptFailure } from '../../../src/update/journal/events.ts';
 import { MemoryJournal } from '../../../src/update/journal/journal.ts';
-import type { UpdateState } from '../../../src/update/journal/state.ts';
+import type { PhaseOf, UpdateState } from '../../../src/update/journal/state.ts';
 import { ManualClock } from '../service/manual-clock.ts';
 import { MemoryState } from './memory-state.ts';
 
@@ -84,6 +84,26 @@ describe('the history of attempts', () => {
     const [ended] = (await open().report(journal.state)).attempts;
     expect(ended).toMatchObject({ code: 'cancelled', fetchedBytes: 7 });
     expect(ended).not.toHaveProperty('underWay');
+  });
+
+  // Seen: "how it ended is not known".
+  test('says that a rollback was called off, though nobody else is told', async () => {
+    const phase: PhaseOf<'rolling-back'> = {
+      kind: 'rolling-back',
+      attempt: { ...attemptOf('r1'), by: 'rollback' },
+      slot: 'A',
+      firmware: { digest: 'sha256:00', payloads: [], provides: {} },
+      code: 'cancelled',
+      reason: 'a person cancelled it before it ran',
+      fault: 'person',
+      boards: {},
+      restores: 0,
+    };
+    const journal = begin(open(), { ...new MemoryJournal().state, phase });
+    const { code, reason } = phase;
+    await journal.append({ type: 'rolled-back', at, code, reason, fault: 'person' });
+    expect(journal.state.reports).toEqual([]);
+    expect((await open().report(journal.state)).attempts).toMatchObject([{ attempt: 'r1', outcome: 'failed', code }]);
   });
 
   test('tells of an attempt that another one took the place of', async () => {
