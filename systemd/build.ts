@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 
 import { build, type Metafile, type Plugin } from 'esbuild';
 
+import { runTool } from './run-tool.ts';
 import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256, stripProgram } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
 import { billOfMaterials } from './sbom.ts';
@@ -161,7 +162,7 @@ function prebuiltSerialport(arch: string): Plugin {
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<number> {
-  try {
+  return runTool('build', usage, async () => {
     const { values } = parseArgs({
       args: [...args],
       options: {
@@ -175,9 +176,5 @@ async function main(args: readonly string[]): Promise<number> {
     });
     if (values.help) process.stdout.write(usage);
     else await buildTree({ ...values, out: resolve(values.out), main: resolve(values.main) });
-    return 0;
-  } catch (error) {
-    process.stderr.write(`build: ${error instanceof Error ? error.message : String(error)}\n`);
-    return 1;
-  }
+  });
 }

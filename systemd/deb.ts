@@ -7,6 +7,7 @@ import { parseArgs, promisify } from 'node:util';
 import { agentVersion } from '../src/version.ts';
 import { buildTree } from './build.ts';
 import { layOut } from './package-source.ts';
+import { runTool } from './run-tool.ts';
 import { architectureNamed } from './runtime.ts';
 
 /** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
@@ -103,7 +104,7 @@ async function sourceDate(): Promise<number> {
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<number> {
-  try {
+  return runTool('deb', usage, async () => {
     const { values } = parseArgs({
       args: [...args],
       options: {
@@ -114,9 +115,5 @@ async function main(args: readonly string[]): Promise<number> {
     });
     if (values.help) process.stdout.write(usage);
     else process.stdout.write(`${await buildDeb({ arch: values.arch, out: resolve(values.out) })}\n`);
-    return 0;
-  } catch (error) {
-    process.stderr.write(`deb: ${error instanceof Error ? error.message : String(error)}\n`);
-    return 1;
-  }
+  });
 }

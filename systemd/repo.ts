@@ -4,6 +4,9 @@ import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
+import { systemErrorCode } from '../src/system/errors.ts';
+import { Misuse, runTool } from './run-tool.ts';
+
 /** Makes a repository for apt of the packages in a folder, signed by a key of gpg's. */
 
 const run = promisify(execFile);
@@ -22,17 +25,20 @@ const architectures = ['amd64', 'arm64'] as const;
 
 /** The old index stays until the new one is whole. `keyring` is gpg's folder; its usual one if not given. */
 export async function makeRepository(folder: string, key: string, keyring?: string): Promise<void> {
-  if (!(await packagesIn(folder)))
-    throw new Error(`${folder} holds no packages: npm run deb -- --out ${folder} makes one`);
+  const packages = await packagesIn(folder);
+  if (packages.length === 0) throw new Error(`${folder} holds no packages: npm run deb -- --out ${folder} makes one`);
   const draft = await mkdtemp(join(folder, '.dists-'));
+  const named = new Set<string>();
   try {
     for (const architecture of architectures) {
       const place = join(draft, `main/binary-${architecture}`);
       await mkdir(place, { recursive: true });
       const index = await tool('apt-ftparchive', ['--arch', architecture, 'packages', '.'], folder);
+      for (const [, path = ''] of index.matchAll(/^Filename: \.\/(.*)$/gm)) named.add(path);
       await writeFile(join(place, 'Packages'), index);
       await writeFile(join(place, 'Packages.gz'), gzipSync(index));
     }
+    refuseLeftOut(packages.filter((path) => !named.has(path)));
     await writeFile(join(draft, 'Release'), await release(draft));
     const gpg = ['--batch', '--yes', ...(keyring === undefined ? [] : ['--homedir', keyring])];
     const sign = [...gpg, '--local-user', key];
@@ -46,21 +52,30 @@ export async function makeRepository(folder: string, key: string, keyring?: stri
   }
 }
 
-async function packagesIn(folder: string): Promise<boolean> {
+/** Paths in the folder. */
+async function packagesIn(folder: string): Promise<readonly string[]> {
   try {
-    return (await readdir(folder)).some((name) => name.endsWith('.deb'));
+    return (await readdir(folder, { recursive: true })).filter((path) => path.endsWith('.deb')).toSorted();
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    if (systemErrorCode(error) === 'ENOENT') return [];
+    if (systemErrorCode(error) === 'ENOTDIR') throw new Error(`${folder} is not a folder`, { cause: error });
     throw error;
   }
+}
+
+/** apt-ftparchive leaves out what it cannot read, and is content. */
+function refuseLeftOut(paths: readonly string[]): void {
+  if (paths.length === 0) return;
+  const wanted = `NAME_VERSION_ARCH.deb for ${architectures.join(', ')} or all`;
+  throw new Error(`nothing was signed: these are no packages (${wanted}), or are damaged: ${paths.join(', ')}`);
 }
 
 async function exchange(draft: string, dists: string): Promise<void> {
   const [stable, old] = [join(dists, 'stable'), join(dists, '.old')];
   await mkdir(dists, { recursive: true });
   await rm(old, { recursive: true, force: true });
-  await rename(stable, old).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
+  await rename(stable, old).catch((error: unknown) => {
+    if (systemErrorCode(error) !== 'ENOENT') throw error;
   });
   await rename(draft, stable);
   await rm(old, { recursive: true, force: true });
@@ -87,7 +102,7 @@ async function tool(program: string, args: readonly string[], cwd: string): Prom
     const { stdout } = await run(program, args, { cwd, timeout: 300_000, maxBuffer: 64 * 1024 * 1024 });
     return stdout;
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+    if (systemErrorCode(error) !== 'ENOENT') throw error;
     throw new Error(`${program} is missing: apt-get install apt-utils gpg`, { cause: error });
   }
 }
@@ -95,19 +110,16 @@ async function tool(program: string, args: readonly string[], cwd: string): Prom
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<number> {
-  try {
+  return runTool('repo', usage, async () => {
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
       options: { key: { type: 'string' }, help: { type: 'boolean', default: false } },
     });
-    const [folder] = positionals;
+    const [folder, ...others] = positionals;
     if (values.help) process.stdout.write(usage);
-    else if (folder === undefined || values.key === undefined) throw new Error(`DIR and --key are needed\n${usage}`);
+    else if (folder === undefined || values.key === undefined) throw new Misuse('DIR and --key are needed');
+    else if (others.length > 0) throw new Misuse(`one DIR is taken, not also ${others.join(' ')}`);
     else await makeRepository(resolve(folder), values.key);
-    return 0;
-  } catch (error) {
-    process.stderr.write(`repo: ${error instanceof Error ? error.message : String(error)}\n`);
-    return 1;
-  }
+  });
 }

@@ -1,0 +1,25 @@
+import process from 'node:process';
+
+/** What was typed cannot be meant. */
+export class Misuse extends Error {}
+
+const MISUSED = 64;
+
+/** The end of a program of this folder: a failure is one line, and what was typed wrong shows the usage. Resolves with the exit code. */
+export async function runTool(name: string, usage: string, work: () => Promise<void>): Promise<number> {
+  try {
+    await work();
+    return 0;
+  } catch (error) {
+    process.stderr.write(`${name}: ${error instanceof Error ? error.message : String(error)}\n`);
+    if (!isMisuse(error)) return 1;
+    process.stderr.write(usage);
+    return MISUSED;
+  }
+}
+
+/** Also what parseArgs of node:util says. */
+function isMisuse(error: unknown): boolean {
+  if (error instanceof Misuse) return true;
+  return error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_');
+}
