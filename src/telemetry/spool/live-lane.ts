@@ -55,12 +55,12 @@ export class LiveLane {
       (oldest) => !skip.has(oldest.stream.event) && !busy.has(oldest.stream) && this.#timeOf(oldest) !== undefined,
     );
     if (stream === undefined) return undefined;
-    const live = this.#pending.take(stream, limit);
-    const points = live.map((point): SpooledPoint => ({
-      seq: point.seq,
-      atMs: this.#timeOf(point) ?? 0,
-      text: point.text,
-    }));
+    const points: SpooledPoint[] = [];
+    const live = this.#pending.take(stream, limit, (point) => {
+      const atMs = this.#timeOf(point);
+      if (atMs !== undefined) points.push({ seq: point.seq, atMs, text: point.text });
+      return atMs !== undefined;
+    });
     const batch: Batch = { lane: 'live', event: stream.event, class: stream.class, points };
     const held: HeldBatch = { batch, stream, live, shift: 0 };
     this.#held.add(held);

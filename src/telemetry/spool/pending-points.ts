@@ -50,9 +50,11 @@ export class PendingPoints {
     return undefined;
   }
 
-  take(stream: Stream, limit: number): LivePoint[] {
+  /** The oldest of a stream, in their order, up to the first that may not go: one whose time is not known yet keeps back those behind it. */
+  take(stream: Stream, limit: number, mayGo: (point: LivePoint) => boolean = () => true): LivePoint[] {
     const queue = this.#queues.get(stream) ?? [];
-    const taken = queue.splice(0, limit);
+    const kept = queue.slice(0, limit).findIndex((point) => !mayGo(point));
+    const taken = queue.splice(0, kept === -1 ? limit : kept);
     if (queue.length === 0) this.#queues.delete(stream);
     for (const { bytes } of taken) this.#count(-1, -bytes);
     return taken;

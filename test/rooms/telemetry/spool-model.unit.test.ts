@@ -160,6 +160,7 @@ class Oracle implements Disposable {
       const value = Number(text);
       assert.equal(this.pushed.get(value), batch.event);
       assert.equal(this.arrived.get(value) ?? atMs, atMs, 'a point keeps its time');
+      assert(atMs > 0, 'no point goes without its time');
       this.arrived.set(value, atMs);
       this.promised.add(value);
     }

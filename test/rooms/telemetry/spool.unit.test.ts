@@ -20,6 +20,18 @@ test('what is delivered within the group window is never written', () => {
   expect(readFileSync(`${rig.path}-wal`).byteLength).toBe(before);
 });
 
+// Seen: the second point went with the first, dated 1970.
+test('a point whose time is not known yet waits in its place, behind one whose time is', () => {
+  using rig = new SpoolRig();
+  const atMs = rig.clock.nowMs();
+  const timed = { ...point(0), time: { kind: 'known', atMs } } as const;
+  const untimed = { ...point(1), time: { kind: 'since-boot' } } as const;
+  rig.spool.push([timed, untimed, { ...timed, value: 2 }]);
+  expect(drain(rig.spool).map(values)).toEqual([[0]]);
+  rig.spool.learnClock(atMs - rig.sinceBootMs);
+  expect(drain(rig.spool).map(values)).toEqual([[1, 2]]);
+});
+
 test.each([
   ['after ten seconds', (rig: SpoolRig) => rig.clock.advance(10_000), 3],
   ['when 500 wait', () => {}, 500],
