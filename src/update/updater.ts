@@ -10,8 +10,8 @@ import { holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
 import type { Hold, HoldCode, Plan } from './choice/plan.ts';
 import { isCalled } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
-import { isAnotherThan } from './choice/waiting-order.ts';
-import { endUnwantedStaging, endUnwantedWait } from './choice/withdraw.ts';
+import { compareToWaiting } from './choice/waiting-order.ts';
+import { endUnwantedStaging, endUnwantedWait, giveWayToList } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { HookPause, Hooks } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
@@ -164,7 +164,9 @@ export class Updater {
     const { ports } = this.#parts;
     const { phase } = ports.journal.state;
     if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
-    return (await isAnotherThan(phase, order, ports, signal)) ? phase.attempt.version : undefined;
+    const beside = await compareToWaiting(phase, order, ports, signal);
+    const gaveWay = beside === 'list' && (await giveWayToList(ports, signal));
+    return beside === 'same' || gaveWay ? undefined : phase.attempt.version;
   }
 
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

@@ -2,16 +2,20 @@ import type { PhaseOf } from '../journal/state.ts';
 import type { FirmwareHeader, FirmwareSource } from '../ports.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
-/** Is what waits for its boot another firmware than this file? An image has no digest before its end, and counts by its name. */
-export async function isAnotherThan(
+/** `list`: of keys and revocations, which goes into no slot. */
+export type Beside = 'same' | 'another' | 'list';
+
+/** What a file is, beside what waits for its boot. An image has no digest before its end, and counts by its name. */
+export async function compareToWaiting(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   file: Pick<InstallOrder, 'source' | 'version'>,
   { stageFirmware }: Pick<UpdatePorts, 'stageFirmware'>,
   signal: AbortSignal,
-): Promise<boolean> {
-  if (attempt.by === 'file' && attempt.version.name === file.version.name) return false;
-  const { digest } = await headerOf(file.source, stageFirmware, signal);
-  return digest === undefined || digest !== firmware.digest;
+): Promise<Beside> {
+  if (attempt.by === 'file' && attempt.version.name === file.version.name) return 'same';
+  const { digest, kind } = await headerOf(file.source, stageFirmware, signal);
+  if (kind === 'trust-list') return 'list';
+  return digest === undefined || digest !== firmware.digest ? 'another' : 'same';
 }
 
 /** Thrown through the staging, which then has read no further. */

@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { Attempt, UpdateState } from '../journal/state.ts';
+import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
@@ -45,9 +45,8 @@ export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void
  */
 export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
   const { journal, bootloader, log } = ports;
-  const { phase } = journal.state;
-  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return;
-  if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return;
+  const phase = await findWaiting(ports, signal);
+  if (phase === undefined) return;
   let reason: string | undefined;
   try {
     reason = whyUnwanted(journal.state, phase.attempt, await look());
@@ -59,6 +58,26 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
   if (reason === undefined) return;
   await bootloader.markUnbootable(phase.slot, signal);
   await withdraw('withdrawn', reason, ports);
+}
+
+/** A person brings a list of keys and revocations: it may forbid what waits, which can be installed again afterwards. */
+export async function giveWayToList(ports: Omit<WaitPorts, 'log'>, signal: AbortSignal): Promise<boolean> {
+  const phase = await findWaiting(ports, signal);
+  if (phase === undefined) return false;
+  await ports.bootloader.markUnbootable(phase.slot, signal);
+  await withdraw('overruled', 'a person installed a list of keys and revocations before it was booted', ports);
+  return true;
+}
+
+/** A firmware that was installed, and has not booted yet. */
+async function findWaiting(
+  { journal, bootloader }: Pick<UpdatePorts, 'journal' | 'bootloader'>,
+  signal: AbortSignal,
+): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
+  const { phase } = journal.state;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return undefined;
+  if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;
+  return phase;
 }
 
 /** Pure. Undefined: it is wanted. A person's file is overruled by a new word of the service alone, not by its silence. */

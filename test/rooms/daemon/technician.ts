@@ -6,7 +6,7 @@ import { Updater } from '../../../src/update/updater.ts';
 import type { UpdaterParts } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
-import { plainFirmware, stagePlainFirmware } from '../update/plain-firmware.ts';
+import { LIST, plainFirmware, stagePlainFirmware } from '../update/plain-firmware.ts';
 
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
@@ -84,6 +84,12 @@ export class Technician {
     await this.rollbackUntilReboot(byHand);
     this.gateway.start();
     return this.update();
+  }
+
+  /** From a stick. */
+  async installList(): Promise<OperationOutcome> {
+    const source = new MemoryService(new Map([['list', plainFirmware('', LIST)]]), 'list').firmware('list');
+    return (await this.updater()).installFile(source, 'list', byHand, { onEvent: () => {}, signal });
   }
 
   async install(text: string, force = false, name = 'by-hand', { reboot } = { reboot: true }): Promise<unknown> {

@@ -3,8 +3,11 @@ import type {
   Checkpoint,
   FirmwareHeader,
   FirmwareTransfer,
+  PayloadOpening,
   PayloadWriter,
+  StagedFirmware,
   StageFirmware,
+  StagingRequest,
 } from '../../../src/update/ports.ts';
 import { sha256 } from '../../stand-ins/machine/memory-slots.ts';
 
@@ -34,9 +37,8 @@ export const stagePlainFirmware: StageFirmware = async (request, signal) => {
   let offset = transfer.startOffset;
   for await (const chunk of transfer.chunks) {
     if (writer === undefined) {
-      if (resumeAt === undefined) refuseUntrusted(chunk);
-      await request.accept(header);
-      writer = stack.use(await request.openPayload({ payload, sizeBytes: undefined, resumeAt }));
+      if (wordOf(chunk) === LIST) return await takeList(request);
+      writer = stack.use(await openWriter(request, chunk, resumeAt));
     }
     await writer.write(offset === 0 ? chunk.subarray(HEADER_BYTES) : chunk);
     offset += chunk.byteLength;
@@ -48,9 +50,31 @@ export const stagePlainFirmware: StageFirmware = async (request, signal) => {
   return { header, digest: written.digest, provides: {}, payloads: [{ header: payload, written, promise }] };
 };
 
+async function openWriter(
+  request: Pick<StagingRequest, 'accept' | 'openPayload'>,
+  first: Uint8Array,
+  resumeAt: PayloadOpening['resumeAt'],
+): Promise<PayloadWriter> {
+  if (resumeAt === undefined) refuseUntrusted(first);
+  await request.accept(header);
+  return request.openPayload({ payload, sizeBytes: undefined, resumeAt });
+}
+
+/** In place of `trusted:`: a list of keys and revocations. */
+export const LIST = 'keylist:';
+
+async function takeList(request: Pick<StagingRequest, 'accept'>): Promise<StagedFirmware> {
+  const list: FirmwareHeader = { ...header, kind: 'trust-list', digest: 'sha256:list', name: 'list', payloads: [] };
+  await request.accept(list);
+  return { header: list, digest: 'sha256:list', provides: {}, payloads: [] };
+}
+
+function wordOf(chunk: Uint8Array): string {
+  return Buffer.from(chunk.subarray(0, HEADER_BYTES)).toString('latin1');
+}
+
 function refuseUntrusted(chunk: Uint8Array): void {
-  const word = Buffer.from(chunk.subarray(0, HEADER_BYTES)).toString('latin1');
-  if (word !== 'trusted:') throw new VerificationError('signature-invalid', 'signed by nobody we trust');
+  if (wordOf(chunk) !== 'trusted:') throw new VerificationError('signature-invalid', 'signed by nobody we trust');
 }
 
 async function checkpointAt(
