@@ -8,7 +8,7 @@ import type { FuzzTarget } from '../target.ts';
 
 const MOST_RSS_MIB = 256;
 /** On a machine that does nothing else. */
-const MOST_STATUS_MS = 2_000;
+const MOST_STATUS_MS = 1_000;
 
 /** Attacks on the real daemon, some at once: it answers `status`, an update goes on, and SIGTERM ends it. */
 export const daemon: FuzzTarget = {
