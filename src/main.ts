@@ -1,7 +1,7 @@
 import process from 'node:process';
 
-import type { Wanted } from './cli/commands/command.ts';
-import { parseArguments } from './cli/commands/parse-arguments.ts';
+import type { Wanted } from './cli/arguments/command.ts';
+import { parseArguments } from './cli/arguments/parse-arguments.ts';
 import type { CheckPlace, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
 import { runCommand } from './cli/run.ts';

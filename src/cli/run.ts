@@ -1,8 +1,8 @@
 import type { ReportedError } from '../control/events.ts';
 import { AgentError, describeError, exitCodes } from '../system/errors.ts';
-import { Misuse } from './commands/command.ts';
-import type { Command, ParsedArguments, Typed, Wanted } from './commands/command.ts';
-import { usageError } from './commands/usage-error.ts';
+import { Misuse } from './arguments/command.ts';
+import type { Command, ParsedArguments, Typed, Wanted } from './arguments/command.ts';
+import { usageError } from './arguments/usage-error.ts';
 import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
 import { Detached, Interruption, LeftHalfWritten } from './interruption.ts';
@@ -45,11 +45,11 @@ async function help(
   context: CliContext,
 ): Promise<number> {
   if (json) {
-    const { helpValue } = await import('./commands/help-value.ts');
+    const { helpValue } = await import('./arguments/help-value.ts');
     context.out.write(`${JSON.stringify(helpValue(command, group))}\n`);
     return exitCodes.done;
   }
-  const { helpText } = await import('./commands/help.ts');
+  const { helpText } = await import('./arguments/help.ts');
   context.out.write(helpText(command, group));
   return exitCodes.done;
 }

@@ -1,6 +1,6 @@
+import { commandGroups, commonOptions, optionTable, usageLine } from '../../src/cli/arguments/command.ts';
+import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
-import { commandGroups, commonOptions, optionTable, usageLine } from '../../src/cli/commands/command.ts';
-import type { Command, OptionName } from '../../src/cli/commands/command.ts';
 import { exitCodes } from '../../src/system/errors.ts';
 import { entry, line, pageHead, paragraph, section, subsection } from './roff.ts';
 import type { PageHead } from './roff.ts';

@@ -1,6 +1,6 @@
+import { commonOptions, optionTable } from '../../src/cli/arguments/command.ts';
+import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
-import { commonOptions, optionTable } from '../../src/cli/commands/command.ts';
-import type { Command, OptionName } from '../../src/cli/commands/command.ts';
 
 /** Completion for bash and zsh, from the table of commands. Both scripts are one, but for how a shell is asked and answered. */
 

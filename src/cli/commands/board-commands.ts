@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 
 import type { InputOf } from '../../control/operations.ts';
+import { throughDaemon } from '../arguments/command.ts';
+import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { describePlan, describeProbe, renderBoards } from '../screen/pages/render-boards.ts';
-import { throughDaemon } from './command.ts';
-import type { Command, Typed } from './command.ts';
 import { follow } from './follow.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';

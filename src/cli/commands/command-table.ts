@@ -1,6 +1,6 @@
+import type { Command } from '../arguments/command.ts';
 import { artifactCommands } from './artifact-commands.ts';
 import { boardCommands } from './board-commands.ts';
-import type { Command } from './command.ts';
 import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
 import { programCommands } from './program-commands.ts';

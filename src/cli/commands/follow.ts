@@ -2,11 +2,11 @@ import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import { exitCodes } from '../../system/errors.ts';
+import type { Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { Detached, LeftHalfWritten } from '../interruption.ts';
 import { renderOutcome } from '../screen/pages/render-reports.ts';
 import { openProgressView } from '../screen/progress-view.ts';
-import type { Typed } from './command.ts';
 import { tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 

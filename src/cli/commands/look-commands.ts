@@ -6,6 +6,8 @@ import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
+import { Misuse, throughDaemon } from '../arguments/command.ts';
+import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -14,8 +16,6 @@ import { renderHistory, renderStory } from '../screen/pages/render-history.ts';
 import { renderCheck, renderDoctor } from '../screen/pages/render-reports.ts';
 import { renderSecurityLog } from '../screen/pages/render-security.ts';
 import { renderStatus } from '../screen/pages/render-status.ts';
-import { Misuse, throughDaemon } from './command.ts';
-import type { Command, Typed } from './command.ts';
 import { tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 

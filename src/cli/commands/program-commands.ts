@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 
 import { describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
+import { Misuse } from '../arguments/command.ts';
+import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { printableJson } from '../screen/printable.ts';
-import { Misuse } from './command.ts';
-import type { Command, Typed } from './command.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 

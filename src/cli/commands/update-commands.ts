@@ -2,11 +2,11 @@ import { resolve } from 'node:path';
 
 import { parseDuration } from '../../config/schema/duration.ts';
 import type { InstallOptions } from '../../control/operations.ts';
+import { Misuse, throughDaemon } from '../arguments/command.ts';
+import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { describeHold } from '../screen/pages/render-status.ts';
-import { Misuse, throughDaemon } from './command.ts';
-import type { Command, Typed } from './command.ts';
 import { follow } from './follow.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';

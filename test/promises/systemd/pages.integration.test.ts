@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { optionTable } from '../../../src/cli/arguments/command.ts';
 import { commandTable } from '../../../src/cli/commands/command-table.ts';
-import { optionTable } from '../../../src/cli/commands/command.ts';
 import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { agentPage } from '../../../systemd/pages/agent-page.ts';
 import { bashCompletion, zshCompletion } from '../../../systemd/pages/completion.ts';

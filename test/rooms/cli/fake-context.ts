@@ -1,4 +1,4 @@
-import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
+import { parseArguments } from '../../../src/cli/arguments/parse-arguments.ts';
 import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';

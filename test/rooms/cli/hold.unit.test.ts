@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
+import { parseArguments } from '../../../src/cli/arguments/parse-arguments.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import { renderStatus } from '../../../src/cli/screen/pages/render-status.ts';
 import { beside } from './beside.ts';

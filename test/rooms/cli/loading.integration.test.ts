@@ -12,7 +12,7 @@ async function loadedFor(...args: readonly string[]): Promise<readonly string[]>
     import { registerHooks } from 'node:module';
     const loaded = [];
     registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
-    const { parseArguments } = await import(${from('../../../src/cli/commands/parse-arguments.ts')});
+    const { parseArguments } = await import(${from('../../../src/cli/arguments/parse-arguments.ts')});
     const { runCommand } = await import(${from('../../../src/cli/run.ts')});
     const output = { isTTY: false, columns: undefined, write: () => {}, pin: () => {} };
     const context = {

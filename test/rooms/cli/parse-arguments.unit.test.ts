@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { optionTable } from '../../../src/cli/arguments/command.ts';
+import type { Wanted } from '../../../src/cli/arguments/command.ts';
+import { helpText } from '../../../src/cli/arguments/help.ts';
+import { parseArguments } from '../../../src/cli/arguments/parse-arguments.ts';
 import { commandTable } from '../../../src/cli/commands/command-table.ts';
-import { optionTable } from '../../../src/cli/commands/command.ts';
-import type { Wanted } from '../../../src/cli/commands/command.ts';
-import { helpText } from '../../../src/cli/commands/help.ts';
-import { parseArguments } from '../../../src/cli/commands/parse-arguments.ts';
 import { type } from './fake-context.ts';
 import { fakeAgent } from './fake-operations.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { parseArguments } from '../../../../src/cli/commands/parse-arguments.ts';
+import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 import { openTarget } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
 

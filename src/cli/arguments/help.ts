@@ -1,5 +1,5 @@
+import { commandTable } from '../commands/command-table.ts';
 import { wrap } from '../screen/layout.ts';
-import { commandTable } from './command-table.ts';
 import { commandGroups, commonOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 

@@ -1,5 +1,5 @@
 import { nearest } from '../../config/file/nearest.ts';
-import { commandTable } from './command-table.ts';
+import { commandTable } from '../commands/command-table.ts';
 import { optionTable, usageLine } from './command.ts';
 import type { Command, OptionName, UsageError } from './command.ts';
 

@@ -1,4 +1,4 @@
-import { commandTable } from './command-table.ts';
+import { commandTable } from '../commands/command-table.ts';
 import { commonOptions } from './command.ts';
 import type { Command, OptionName, ParsedArguments, UsageError, Wanted } from './command.ts';
 import { readOptions, type TypedArguments } from './read-options.ts';

@@ -1,4 +1,4 @@
-import { commandTable } from './command-table.ts';
+import { commandTable } from '../commands/command-table.ts';
 import { commonOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 
