@@ -96,7 +96,7 @@ export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProb
 }
 
 /** What a person types next. */
-export function fixIt(path: string): string {
+function fixIt(path: string): string {
   const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
   return `correct the file, then try it with: agent${which} config check`;
 }

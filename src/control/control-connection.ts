@@ -99,7 +99,7 @@ export function daemonLost(why: string, cause?: unknown): ControlError {
   return new ControlError('daemon-lost', `the daemon went away: ${why}`, { cause });
 }
 
-export function notPermitted(socketPath: string): ControlError {
+function notPermitted(socketPath: string): ControlError {
   return new ControlError('control-not-permitted', `not permitted to speak to the daemon at ${socketPath}`);
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../system/time/clock.ts';
 import type { OnEvent, OperationEvent } from './events.ts';
 
 /** How often a person or a program is told of received bytes. */
-export const transferEventIntervalMs = 200;
+const transferEventIntervalMs = 200;
 
 /**
  * Lets every phase through, and of the events that count bytes one per interval. Events in between replace each other; the

@@ -59,7 +59,6 @@ const quarantineReport = z.object({
   at: z.string(),
   until: absent(z.string()).describe('Undefined: the clock was not set.'),
 });
-export type QuarantineReport = Of<typeof quarantineReport>;
 
 const boardWriting = z.object({
   name: z.string(),

@@ -7,7 +7,7 @@ import { FirmwareFormatError, VerificationError } from './errors.ts';
 const payload = { fileName: 'image', target: 'default' } as const;
 
 /** Nothing is known of an image but that it is one. Always the same object, so that a second attempt needs no new consent. */
-export const imageHeader: FirmwareHeader = {
+const imageHeader: FirmwareHeader = {
   kind: 'image',
   digest: undefined,
   name: undefined,

@@ -24,9 +24,3 @@ export type OpenSerialLine = (
   settings: { readonly baud: number; readonly parity: 'none' | 'even' },
   signal: AbortSignal,
 ) => Promise<SerialLine>;
-
-/** A subscription on a broker; `sources/mqtt.ts` has it. */
-export interface MqttMessage {
-  readonly topic: string;
-  readonly payload: Uint8Array;
-}

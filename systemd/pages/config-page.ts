@@ -47,7 +47,7 @@ const schemaNode: z.ZodType<SchemaNode> = z.looseObject({
   },
 });
 
-export function configTree(): SchemaNode {
+function configTree(): SchemaNode {
   return schemaNode.parse(configJsonSchema());
 }
 

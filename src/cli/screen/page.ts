@@ -11,7 +11,7 @@ export interface Page {
 }
 
 /** Narrower ones are shown as if they had so many columns. */
-export const minColumns = 40;
+const minColumns = 40;
 /** Of a terminal that does not tell. */
 const defaultColumns = 80;
 /** Longer lines are hard to read. */

@@ -18,7 +18,7 @@ const bootNames = () =>
     .default({ A: 'A', B: 'B' })
     .describe('What the bootloader calls the slots');
 
-export const bootloaderSchema = z.discriminatedUnion('kind', [
+const bootloaderSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('uboot'),
     fw_env_config: absolutePath('/etc/fw_env.config').optional().describe('Instead of /etc/fw_env.config'),

@@ -123,6 +123,6 @@ export async function prepareStateDirectory(config: Config, log: Log): Promise<v
   for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
-export function describeStateTrouble({ message }: AgentError): string {
+function describeStateTrouble({ message }: AgentError): string {
   return `the state directory cannot be used, so nothing is installed: ${message}`;
 }

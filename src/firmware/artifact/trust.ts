@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
-import { parsePublicKey, PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
+import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import type { PublicKey } from '../../system/files/public-key.ts';
 import { FirmwareError } from '../errors.ts';
 import { validityOf } from '../trust/key-validity.ts';
@@ -41,15 +41,6 @@ export async function loadTrustedKeys(files: readonly KeyFile[]): Promise<readon
     keys.push({ name, notBeforeMs, notAfterMs, ...(await loadKey(file)) });
   }
   return keys;
-}
-
-/** `shownAs` is how the key is called in errors. */
-export function parseTrustedKey(name: string, pem: string, shownAs = name): TrustedKey {
-  try {
-    return { name, ...parsePublicKey(pem) };
-  } catch (error) {
-    throw refused(shownAs, error);
-  }
 }
 
 async function loadKey(file: string): Promise<PublicKey> {

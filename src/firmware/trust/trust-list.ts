@@ -53,7 +53,7 @@ export const trustListFile = z.strictObject({
 });
 
 /** As a gateway keeps it. */
-export const keptListFile = trustListFile.extend({
+const keptListFile = trustListFile.extend({
   /** Digest of the manifest of the artifact that brought it. */
   artifact: digest.optional(),
 });
@@ -62,11 +62,6 @@ export type TrustListFile = z.infer<typeof trustListFile>;
 export type KeptListFile = z.infer<typeof keptListFile>;
 
 /** Throws VerificationError `trust-list-malformed`. */
-export function parseTrustList(bytes: Uint8Array): TrustList {
-  return fromFile(parseTrustListFile(bytes));
-}
-
-/** The same in the file's own words. */
 export function parseTrustListFile(bytes: Uint8Array): TrustListFile {
   return parseAs(trustListFile, bytes);
 }

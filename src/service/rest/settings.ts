@@ -39,14 +39,6 @@ export interface Deadlines {
   readonly transferMs: number;
 }
 
-export const defaultDeadlines: Deadlines = {
-  connectMs: 20_000,
-  firstByteMs: 60_000,
-  idleMs: 60_000,
-  wholeMs: 120_000,
-  transferMs: 24 * 3_600_000,
-};
-
 /** About a quarter of an hour without a byte, more if attempts end at a deadline. */
 export const defaultResume: RetryPolicy = {
   attempts: 30,

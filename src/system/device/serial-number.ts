@@ -17,7 +17,7 @@ export interface SerialNumberSources {
   readonly dmi: () => Promise<readonly string[]>;
 }
 
-export const machineSources: SerialNumberSources = {
+const machineSources: SerialNumberSources = {
   readFile: async (path) => {
     try {
       return (await readOutsideFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');

@@ -66,7 +66,7 @@ export async function findExposures(
 }
 
 /** The same of a folder and of what lies in it. */
-export async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
+async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
   for (const path of [folder, ...(await entriesOf(folder))]) {
     for (const exposure of await findExposures(path)) found.set(exposure.path, exposure);
@@ -131,7 +131,7 @@ export function describeExposures(exposures: readonly Exposure[]): string {
 }
 
 /** Throws `writable-by-others`. Where only root and we may write, nobody changes anything between this look and the use. */
-export async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
+async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
   refuse(path, await findExposures(path, fs));
 }
 

@@ -7,7 +7,7 @@ const HOURS = 24;
  * Bytes that this process has given the kernel to write to a medium, so far (proc_pid_io(5), write_bytes); undefined where
  * the kernel does not count them.
  */
-export function readWrittenBytes(): number | undefined {
+function readWrittenBytes(): number | undefined {
   try {
     const match = /^write_bytes: (\d+)$/m.exec(readFileSync('/proc/self/io', 'latin1'));
     return match === null ? undefined : Number(match[1]);

@@ -7,11 +7,7 @@ const CHUNK = 512;
 const MAX_FAILURES = 5_000;
 
 /** Every point of a damaged table that can be read, in order, in chunks: around what cannot, in ever larger steps. */
-export function* readableRows(
-  from: SpoolDatabase,
-  table: PointClass,
-  lastSeq: number,
-): Generator<readonly StoredPoint[]> {
+function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number): Generator<readonly StoredPoint[]> {
   let after = 0;
   let limit = CHUNK;
   let step = 1;

@@ -245,10 +245,6 @@ export class Spool implements Disposable {
     return this.#live.isWaiting;
   }
 
-  get hasBacklog(): boolean {
-    return this.#archive.points > 0;
-  }
-
   deadLetters(limit: number): readonly DeadLetter[] {
     return this.#archive.deadLetters(limit);
   }

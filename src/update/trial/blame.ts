@@ -16,7 +16,7 @@ export const CALLED_OFF = {
 } as const;
 
 /** The trial had no way to the service: its firmware may have broken it. */
-export const UNREACHED = 'service-unreached';
+const UNREACHED = 'service-unreached';
 
 /**
  * What happens once may be the world's: the power, a disk that was full, a state partition that a slow gateway found too late.

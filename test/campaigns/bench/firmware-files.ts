@@ -34,13 +34,6 @@ export async function writeRandomImage(path: string, sizeBytes: number): Promise
   }
 }
 
-/** Something that compresses as a root file system does: this machine's programs and libraries. */
-export async function writeSystemImage(path: string, sizeBytes: number): Promise<ImageFile> {
-  const script = `tar -C / -c usr/bin usr/lib usr/share 2>/dev/null | head -c ${sizeBytes} > "$1"; truncate -s ${sizeBytes} "$1"`;
-  await run('sh', ['-c', script, 'sh', path]);
-  return imageFile(path);
-}
-
 /** `sizeBytes`: only the beginning, as of a device. */
 export async function imageFile(path: string, sizeBytes?: number): Promise<ImageFile> {
   const hash = createHash('sha256');

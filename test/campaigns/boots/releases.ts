@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { writeIntelHex } from '../../../src/mcu/images/intel-hex.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { buildHello } from '../../stand-ins/boards/avr/simulated-avr.ts';
+import { writeIntelHex } from '../../stand-ins/boards/write-intel-hex.ts';
 import type { GatewayImages } from '../../stand-ins/machine/disk-images.ts';
 import { gatewayConfig } from '../../stand-ins/machine/gateway-config.ts';
 import type { SlotImages } from '../../stand-ins/machine/slot-images.ts';

@@ -1,6 +1,6 @@
-import { parseTrustedKey } from '../../../src/firmware/artifact/trust.ts';
 import type { TrustSettings } from '../../../src/firmware/artifact/trust.ts';
 import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { parsePublicKey } from '../../../src/system/files/public-key.ts';
 import type { FirmwareSource, PayloadWriter } from '../../../src/update/ports.ts';
 import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import type { Edits, PayloadOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
@@ -47,7 +47,7 @@ export class Catalog {
 
   constructor({ trustedPems, ...lists }: CatalogData, form: Form) {
     this.list = { artifact: lists.artifacts, pairs: lists.pairs, image: lists.images }[form];
-    const keys = trustedPems.map((pem, index) => parseTrustedKey(`key-${index}.pem`, pem));
+    const keys = trustedPems.map((pem, index) => ({ name: `key-${index}.pem`, ...parsePublicKey(pem) }));
     this.trust = { keys, allowUnsigned: form === 'image' };
   }
 

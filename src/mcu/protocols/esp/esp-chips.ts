@@ -89,7 +89,7 @@ export const espFamilies: readonly EspFamily[] = [
 ];
 
 /** Secure Boot guards what lies below the partition table. */
-export const partitionTableAddress = 0x8000;
+const partitionTableAddress = 0x8000;
 
 /** The smallest piece that every SPI flash erases. */
 export const sectorBytes = 4096;

@@ -74,7 +74,7 @@ export function encodeCommand({ command, data, checksum }: EspCommand): Uint8Arr
 }
 
 /** Undefined where the bytes are no response packet, whole and undamaged as far as that can be seen. */
-export function decodeResponse(packet: Uint8Array): EspResponse | undefined {
+function decodeResponse(packet: Uint8Array): EspResponse | undefined {
   if (packet.byteLength < headBytes + 2) return undefined;
   const bytes = Buffer.from(packet);
   if (bytes.readUInt8(0) !== fromChip || bytes.readUInt16LE(2) !== bytes.byteLength - headBytes) return undefined;

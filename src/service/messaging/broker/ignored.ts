@@ -1,5 +1,5 @@
 /** Messages that were no answer to a question of ours, by what they were. */
-export const ignoredKinds = [
+const ignoredKinds = [
   /** A reply with an id that we never gave out: another device's, or a forged one. */
   'unknown',
   /** A second reply to a request that was answered. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { parseTrustList, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { fromFile, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
@@ -40,15 +40,15 @@ export const trustList: FuzzTarget = {
   name: 'trust-list',
   open: async () =>
     openTarget(hostile(list.map((value) => Buffer.from(JSON.stringify(value)))), async (bytes) => {
-      const outcome = await outcomeOf(async () => parseTrustList(bytes));
+      const outcome = await outcomeOf(async () => fromFile(parseTrustListFile(bytes)));
       if ('error' in outcome) return;
-      const again = parseTrustList(Buffer.from(JSON.stringify(parseTrustListFile(bytes))));
+      const again = fromFile(parseTrustListFile(Buffer.from(JSON.stringify(parseTrustListFile(bytes)))));
       if (JSON.stringify(describe(again)) !== JSON.stringify(describe(outcome.value)))
         throw new Error('read again, it says something else');
     }),
 };
 
-function describe({ number, issuedMs, keys, revoked }: ReturnType<typeof parseTrustList>): unknown {
+function describe({ number, issuedMs, keys, revoked }: ReturnType<typeof fromFile>): unknown {
   return [
     number,
     issuedMs,

@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
-import { parseTrustedKey } from '../../../../src/firmware/artifact/trust.ts';
 import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
+import { parsePublicKey } from '../../../../src/system/files/public-key.ts';
 
 export interface KeyPair {
   readonly privateKey: KeyObject;
@@ -21,7 +21,7 @@ export function makeKeyPair(algorithm: TrustedKey['algorithm'], name = `${algori
     privateKey,
     privatePem: pemOf(privateKey, privateForms[algorithm]),
     publicPem,
-    trusted: parseTrustedKey(name, publicPem),
+    trusted: { name, ...parsePublicKey(publicPem) },
   };
 }
 

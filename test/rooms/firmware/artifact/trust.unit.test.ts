@@ -5,16 +5,24 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { loadTrustedKeys, parseTrustedKey } from '../../../../src/firmware/artifact/trust.ts';
+import { loadTrustedKeys } from '../../../../src/firmware/artifact/trust.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { makeKeyPair, pemOf } from './keys.ts';
 
 const p256 = makeKeyPair('ecdsa-p256');
 
+let folder = '';
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'trust-'));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
 describe('a trusted key', () => {
-  test.each(['ecdsa-p256', 'rsa', 'ed25519'] as const)('of type %s is taken', (algorithm) => {
+  test.each(['ecdsa-p256', 'rsa', 'ed25519'] as const)('of type %s is taken', async (algorithm) => {
     const { publicPem } = makeKeyPair(algorithm);
-    expect(parseTrustedKey('release.pem', publicPem)).toMatchObject({ name: 'release.pem', algorithm });
+    expect(await load(publicPem)).toMatchObject([{ name: 'release.pem', algorithm }]);
   });
 
   test.each([
@@ -23,8 +31,8 @@ describe('a trusted key', () => {
     ['ECDSA P-384', () => generateKeyPairSync('ec', { namedCurve: 'secp384r1' }).publicKey, 'secp384r1'],
     ['ECDSA secp256k1', () => generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey, 'secp256k1'],
     ['Ed448', () => generateKeyPairSync('ed448').publicKey, 'ed448'],
-  ])('of type %s is refused', (_, make, why) => {
-    const { code, exit, message } = refusalOf(pemOf(make(), 'spki'));
+  ])('of type %s is refused', async (_, make, why) => {
+    const { code, exit, message } = await refusalOf(pemOf(make(), 'spki'));
     expect({ code, exit }).toEqual({ code: 'trust-key-refused', exit: 'configuration' });
     expect(message).toContain(why);
   });
@@ -36,26 +44,18 @@ describe('a trusted key', () => {
     ['no PEM', 'hello', 'not a public key in PEM form'],
     ['nothing', '', 'not a public key in PEM form'],
     ['PEM that is garbled', p256.publicPem.replace('MFkw', 'AAAA'), 'cannot be decoded'],
-  ])('that is %s is refused', (_, pem, why) => {
-    const { code, exit, message } = refusalOf(pem);
+  ])('that is %s is refused', async (_, pem, why) => {
+    const { code, exit, message } = await refusalOf(pem);
     expect({ code, exit }).toEqual({ code: 'trust-key-refused', exit: 'configuration' });
     expect(message).toContain(why);
   });
 
-  test('that is private does not show up in its refusal', () => {
-    expect(refusalOf(p256.privatePem).message).not.toContain(p256.privatePem.slice(30, 60));
+  test('that is private does not show up in its refusal', async () => {
+    expect((await refusalOf(p256.privatePem)).message).not.toContain(p256.privatePem.slice(30, 60));
   });
 });
 
 describe('the files of trusted keys', () => {
-  let folder = '';
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'trust-'));
-  });
-  afterAll(async () => {
-    await rm(folder, { recursive: true });
-  });
-
   test('are loaded in their order and named by their base names', async () => {
     const files = [join(folder, 'b.pem'), join(folder, 'a.pem')];
     for (const file of files) await writeFile(file, p256.publicPem);
@@ -86,9 +86,15 @@ describe('the files of trusted keys', () => {
   });
 });
 
-function refusalOf(pem: string): AgentError {
+async function load(pem: string): ReturnType<typeof loadTrustedKeys> {
+  const file = join(folder, 'release.pem');
+  await writeFile(file, pem);
+  return loadTrustedKeys([{ file }]);
+}
+
+async function refusalOf(pem: string): Promise<AgentError> {
   try {
-    parseTrustedKey('key.pem', pem);
+    await load(pem);
   } catch (error) {
     if (error instanceof AgentError) return error;
     throw error;

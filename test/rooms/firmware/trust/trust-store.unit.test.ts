@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { Volume } from 'memfs';
 import { describe, expect, test } from 'vitest';
 
-import { parseTrustList, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { fromFile, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
@@ -22,7 +22,7 @@ describe('a list', () => {
   test('says which keys are trusted, from when until when, and what is revoked', () => {
     const keys = [{ name: 'next', pem: publicPem, not_before: '2026-12-01', not_after: '2030-01-01T12:00:00Z' }];
     const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
-    expect(parseTrustList(listBytes({ number: 7, keys, revoked }))).toMatchObject({
+    expect(fromFile(parseTrustListFile(listBytes({ number: 7, keys, revoked })))).toMatchObject({
       number: 7,
       issuedMs: Date.UTC(2026, 10, 22, 10),
       keys: [
@@ -63,7 +63,9 @@ describe('a list', () => {
       listBytes({ keys: [{ name: 'a', pem: publicPem, not_after: '2026-02-30' }] }),
     ],
   ])('that is %s is refused', (_, bytes) => {
-    expect(() => parseTrustList(bytes)).toThrow(expect.objectContaining({ code: 'trust-list-malformed' }));
+    expect(() => fromFile(parseTrustListFile(bytes))).toThrow(
+      expect.objectContaining({ code: 'trust-list-malformed' }),
+    );
   });
 });
 

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { makeImage, sliceOf } from '../../../../src/mcu/images/image.ts';
-import { writeIntelHex } from '../../../../src/mcu/images/intel-hex.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
+import { writeIntelHex } from '../../../stand-ins/boards/write-intel-hex.ts';
 import { codeOf, elfFile, layouts, mcubootFile, plain, sRecords, text, uf2File } from './build.ts';
 
 describe('reading an image', () => {

@@ -1,4 +1,3 @@
-import { defaultDeadlines } from '../../../../src/service/rest/settings.ts';
 import type { RestSettings } from '../../../../src/service/rest/settings.ts';
 import { RestTransport } from '../../../../src/service/rest/transport.ts';
 import type { Throttle } from '../../../../src/service/throttle.ts';
@@ -13,7 +12,13 @@ export function restSettings(baseUrl: string, others: Partial<RestSettings> = {}
     keyOnProvisioning: true,
     tls: {},
     proxy: {},
-    deadlines: defaultDeadlines,
+    deadlines: {
+      connectMs: 20_000,
+      firstByteMs: 60_000,
+      idleMs: 60_000,
+      wholeMs: 120_000,
+      transferMs: 24 * 3_600_000,
+    },
     propertyText: 'json',
     resume: { attempts: 3, firstDelayMs: 1, maxDelayMs: 1, maxRetryAfterMs: 1 },
     userAgent: 'thing-agent/test',
