@@ -17,6 +17,17 @@ async function waiting(options = byHand): Promise<Technician> {
   return technician;
 }
 
+/** The same, and nobody vouches for version 2 any more; `again`: its trial was cut, and it is to be armed once more. */
+async function waitingInDoubt(when: 'at once' | 'again'): Promise<Technician> {
+  const technician = await waiting({ ...byHand, reboot: false });
+  if (when === 'again') {
+    technician.gateway.reboot();
+    technician.gateway.reboot();
+  }
+  technician.doubt = 'was revoked';
+  return technician;
+}
+
 describe('a firmware that waits for its boot', () => {
   // Seen: the flag was heard at the staging alone, and the gateway went down.
   test('is not booted by a person who wants to reboot by hand', async () => {
@@ -62,13 +73,8 @@ describe('a firmware that waits for its boot', () => {
   });
 
   // Seen: unsigned, armed again after its trial was cut, though [trust] had been changed meanwhile.
-  test.each(['at once', 'again'])('is not booted %s where nobody vouches for it any more', async (when) => {
-    const technician = await waiting({ ...byHand, reboot: false });
-    if (when === 'again') {
-      technician.gateway.reboot();
-      technician.gateway.reboot();
-    }
-    technician.doubt = 'was revoked';
+  test.each(['at once', 'again'] as const)('is not booted %s where nobody vouches for it any more', async (when) => {
+    const technician = await waitingInDoubt(when);
     expect(await technician.settle()).toEqual({ kind: 'settled' });
     const { lastOutcome } = (await technician.updater()).journal.state;
     expect(lastOutcome).toMatchObject({ code: 'trust-withdrawn', reason: 'version version 2 was revoked' });
@@ -76,13 +82,8 @@ describe('a firmware that waits for its boot', () => {
   });
 
   // Seen: a list that revoked it was known, and the person's reboot booted it.
-  test.each(['at once', 'again'])('is not booted by the reboot of a person %s either', async (when) => {
-    const technician = await waiting({ ...byHand, reboot: false });
-    if (when === 'again') {
-      technician.gateway.reboot();
-      technician.gateway.reboot();
-    }
-    technician.doubt = 'was revoked';
+  test.each(['at once', 'again'] as const)('is not booted by the reboot of a person %s either', async (when) => {
+    const technician = await waitingInDoubt(when);
     technician.reboots = 0;
     await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
       code: 'trust-withdrawn',

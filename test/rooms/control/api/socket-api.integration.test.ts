@@ -1,8 +1,6 @@
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -12,6 +10,7 @@ import { examplesOf, patternOf, readPage, runExample } from '../../../page-examp
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import { feed, sensorAndBoard } from '../outside-readers.ts';
 
 let stack: AsyncDisposableStack;
 let gateway: FileGateway;
@@ -20,18 +19,12 @@ beforeEach(async () => {
   stack = new AsyncDisposableStack();
   const versions = ['0', '1'].map((id) => ({ id, name: id, firmware: bufferContent(Buffer.from(`healthy ${id}`)) }));
   const service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
-  const extraToml = `
-[[sensors]]
-event = "load"
-every = "1s"
-source = { kind = "system", metric = "load1" }
-
-[targets.meter]
-kind = "mcu"
-port = "/dev/nonexistent"
-protocol = "stk500v1"
-`;
-  const options = { image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024, serviceUrl: service.url, extraToml };
+  const options = {
+    image: Buffer.from('healthy 0'),
+    slotBytes: 1024 * 1024,
+    serviceUrl: service.url,
+    extraToml: sensorAndBoard,
+  };
   gateway = stack.use(await FileGateway.create(options));
   await gateway.run('--update-now');
   gateway.boot();
@@ -72,11 +65,8 @@ print('valid')
 
 /** What python3-jsonschema says, for which a reply has no member that is not described. */
 async function check(told: object): Promise<string> {
-  const child = spawn('/usr/bin/python3', ['-c', checker], { stdio: ['pipe', 'pipe', 'pipe'] });
-  child.stdin.end(JSON.stringify(told));
-  const said = Promise.all([child.stdout, child.stderr].map(async (from: Readable) => (await from.toArray()).join('')));
-  await once(child, 'close');
-  return (await said).join('');
+  const [, said] = await feed('/usr/bin/python3', ['-c', checker], JSON.stringify(told));
+  return said;
 }
 
 test('the schemas are JSON Schema, and what a daemon replies is as they say', async () => {

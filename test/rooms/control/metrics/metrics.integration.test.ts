@@ -1,10 +1,8 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
@@ -13,6 +11,7 @@ import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import { feed, sensorAndBoard } from '../outside-readers.ts';
 
 let stack: AsyncDisposableStack;
 let gateway: FileGateway;
@@ -21,21 +20,11 @@ beforeEach(async () => {
   stack = new AsyncDisposableStack();
   const versions = [{ id: '1', name: '1', firmware: bufferContent(Buffer.from('healthy 1')) }];
   const service = stack.use(await startStandIn({ versions, targetVersionId: '1' }));
-  const extraToml = `
-[[sensors]]
-event = "load"
-every = "1s"
-source = { kind = "system", metric = "load1" }
-
+  const extraToml = `${sensorAndBoard}
 [[sensors]]
 event = "odd \\"name\\" \\\\ of ours"
 every = "1s"
 source = { kind = "file", path = "/nonexistent" }
-
-[targets.meter]
-kind = "mcu"
-port = "/dev/nonexistent"
-protocol = "stk500v1"
 `;
   const options = { image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024, serviceUrl: service.url, extraToml };
   gateway = stack.use(await FileGateway.create(options));
@@ -49,15 +38,6 @@ async function get(path: string): Promise<{ readonly reply: IncomingMessage; rea
   asked.end();
   const [reply] = (await once(asked, 'response')) as [IncomingMessage];
   return { reply, text: (await reply.setEncoding('utf8').toArray()).join('') };
-}
-
-/** Its exit code and what it said. */
-async function feed(program: string, args: readonly string[], text: string): Promise<readonly [number, string]> {
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-  child.stdin.end(text);
-  const said = Promise.all([child.stdout, child.stderr].map(async (from: Readable) => (await from.toArray()).join('')));
-  const [code] = (await once(child, 'close')) as [number];
-  return [code, (await said).join('')];
 }
 
 const strictParser = `

@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
@@ -15,6 +17,18 @@ const hasty = { connectMs: 500, requestMs: 200, unheardMs: 5_000, wholeMs: 1_000
 async function failure(url: string, protocolVersion: 4 | 5, deadlines = patient): Promise<unknown> {
   await using rig = messagingRig(url, { protocolVersion, deadlines });
   return await rig.transport.call(operations.currentVersion, thing, signal).catch((error: unknown) => error);
+}
+
+/** Lets us in, and takes subscriptions and a goodbye; requests come to the test, by their id. */
+function serve(socket: Socket, onRequest: (id: string) => void): void {
+  socket.write(connack[4]);
+  socket.on('data', (chunk: Buffer) => {
+    const [type, , ...id] = chunk;
+    if (type === first.subscribe) socket.write(suback(4, id));
+    if (type === first.disconnect) socket.end();
+    const asked = /"id":"([^"]+)"/.exec(chunk.toString('latin1'))?.[1];
+    if (asked !== undefined) onRequest(asked);
+  });
 }
 
 const PINGREQ = packet(0xc0, Buffer.alloc(0));
@@ -63,13 +77,7 @@ describe('a broker', () => {
     let connections = 0;
     await using broker = await PretendBroker.start((socket) => {
       const isFirst = ++connections === 1;
-      socket.write(connack[4]);
-      socket.on('data', (chunk: Buffer) => {
-        const [type, , ...id] = chunk;
-        if (type === first.subscribe) socket.write(suback(4, id));
-        if (type === first.disconnect) socket.end();
-        const asked = /"id":"([^"]+)"/.exec(chunk.toString('latin1'))?.[1];
-        if (asked === undefined) return;
+      serve(socket, (asked) => {
         // Of the 12 KiB that it announces this is all that comes.
         if (isFirst) socket.write(Buffer.from([0x30, 0x80, 0x63]));
         const content = Buffer.from(`{"jsonrpc":"2.0","id":"${asked}","result":{"id":"1","name":"one"}}`);
@@ -86,18 +94,13 @@ describe('a broker', () => {
   test('hears from us while a large message comes, though it cannot answer', async () => {
     await using broker = await PretendBroker.start((socket) => {
       let rest: Buffer | undefined;
-      socket.write(connack[4]);
+      serve(socket, (asked) => {
+        const content = Buffer.from(`{"jsonrpc":"2.0","id":"${asked}","result":"${'A'.repeat(100_000)}"}`);
+        const message = publishPacket({ protocolVersion: 4, topic: 'v1.a1b2.reply.json', content });
+        socket.write(message.subarray(0, 50_000));
+        rest = message.subarray(50_000);
+      });
       socket.on('data', (chunk: Buffer) => {
-        const [type, , ...id] = chunk;
-        if (type === first.subscribe) socket.write(suback(4, id));
-        if (type === first.disconnect) socket.end();
-        const asked = /"id":"([^"]+)"/.exec(chunk.toString('latin1'))?.[1];
-        if (asked !== undefined) {
-          const content = Buffer.from(`{"jsonrpc":"2.0","id":"${asked}","result":"${'A'.repeat(100_000)}"}`);
-          const message = publishPacket({ protocolVersion: 4, topic: 'v1.a1b2.reply.json', content });
-          socket.write(message.subarray(0, 50_000));
-          rest = message.subarray(50_000);
-        }
         if (rest !== undefined && chunk.includes(PINGREQ)) socket.write(rest);
       });
     });
