@@ -100,6 +100,13 @@ export class UpdateError extends defineErrors('UpdateError', {
     means: 'This firmware ended badly before and is not tried again by itself.',
     advice: 'install another version, lift it with agent forget, or repeat with --force',
   },
+  'list-exchanged': {
+    remedy: 'retry',
+    exit: 'protocol',
+    means:
+      'What was a signed list of keys and revocations when it was looked at was another thing when it was fetched.',
+    advice: 'see that the service, and what stands before it, answers the same twice',
+  },
   'hold-needs-clock': {
     remedy: 'retry',
     exit: 'tryAgain',

@@ -55,7 +55,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
 
   const attempt = attemptFor(order, slot, ports);
   const begin = async () => journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
-  const notNow = await consentToInstall({ attempt, slot, begin }, ports, signal);
+  const notNow = order.isList === true ? undefined : await consentToInstall({ attempt, slot, begin }, ports, signal);
   if (notNow !== undefined) return notNow;
   await begin();
   const staging = new Staging(order, slot, ports, new Costs(attempt.figures));
@@ -248,7 +248,9 @@ class Staging {
   }
 
   #refuseRelease(header: FirmwareHeader): void {
-    const { version, by, allowDowngrade = false } = this.#order;
+    const { version, by, allowDowngrade = false, isList = false } = this.#order;
+    if (isList && header.kind !== 'trust-list')
+      throw new UpdateError('list-exchanged', `${version.name} is not the list that it was a moment ago`);
     const { floor } = this.#ports.journal.state;
     const settings = this.#ports.settings.release;
     const offeredName = by === 'service' ? version.name : undefined;

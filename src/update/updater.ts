@@ -3,14 +3,14 @@ import type { InputOf, InstallOptions } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
 import type { Intervention } from './by-hand.ts';
+import { acceptableHeaderOf, compareToWaiting } from './choice/header.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
 import type { Hold, HoldCode, Plan } from './choice/plan.ts';
-import { isCalled } from './choice/quarantine.ts';
+import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
-import { compareToWaiting } from './choice/waiting-order.ts';
 import { endUnwantedStaging, endUnwantedWait, giveWayToList } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { HookPause, Hooks } from './hooks/hooks.ts';
@@ -123,13 +123,14 @@ export class Updater {
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
-    const { plan } = await this.#lookout.lookAndNote(options, signal);
+    const { plan, isList } = await this.#lookout.lookAndNote(options, signal);
     await endUnwantedStaging(plan, this.#parts.ports);
     if (plan.kind === 'install') {
       const { version } = plan;
       const source = this.#parts.service.firmware(version.id);
       const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
-      const order = { version, by: 'service', source, force: options.force, reboot, byPerson: options.manual } as const;
+      const { force, manual: byPerson } = options;
+      const order = { version, by: 'service', source, force, reboot, byPerson, isList } as const;
       return this.#install(order, onEvent, signal, options.manual);
     }
     if (plan.kind === 'held-back') {
@@ -147,16 +148,25 @@ export class Updater {
     options: InstallOptions,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const order = { version: { name }, by: 'file', source, ...options } as const;
     const { journal, clock } = this.#parts.ports;
     const still = options.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
-    if (still !== undefined) return { kind: 'held-back', version: name, ...still };
+    const isList = await this.#isList(source, still, signal);
+    if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
+    const order = { version: { name }, by: 'file', source, ...options, isList } as const;
     const waiting = await this.#waitsBeside(order, signal);
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal, true);
     if (waiting === undefined) return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
+  }
+
+  /** A list of keys and revocations waits for no hold, and no hook is asked. What would wait for neither is not looked at. */
+  async #isList(source: FirmwareSource, hold: Hold | undefined, signal: AbortSignal): Promise<boolean> {
+    const { ports, hooks } = this.#parts;
+    if (hold === undefined && hooks?.wants('before_install') !== true) return false;
+    const header = await acceptableHeaderOf(source, ports, signal);
+    return header?.kind === 'trust-list';
   }
 
   /** A version that was staged before, and did not boot yet, if it is another one than that of this order. */
@@ -288,9 +298,3 @@ export class Updater {
 
 /** These end after so many looks. */
 const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);
-
-function heldVersions({ quarantine, tries }: UpdateState, word: string): readonly string[] {
-  const names = quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
-  if (names.length > 0) return [...new Set(names)];
-  return tries?.versionId === word ? [word] : [];
-}

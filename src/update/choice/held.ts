@@ -1,4 +1,3 @@
-import { AgentError } from '../../system/errors.ts';
 import type { Figures } from '../journal/parts/figures.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
@@ -13,6 +12,7 @@ import type {
 } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { readPartitions } from '../whole-slot.ts';
+import { acceptableHeaderOf } from './header.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
@@ -52,32 +52,14 @@ export async function findHeld(
   return { kind: 'in-slot', firmware: { header, digest, provides, payloads } };
 }
 
-/**
- * Whether a firmware of the service is what is installed, told by its header: nothing is read beyond that. What cannot be read
- * counts as another one, and that is told when it is installed.
- */
+/** Whether a firmware of the service is what is installed, told by its header. What is refused counts as another one. */
 export async function isInstalled(
   source: FirmwareSource,
-  { journal, stageFirmware }: Pick<UpdatePorts, 'journal' | 'stageFirmware'>,
+  ports: Pick<UpdatePorts, 'journal' | 'stageFirmware'>,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { state } = journal;
-  const request = {
-    source,
-    installedProvides: state.installed?.provides ?? {},
-    accept: async (header: FirmwareHeader): Promise<never> => {
-      throw new HeaderSuffices(isOfInstalled(header, state) ? { kind: 'installed' } : undefined);
-    },
-    openPayload: () => Promise.reject(new Error('nothing is written')),
-    onProgress: () => {},
-  };
-  try {
-    await stageFirmware(request, signal);
-  } catch (error) {
-    if (error instanceof HeaderSuffices) return error.held !== undefined;
-    if (!(error instanceof AgentError) || error.remedy === 'retry') throw error;
-  }
-  return false;
+  const header = await acceptableHeaderOf(source, ports, signal);
+  return header !== undefined && isOfInstalled(header, ports.journal.state);
 }
 
 /** A raw image has no digest before its end, and counts as another one. */

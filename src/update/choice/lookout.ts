@@ -1,14 +1,18 @@
+import { AgentError } from '../../system/errors.ts';
+import type { Hooks } from '../hooks/hooks.ts';
+import { checkpointOf } from '../journal/checkpoint.ts';
 import type { UpdateEvent } from '../journal/events.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
+import { acceptableHeaderOf } from './header.ts';
 import { isInstalled } from './held.ts';
 import { lookForVersion } from './look.ts';
 import type { Follow } from './look.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { planUpdate } from './plan.ts';
-import type { Plan, Policy } from './plan.ts';
+import type { Circumstances, Plan, Policy } from './plan.ts';
 import { needsDate } from './quarantine.ts';
 
 export interface LookSettings {
@@ -17,11 +21,13 @@ export interface LookSettings {
 }
 
 export interface LookoutParts {
-  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware'>;
+  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log'>;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
   /** Minutes since local midnight; undefined: the clock is not set. */
   readonly minuteOfDay: () => number | undefined;
+  /** Undefined: nobody is asked. */
+  readonly hooks?: Pick<Hooks, 'wants'> | undefined;
 }
 
 export interface LookOptions {
@@ -34,12 +40,16 @@ export interface LookOptions {
 export interface Look {
   readonly offered: Version | undefined;
   readonly plan: Plan;
+  /** It is known to be a list of keys and revocations, which waits for no hold and no consent. */
+  readonly isList?: true;
 }
 
 /** Asks the service what is to run, and plans. */
 export class Lookout {
   readonly #parts: LookoutParts;
   #lastLook: Look | undefined;
+  /** The id of the version that was last found to be no list. */
+  #noList: string | undefined;
 
   constructor(parts: LookoutParts) {
     this.#parts = parts;
@@ -69,25 +79,60 @@ export class Lookout {
     if (needsDate(journal.state, clock.nowMs())) await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
     const { offered, plan } = await this.look(options, signal);
     if (namesOther(journal.state, offered)) await journal.append(named(offered));
-    if (plan.kind !== 'reconcile') return { offered, plan };
+    if (plan.kind !== 'reconcile') return this.#letListPass({ offered, plan }, options, signal);
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
     if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return { offered, plan };
     await journal.append({ type: 'told-apart', versionId });
-    return this.#plan(journal.state, offered, options);
+    return this.#letListPass(this.#plan(journal.state, offered, options), options, signal);
+  }
+
+  /**
+   * A list of keys and revocations takes effect at once: what it forbids must not run on until a person lifts a hold, a window
+   * opens, or a hook consents. Whether it is one, only its header tells, which is read once for each version.
+   */
+  async #letListPass(look: Look, options: LookOptions, signal: AbortSignal): Promise<Look> {
+    const { offered, plan } = look;
+    const { ports, hooks } = this.#parts;
+    if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
+    const state = { ...ports.journal.state, standstill: undefined };
+    const unheld = planUpdate(state, offered, this.#circumstances(options, { window: undefined }));
+    if (unheld.kind !== 'install' || !(await this.#isList(offered, signal))) return look;
+    this.#lastLook = { offered, plan: unheld, isList: true };
+    return this.#lastLook;
+  }
+
+  async #isList({ id, name }: Version, signal: AbortSignal): Promise<boolean> {
+    const { ports, service } = this.#parts;
+    if (id === this.#noList || isPartlyStaged(id, ports.journal.state)) return false;
+    try {
+      const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
+      const isList = header?.kind === 'trust-list';
+      this.#noList = isList ? undefined : id;
+      return isList;
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      const what = `whether ${name}, which has to wait, is a list of keys and revocations`;
+      ports.log.warn({ code: error.code }, `${what}, cannot be seen now: ${error.message}`);
+      return false;
+    }
   }
 
   #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Look {
-    const { settings, ports, minuteOfDay } = this.#parts;
-    const circumstances = {
-      policy: settings.policy,
-      nowMs: ports.clock.nowMs(),
-      minuteOfDay: minuteOfDay(),
-      ...options,
-    };
-    this.#lastLook = { offered, plan: planUpdate(state, offered, circumstances) };
+    this.#lastLook = { offered, plan: planUpdate(state, offered, this.#circumstances(options)) };
     return this.#lastLook;
   }
+
+  #circumstances(options: LookOptions, exception: Partial<Policy> = {}): Circumstances {
+    const { settings, ports, minuteOfDay } = this.#parts;
+    const policy = { ...settings.policy, ...exception };
+    return { policy, nowMs: ports.clock.nowMs(), minuteOfDay: minuteOfDay(), ...options };
+  }
+}
+
+/** A list leaves no checkpoint. */
+function isPartlyStaged(id: string, { phase }: UpdateState): boolean {
+  return phase.kind === 'staging' && phase.attempt.version.id === id && checkpointOf(phase) !== undefined;
 }
 
 /** A person's firmware learns at the first look what the service names instead of it. */

@@ -24,6 +24,8 @@ export interface InstallOrder {
   readonly byPerson?: boolean | undefined;
   /** Root lifted the floor for this once. */
   readonly allowDowngrade?: boolean | undefined;
+  /** Its header was that of a list of keys and revocations, which asks for nobody's consent. It is refused if it turns out to be another thing. */
+  readonly isList?: boolean | undefined;
 }
 
 export interface UpdatePorts {

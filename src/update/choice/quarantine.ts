@@ -43,6 +43,13 @@ export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'dig
   );
 }
 
+/** What a person's word calls among what is held back. */
+export function heldVersions({ quarantine, tries }: UpdateState, word: string): readonly string[] {
+  const names = quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
+  if (names.length > 0) return [...new Set(names)];
+  return tries?.versionId === word ? [word] : [];
+}
+
 /** The service may name it again, and the file may be installed again. */
 export function lift(state: UpdateState, word: string): UpdateState {
   const lifted = state.quarantine.filter((entry) => isCalled(entry, word));

@@ -29,6 +29,7 @@ export class Technician {
   constructor() {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
     firmware.set('bad', plainFirmware('bad image'));
+    firmware.set('list', plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
     const slots = { A: 'factory image', B: '' };
@@ -88,7 +89,7 @@ export class Technician {
 
   /** From a stick. */
   async installList(): Promise<OperationOutcome> {
-    const source = new MemoryService(new Map([['list', plainFirmware('', LIST)]]), 'list').firmware('list');
+    const source = this.gateway.service.firmware('list');
     return (await this.updater()).installFile(source, 'list', byHand, { onEvent: () => {}, signal });
   }
 

@@ -257,6 +257,29 @@ describe('a list from the service', () => {
     expect(service.world.things[0]?.currentVersionId).toBe('id-2.0.0');
   });
 
+  test('takes effect while a person holds updates; the release that it does not concern waits', LONG, async () => {
+    const made = await alone();
+    const bad = await release('1.0.0', 'old');
+    const service = await serve({
+      '1.0.0': bad,
+      'trust-1': await list(made, 1, 'old', '--revoke-releases', bad),
+      '2.0.0': await release('2.0.0', 'old'),
+    });
+    const gateway = await gatewayAt(service.url, 'target');
+    expect(await gateway.run('hold')).toMatchObject({ exitCode: 0 });
+    const held = { exitCode: 77, stdout: expect.stringContaining('a person holds updates') };
+    service.world.targetVersionId = 'id-1.0.0';
+    expect(await gateway.run('--update-now')).toMatchObject(held);
+    service.world.targetVersionId = 'id-trust-1';
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+    expect(service.world.things[0]?.currentVersionId).toBe('id-trust-1');
+    service.world.targetVersionId = 'id-2.0.0';
+    expect(await gateway.run('--update-now')).toMatchObject(held);
+    expect(await gateway.run('resume')).toMatchObject({ exitCode: 0 });
+    await refused(gateway, bad, 'release-revoked');
+    expect(await running(gateway)).toBe('healthy root 0');
+  });
+
   test('is not fetched again by a gateway that knows nothing of what it runs', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });

@@ -111,7 +111,7 @@ describe('a firmware that waits for its boot', () => {
   // Seen: refused, with the advice to reboot into what the list revoked.
   test('gives way to a list of keys and revocations that a person brings, and is fetched again', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
-    expect(await technician.installList()).toEqual({ kind: 'installed', version: 'list' });
+    expect(await technician.installList()).toEqual({ kind: 'installed', version: 'version list' });
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });

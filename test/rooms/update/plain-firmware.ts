@@ -64,7 +64,13 @@ async function openWriter(
 export const LIST = 'keylist:';
 
 async function takeList(request: Pick<StagingRequest, 'accept'>): Promise<StagedFirmware> {
-  const list: FirmwareHeader = { ...header, kind: 'trust-list', digest: 'sha256:list', name: 'list', payloads: [] };
+  const list: FirmwareHeader = {
+    ...header,
+    kind: 'trust-list',
+    digest: 'sha256:list',
+    name: 'version list',
+    payloads: [],
+  };
   await request.accept(list);
   return { header: list, digest: 'sha256:list', provides: {}, payloads: [] };
 }
