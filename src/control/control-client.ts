@@ -18,7 +18,8 @@ import { isNotPermitted, ReportedFailure } from './control-errors.ts';
 import { errorReply, streamLine } from './events.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { methodOf } from './find-operation.ts';
-import { operationTable } from './operations.ts';
+import { makeOperations } from './make-operations.ts';
+import type { OperationInput } from './make-operations.ts';
 import type { AgentOperations, Answered, Followed } from './operations.ts';
 
 /**
@@ -63,43 +64,26 @@ const maxLineBytes = 64 * 1024;
 /** The agent's operations, done by the daemon that answers on the control socket. */
 export function controlClient(socketPath: string, patience: Partial<ControlPatience> = {}): AgentOperations {
   const { answerMs, operationMs } = { ...defaultPatience, ...patience };
-  const answered =
-    (entry: Answered): AnsweredCall =>
-    (input, signal) =>
+  return makeOperations({
+    answered: (_, entry) => async (input, signal) =>
       exchange(
         socketPath,
         { ...requestFor(entry, input), silentMs: answerMs },
         (reply) => readReply(reply, entry.output),
         signal,
-      );
-  const followed =
-    (entry: Followed): FollowedCall =>
-    (input, onEvent, signal) =>
+      ),
+    followed: (_, entry) => async (input, onEvent, signal) =>
       exchange(
         socketPath,
         { ...requestFor(entry, input), silentMs: operationMs },
         (reply) => readOutcome(reply, onEvent),
         signal,
-      );
-  const calls = Object.entries<Answered | Followed>(operationTable).map(
-    ([name, entry]) => [name, entry.kind === 'answered' ? answered(entry) : followed(entry)] as const,
-  );
-  const client: Readonly<Record<string, unknown>> = Object.fromEntries(calls);
-  if (!areOperations(client)) throw new TypeError('an operation is missing');
-  return client;
-}
-
-type Input = Readonly<Record<string, unknown>>;
-type AnsweredCall = (input: Input, signal: AbortSignal) => Promise<unknown>;
-type FollowedCall = (input: Input, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
-
-/** They were made of the table, as their type is. */
-function areOperations(made: Readonly<Record<string, unknown>>): made is AgentOperations {
-  return Object.keys(operationTable).every((name) => typeof made[name] === 'function');
+      ),
+  });
 }
 
 /** What the path does not say is the body. */
-function requestFor(entry: Answered | Followed, input: Input): Omit<ControlRequest, 'silentMs'> {
+function requestFor(entry: Answered | Followed, input: OperationInput): Omit<ControlRequest, 'silentMs'> {
   const body = { ...input };
   const segments = entry.path.split('/').map((part) => {
     if (!part.startsWith(':')) return part;

@@ -14,7 +14,7 @@ const RequestErrors = defineErrors('ControlRequestError', {
   'control-request-invalid': {
     remedy: 'give-up',
     exit: 'usage',
-    means: 'The request to the control socket cannot be understood.',
+    means: 'The agent does not take what it was asked, or not with this input.',
   },
   'control-request-too-large': {
     remedy: 'give-up',

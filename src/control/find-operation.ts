@@ -29,7 +29,12 @@ export function readInput({ entry, parameters }: FoundOperation, body: unknown):
   if (body !== undefined && !isObject) throw invalid('the request: not an object');
   const doubled = Object.keys(parameters).find((name) => isObject && Object.hasOwn(body, name));
   if (doubled !== undefined) throw invalid(`${doubled}: stands in the path`);
-  const parsed = entry.input.safeParse({ ...body, ...parameters });
+  return checkInput(entry, { ...body, ...parameters });
+}
+
+/** Throws ControlRequestError (400). */
+export function checkInput(entry: Answered | Followed, input: object): object {
+  const parsed = entry.input.safeParse(input);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   const where = issue === undefined || issue.path.length === 0 ? 'the request' : issue.path.join('.');

@@ -1,4 +1,5 @@
 import { isSilent } from '../../control/control-errors.ts';
+import { withCheckedInput } from '../../control/make-operations.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import type { Absent, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -12,7 +13,7 @@ export async function withLook<T>(context: CliContext, look: (agent: AgentOperat
   const daemon = await daemonForLook(context);
   if (typeof daemon === 'object') return look(daemon);
   await using agent = await context.look(daemon, context.signal);
-  return await look(agent);
+  return await look(withCheckedInput(agent));
 }
 
 async function daemonForLook(context: CliContext): Promise<AgentOperations | Absent> {
@@ -37,5 +38,5 @@ export async function withAgent<T>(
   const daemon = await context.connect(context.signal);
   if (daemon !== undefined) return work(daemon, 'daemon');
   await using agent = await context.local(context.signal);
-  return await work(agent, 'this process');
+  return await work(withCheckedInput(agent), 'this process');
 }

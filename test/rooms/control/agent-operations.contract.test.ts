@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
+import { withCheckedInput } from '../../../src/control/make-operations.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import { calmStatus, ConductedOperation, fakeAgent, installCheck, troubledStatus } from '../cli/fake-operations.ts';
@@ -11,7 +12,7 @@ interface Reached extends AsyncDisposable {
 }
 
 const ways: readonly (readonly [string, (behind: AgentOperations) => Promise<Reached>])[] = [
-  ['in this process', async (behind) => ({ agent: behind, [Symbol.asyncDispose]: async () => {} })],
+  ['in this process', async (behind) => ({ agent: withCheckedInput(behind), [Symbol.asyncDispose]: async () => {} })],
   [
     'through the control socket',
     async (behind) => {
@@ -40,6 +41,20 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     expect(await agent.activate({}, forever)).toEqual({ serialNumber: 'GW-0001', thingId: 'thing-1' });
     expect(await agent.property({ id: 'a/b ü' }, forever)).toEqual({ value: [null, { a: 1 }] });
     expect(await agent.reboot({}, forever)).toEqual({});
+  });
+
+  test('take nothing that their table does not', async () => {
+    const behind = fakeAgent();
+    await using reached = await reach(behind);
+    const { agent } = reached;
+    const refused = { code: 'control-request-invalid', exit: 'usage' };
+    const long = 'x'.repeat(4097);
+    await expect(agent.hold({ reason: long }, forever)).rejects.toMatchObject(refused);
+    await expect(agent.hold({ durationMs: -1 }, forever)).rejects.toMatchObject(refused);
+    await expect(agent.forget({ version: '' }, forever)).rejects.toMatchObject(refused);
+    const flashing = agent.flash({ board: 'meter', path: 'a.hex' }, () => {}, forever);
+    await expect(flashing).rejects.toMatchObject(refused);
+    expect(behind.calls).toEqual([]);
   });
 
   test('take everything as it was given', async () => {

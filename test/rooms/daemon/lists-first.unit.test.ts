@@ -107,7 +107,7 @@ describe('what has to wait', () => {
   test('is read to its header once, not with each look', async () => {
     const updater = await technician.updater();
     const held = { kind: 'held-back', version: 'version 2', code: 'held-by-hand' };
-    expect(await rounds(updater, 5)).toMatchObject(Array(5).fill(held));
+    expect(await rounds(updater, 5)).toMatchObject(Array.from({ length: 5 }, () => held));
     expect(opened).toEqual(['2']);
     technician.gateway.service.target = 'list';
     expect(await rounds(updater, 1)).toEqual([taken]);
@@ -124,7 +124,7 @@ describe('what has to wait', () => {
 
   test('and is a list when it is looked at, and a release when it is fetched, is not installed', async () => {
     const { service } = technician.gateway;
-    const { firmware } = service;
+    const firmware = service.firmware.bind(service);
     let isFirst = true;
     service.firmware = (id) => {
       const source = firmware(isFirst ? 'list' : id);

@@ -1,0 +1,62 @@
+import type { OnEvent, OperationOutcome } from './events.ts';
+import { checkInput } from './find-operation.ts';
+import { operationTable } from './operations.ts';
+import type { AgentOperations, Answered, Followed } from './operations.ts';
+
+export type OperationInput = Readonly<Record<string, unknown>>;
+
+/** What an entry of the table becomes. */
+export interface OperationMakers {
+  readonly answered: (
+    name: string,
+    entry: Answered,
+  ) => (input: OperationInput, signal: AbortSignal) => Promise<unknown>;
+  readonly followed: (
+    name: string,
+    entry: Followed,
+  ) => (input: OperationInput, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
+}
+
+export function makeOperations({ answered, followed }: OperationMakers): AgentOperations {
+  const made: Readonly<Record<string, unknown>> = Object.fromEntries(
+    Object.entries<Answered | Followed>(operationTable).map(([name, entry]) => [
+      name,
+      entry.kind === 'answered' ? answered(name, entry) : followed(name, entry),
+    ]),
+  );
+  if (!areOperations(made)) throw new TypeError('an operation is missing');
+  return made;
+}
+
+/** The operations of an agent in this process, which takes no other input than it would through its socket. */
+export function withCheckedInput(operations: AgentOperations): AgentOperations {
+  return makeOperations({
+    answered: (name, entry) => async (input, signal) =>
+      callOperation(operations, name, checkInput(entry, input), signal),
+    followed: (name, entry) => async (input, onEvent, signal) =>
+      callOperation(operations, name, checkInput(entry, input), onEvent, signal),
+  });
+}
+
+/** Of the table's types, which the compiler cannot follow through a name that comes from outside. */
+export async function callOperation<Output>(
+  operations: AgentOperations,
+  name: string,
+  ...input: readonly unknown[]
+): Promise<Output> {
+  const all: Readonly<Record<string, unknown>> = operations;
+  const operation = all[name];
+  if (!isOperation<Output>(operation)) throw new TypeError(`there is no operation ${name}`);
+  return operation.call(operations, ...input);
+}
+
+/** They were made of the table, as their type is. */
+function areOperations(made: Readonly<Record<string, unknown>>): made is AgentOperations {
+  return Object.keys(operationTable).every((name) => typeof made[name] === 'function');
+}
+
+type Method<Output> = (this: AgentOperations, ...input: readonly unknown[]) => Promise<Output>;
+
+function isOperation<Output>(value: unknown): value is Method<Output> {
+  return typeof value === 'function';
+}
