@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { MessagingGateway, passwords } from '../../rooms/daemon/messaging-rig.ts';
-import type { FormOptions } from '../../rooms/daemon/messaging-rig.ts';
+import { MessagingGateway, passwords } from '../../rooms/daemon/wiring/messaging-rig.ts';
+import type { FormOptions } from '../../rooms/daemon/wiring/messaging-rig.ts';
 import { stop } from '../../stand-ins/machine/file-gateway.ts';
 import { Eavesdropper } from './eavesdropper.ts';
 

@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest';
+
+import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
+import { runCommand } from '../../../../src/cli/run.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { beside } from '../beside.ts';
+import { fakeContext, noon } from '../fake-context.ts';
+import { calmStatus, fakeAgent } from '../fake-operations.ts';
+
+async function type(...args: readonly string[]) {
+  const agent = fakeAgent();
+  const context = fakeContext({ daemon: agent });
+  const exitCode = await runCommand(parseArguments(args), context);
+  return { exitCode, calls: agent.calls, out: context.out.text, err: context.err.text };
+}
+
+test('agent hold takes a duration and a reason, says when it ends, and agent resume lifts it', async () => {
+  expect(await type('hold', '4h', '--reason', 'harvest')).toMatchObject({
+    exitCode: 0,
+    calls: [['hold', { durationMs: 4 * 3_600_000, reason: 'harvest' }]],
+    out: 'Held: nothing is installed until 2026-03-01 17:00 +01:00 (in 4 h).\n',
+  });
+  expect(await type('hold')).toMatchObject({ exitCode: 0, calls: [['hold', {}]] });
+  expect(await type('resume')).toMatchObject({ exitCode: 0, calls: [['resume', {}]] });
+  const wrong = await type('hold', 'soon');
+  expect(wrong).toMatchObject({ exitCode: 64, calls: [] });
+  expect(wrong.err).toContain('no duration such as 30m, 4h or 2d');
+});
+
+test('the status of a gateway that is held says so, with its end, why and who lifts it', () => {
+  const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
+  const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
+  const text = renderStatus({ ...calmStatus, hold }, page);
+  expect(beside('State', text)).toBe('Held: nothing is installed until 2026-03-01 17:00 +01:00 (in 4 h).');
+  expect(beside('Hold', text)).toBe(
+    'harvest, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+  );
+});
+
+// Seen: `agent hold 4h`, then `agent status` while a firmware was staged: "lift it before that", and no end anywhere.
+test('the end of a hold is said where something else is the state', () => {
+  const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z' };
+  const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
+  const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);
+  expect(beside('Hold', text)).toBe(
+    'no reason was given, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+  );
+});

@@ -1,0 +1,50 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderHistory, renderStory } from '../../../../src/cli/screen/pages/render-history.ts';
+import { anyText, steering } from '../any-text.ts';
+
+const page: Page = { columns: 80, paint: (_tone, text) => text, nowMs: 0, localOffset: () => 0 };
+const told = {
+  attempt: '0b1c2d3e-0000',
+  version: '1.5.0',
+  from: '1.4.0',
+  by: 'service',
+  startedAt: '2026-12-01T10:00:00.000Z',
+  endedAt: '2026-12-01T10:03:20.000Z',
+  tookSeconds: 200,
+  outcome: 'rolled-back',
+  code: 'health-failed',
+  reason: 'app.service is not active',
+  fetchedBytes: 5 * 1024 * 1024,
+  writtenBytes: 1024 * 1024,
+  savedBytes: 3 * 1024 * 1024,
+  steps: [{ at: '2026-12-01T10:00:01.000Z', step: 'slot-opened', detail: 'gateway' }],
+};
+
+test('an attempt says when, from what to what, how it ended, why, how long it took, who asked and what it cost', () => {
+  const text = renderHistory({ attempts: [told], forgotten: 2 }, page).replaceAll(/\s+/g, ' ');
+  expect(text).toBe(
+    '2 before these are not kept any more. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
+      '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; written 1.0 MiB; ' +
+      'there already 3.0 MiB ',
+  );
+});
+
+test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
+  const { outcome: _outcome, tookSeconds: _took, ...open } = told;
+  const text = renderHistory({ attempts: [open, { ...open, underWay: true }], forgotten: 0 }, page);
+  expect(text).toMatch(/how it ended is not known[^]*under way, or interrupted/);
+});
+
+test('no attempt can steer the terminal', () => {
+  fc.assert(
+    fc.property(anyText, anyText, (one, other) => {
+      const attempt = { ...told, attempt: one, version: other, reason: one, by: other };
+      const step = { at: one, step: other, detail: one };
+      expect(steering(renderHistory({ attempts: [attempt], forgotten: 0 }, page))).toEqual([]);
+      expect(steering(renderStory({ ...attempt, steps: [step] }, page))).toEqual([]);
+    }),
+  );
+});

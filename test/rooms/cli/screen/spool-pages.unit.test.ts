@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderSpool } from '../../../../src/cli/screen/pages/render-spool.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { plain } from '../../../../src/cli/screen/paint.ts';
+import type { TelemetryStatus } from '../../../../src/telemetry/telemetry-status.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus, calmTelemetry } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+describe('a status with a spool', () => {
+  const spoolOf = (telemetry: TelemetryStatus): string =>
+    beside('Spool', renderStatus({ ...calmStatus, telemetry }, page));
+  const well = { ...calmTelemetry, sources: calmTelemetry.sources.slice(0, 1) };
+  const nothingDropped = { 'too-old': 0, 'spool-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
+
+  test('says what waits and what it costs', () => {
+    const spool = { ...calmTelemetry.spool, dropped: nothingDropped };
+    expect(spoolOf({ ...well, spool })).toBe(
+      '3 points in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB a day to flash',
+    );
+    expect(spoolOf({ ...well, spool: { ...spool, oldestAgeMs: 4_300 } })).toContain('the oldest for 4 s');
+  });
+
+  test('says what was dropped and why, and which sources fail with their last error', () => {
+    expect(spoolOf({ ...calmTelemetry, spool: { ...calmTelemetry.spool, trouble: 'the disk is full' } })).toMatch(
+      /to flash the disk is full dropped: 7 spool-full, 1 refused sensors\[1\] \(level\): \/dev\/ttyUSB0: is unplugged$/,
+    );
+  });
+
+  test('what of a source was dropped is said, with the reason', () => {
+    const flood = { name: 'level', readings: 9, failures: 0, lastError: undefined };
+    const sources = [{ ...flood, dropped: 7_000, lastDrop: 'more than 200 a second' }];
+    expect(spoolOf({ ...calmTelemetry, sources })).toContain(
+      'level: 7000 readings dropped, the last because of more than 200 a second',
+    );
+  });
+
+  test('does not list a hundred of them', () => {
+    const sources = Array.from({ length: 100 }, (_, n) => ({
+      name: `s${n}`,
+      readings: 0,
+      failures: 1,
+      dropped: 0,
+      lastDrop: undefined,
+      lastError: 'x',
+    }));
+    expect(spoolOf({ ...calmTelemetry, sources })).toMatch(/s4: x and 95 more sources that fail$/);
+  });
+});
+
+describe('the page of the spool', () => {
+  test.each([
+    ['Dropped', '7 spool-full 1 refused'],
+    ['Delivered', '90 points, in 3 requests; 1 request failed'],
+    ['Flash', '4.0 MiB a day; the file has 64.0 KiB'],
+    ['Sources', '1 of 2 work'],
+    ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
+    ['Parked', 'level: the service does not take it now'],
+    ['Refused', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
+  ])('says beside %s: %s', (label, told) => {
+    expect(beside(label, renderSpool(calmTelemetry, page))).toBe(told);
+  });
+
+  test('says where a clock that nobody set gets its time', () => {
+    const text = renderSpool({ ...calmTelemetry, clock: 'service' }, page);
+    expect(beside('Clock', text)).toBe('not set by this machine; times are taken from the service');
+  });
+});

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderOutcome } from '../../../../src/cli/screen/pages/render-reports.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { plain } from '../../../../src/cli/screen/paint.ts';
+import type { StatusReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+test('a staged firmware that waits for its window says until when, and who need not wait', () => {
+  const reason = 'the reboot into it may begin between 02:00 and 05:00';
+  const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
+  const told = renderStatus({ ...calmStatus, phase: 'staged', rebootWait }, page);
+  expect(beside('State', told)).toBe('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(beside('Reboot', told)).toBe(
+    'the reboot into it may begin between 02:00 and 05:00: [update] reboot_window; ' +
+      'the agent waits until 2026-03-02 02:00 +01:00 (in 13 h) root and thing-operators need not wait: agent reboot',
+  );
+  expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
+});
+
+test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
+  const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
+  expect(beside('Consent', renderStatus({ ...calmStatus, hookWait }, page))).toBe(
+    'before_reboot says: not now: the press is running; asked again 2026-03-01 13:04 +01:00 (in 4 min) ' +
+      'agent --update-now asks now; with --force nobody is asked',
+  );
+});
+
+test('an update that ends with a wait for its reboot window says what ends that', () => {
+  const outcome = {
+    kind: 'held-back',
+    version: 'v1',
+    code: 'outside-reboot-window',
+    reason: 'it opens at 02:00',
+  } as const;
+  const told = 'v1 is staged: it opens at 02:00 (outside-reboot-window). Now: agent reboot\n';
+  expect(renderOutcome(outcome, false, page)).toBe(told);
+});
+
+test('a download that is slowed down says by what, and until when', () => {
+  const until = '2026-03-01T17:00:00.000Z';
+  const slowed = (throttle: StatusReport['throttle']): string =>
+    beside('Slowed', renderStatus({ ...calmStatus, throttle }, page));
+  expect(slowed({ bytesPerSecond: 204_800, until })).toBe(
+    'the download to at most 200.0 KiB/s until 2026-03-01 18:00 +01:00 (in 5 h): [service] max_rate',
+  );
+  expect(slowed({ bytesPerSecond: 2_097_152 })).toBe('the download to at most 2.0 MiB/s: [service] max_rate');
+  expect(slowed(undefined)).toBe('');
+});

@@ -1,0 +1,34 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { tellSafetyNet } from '../../../../src/daemon/doctor/safety-net.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+
+const machine = { bootId: async () => 'this-boot' };
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'safety-net-'));
+});
+afterEach(async () => {
+  await rm(directory, { recursive: true });
+});
+
+test('the safety net is told in which boot the slot was kept', async () => {
+  const run = join(directory, 'run');
+  await tellSafetyNet(run, machine, silentLog);
+  await tellSafetyNet(run, machine, silentLog);
+  expect(await readFile(join(run, 'committed'), 'utf8')).toBe('this-boot\n');
+});
+
+test('a commit does not fail because the safety net could not be told, but it is said', async () => {
+  const run = join(directory, 'file');
+  await writeFile(run, '');
+  const said: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void said.push(message) };
+  await tellSafetyNet(run, machine, log);
+  expect(said).toEqual(['the safety net could not be told that this slot is kept']);
+});

@@ -1,0 +1,315 @@
+import { execFile } from 'node:child_process';
+import { chmod, chown, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
+import { LoopDevice } from '../../slots/loop-device.ts';
+
+const run = promisify(execFile);
+const SLOT_BYTES = 409_600;
+
+function image(text: string): Buffer {
+  return Buffer.alloc(200_000, `${text}\n`, 'latin1');
+}
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const firmware = { v1: image('healthy 1'), v2: image('healthy 2'), bad: image('unhealthy') };
+  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
+  gateway = await gatewayWith(undefined);
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+async function gatewayWith(slots: { readonly A: string; readonly B: string } | undefined): Promise<FileGateway> {
+  const options = { serviceUrl: service.url, image: image('healthy 0'), updateToml: 'trial_attempts = 1' };
+  return stack.use(await FileGateway.create({ ...options, slotBytes: SLOT_BYTES, ...(slots && { slots }) }));
+}
+
+/** Typed, as vitest's own is not. */
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+function inGateway(name: string): string {
+  return join(gateway.directory, name);
+}
+
+function bootEnvironment(): Promise<string> {
+  return readFile(inGateway('boot/environment'), 'utf8');
+}
+
+function lastOutcome(): unknown {
+  return service.world.things[0]?.properties.get('update_outcome');
+}
+
+async function mount(...args: readonly string[]): Promise<void> {
+  await run('mount', args);
+}
+
+/** What is mounted at the state directory goes with the machine. */
+async function unmountState(): Promise<void> {
+  await run('umount', ['-q', inGateway('state')]).catch((error: unknown) => {
+    if (!(error instanceof Error)) throw error;
+  });
+}
+
+interface Habit {
+  readonly make: () => Promise<void>;
+  readonly undo: () => Promise<void>;
+  /** The slots must be devices. Default: files. */
+  readonly onDevices?: true;
+}
+
+/** How a new slot may find its state directory, made from the good one. */
+const habits: Readonly<Record<string, Habit>> = {
+  'empty, as systemd makes one where nothing is mounted': {
+    make: async () => {
+      await rename(inGateway('state'), inGateway('state-of-a'));
+      await mkdir(inGateway('state'));
+    },
+    undo: async () => {
+      await rm(inGateway('state'), { recursive: true });
+      await rename(inGateway('state-of-a'), inGateway('state'));
+    },
+  },
+  'no directory at all': {
+    make: async () => {
+      await rename(inGateway('state'), inGateway('state-of-a'));
+      await writeFile(inGateway('state'), '');
+    },
+    undo: async () => {
+      await rm(inGateway('state'));
+      await rename(inGateway('state-of-a'), inGateway('state'));
+    },
+  },
+  'read-only': {
+    make: async () => {
+      await mount('--bind', inGateway('state'), inGateway('state'));
+      await mount('-o', 'remount,ro,bind', inGateway('state'));
+    },
+    undo: unmountState,
+  },
+  // The journal that is there would be believed: that of a trial which is to be judged.
+  'in memory': {
+    onDevices: true,
+    make: async () => {
+      const journal = await readFile(inGateway('state/journal.json'));
+      await mount('-t', 'tmpfs', 'tmpfs', inGateway('state'));
+      await writeFile(inGateway('state/journal.json'), journal);
+    },
+    undo: unmountState,
+  },
+  full: {
+    make: async () => {
+      const journal = await readFile(inGateway('state/journal.json'));
+      await mount('-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', inGateway('state'));
+      await writeFile(inGateway('state/journal.json'), journal);
+      await run('dd', ['if=/dev/zero', `of=${inGateway('state/ballast')}`]).catch((error: unknown) => {
+        if (!(error instanceof Error)) throw error;
+      });
+    },
+    undo: unmountState,
+  },
+};
+
+describe('a trial whose state directory is', () => {
+  test.each(Object.entries(habits))(
+    '%s: is left, and the old slot reports it',
+    async (name, { make, undo, onDevices }) => {
+      if (onDevices === true) {
+        const A = stack.use(await LoopDevice.attach(SLOT_BYTES));
+        const B = stack.use(await LoopDevice.attach(SLOT_BYTES));
+        gateway = await gatewayWith({ A: A.path, B: B.path });
+      }
+      await gateway.run('--update-now');
+      let trials = 0;
+      for (let boots = 0; gateway.rebootRequested && boots < 8; boots += 1) {
+        const slot = gateway.boot();
+        const isTrial = slot === 'B';
+        if (isTrial) await make();
+        await gateway.run('--update-now');
+        if (isTrial) await undo();
+        expect(isTrial && !gateway.rebootRequested).toBe(false);
+        trials += Number(isTrial);
+      }
+      expect(trials).toBeGreaterThan(0);
+      expect(gateway.boot()).toBe('A');
+      expect(await bootEnvironment()).toMatch(/^ORDER="A"/);
+      const code = name === 'full' ? 'disk-full' : 'state-unavailable';
+      expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code });
+    },
+  );
+
+  // Seen: committed in less than a second, with a health command that fails and the service down.
+  test('empty: is not committed, whatever its health and the service', async () => {
+    service.world.targetVersionId = 'bad';
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    const before = await bootEnvironment();
+    await habits['empty, as systemd makes one where nothing is mounted']?.make();
+    await service[Symbol.asyncDispose]();
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(true);
+    expect(before).toContain('B_LEFT=0');
+    expect(await bootEnvironment()).toContain('B_LEFT=0');
+  });
+});
+
+describe('a committed slot', () => {
+  async function installed(): Promise<void> {
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    await gateway.run('--update-now');
+    expect(lastOutcome()).toMatchObject({ outcome: 'installed' });
+  }
+
+  // Seen: marked unbootable after five minutes without the service.
+  test('is kept with a damaged journal and a service that is away', async () => {
+    await installed();
+    await service[Symbol.asyncDispose]();
+    await writeFile(inGateway('state/journal.json'), '{"format":1,"pha');
+    const before = await bootEnvironment();
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(false);
+    expect(await bootEnvironment()).toBe(before);
+  });
+
+  test('is kept with the journal of a newer agent, whose quarantine holds', async () => {
+    await installed();
+    const journal = JSON.parse(await readFile(inGateway('state/journal.json'), 'utf8')) as Record<string, unknown>;
+    const at = new Date().toISOString();
+    const quarantine = [{ version: { id: 'v2', name: 'v2' }, code: 'unhealthy', reason: 'it leaks', at, until: 7 }];
+    const ofNext = { ...journal, phase: { kind: 'dreaming' }, quarantine, dreams: ['of electric sheep'] };
+    await writeFile(inGateway('state/journal.json'), JSON.stringify(ofNext));
+    service.world.targetVersionId = 'v2';
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 77, stdout: matching(/it leaks/) });
+    expect(JSON.parse(await readFile(inGateway('state/journal.json'), 'utf8'))).toMatchObject({
+      phase: { kind: 'idle' },
+      quarantine,
+      dreams: ['of electric sheep'],
+      installed: journal['installed'],
+    });
+  });
+});
+
+describe('a daemon without a state directory', () => {
+  test('runs, says so, installs nothing, and goes on when there is one', async () => {
+    await writeFile(inGateway('state'), 'no directory');
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    const refused = await gateway.run('--update-now');
+    expect(refused).toMatchObject({ exitCode: 74, stderr: matching(/state/) });
+    expect(service.world.things).toHaveLength(1);
+    expect(await gateway.run('status')).toMatchObject({ stdout: matching(/the state directory cannot be used/) });
+    expect(lines.join('\n')).toMatch(/the state directory cannot be used, so nothing is installed/);
+    expect(await gateway.run('doctor')).toMatchObject({ stdout: matching(/state directory/) });
+    await rm(inGateway('state'));
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(true);
+    expect(await readFile(inGateway('state/identity.json'), 'utf8')).toContain('apiKey');
+    expect(await stop(daemon)).toBe(0);
+  });
+});
+
+/** What is said while the daemon looks is that. */
+async function statusAtRest(): Promise<string> {
+  for (let looks = 0; looks < 30; looks += 1) {
+    const { stdout } = await gateway.run('status');
+    if (!stdout.includes('Busy')) return stdout;
+  }
+  throw new Error('the daemon does not come to rest');
+}
+
+// Seen: `agent status` hung, and SIGTERM did not end it.
+describe('a pipe in place of a state file', () => {
+  test.each([
+    ['journal.json', 'the record of updates was unreadable'],
+    // The service is asked before what is staged boots: the gateway is activated once more, and keeps that.
+    ['identity.json', 'knows this gateway as thing'],
+    ['trust.json', 'it is not a regular file'],
+    ['spool.db', 'state directory'],
+  ])('holds up nobody: %s', async (name, said) => {
+    await gateway.run('--update-now');
+    const path = inGateway(`state/${name}`);
+    await rm(path, { force: true });
+    await run('mkfifo', [path]);
+    await gateway.run('status');
+    const daemon = await gateway.startDaemon(() => {});
+    const text = (await statusAtRest()) + (await gateway.run('doctor')).stdout;
+    expect(text.replaceAll(/\s+/g, ' ')).toContain(said);
+    expect(await stop(daemon)).toBe(0);
+  });
+});
+
+describe('a state directory that others may write', () => {
+  const STRANGER = 65_534;
+  const said = matching(/is not trusted: .* mend it with: ch/);
+
+  async function told(): Promise<readonly unknown[]> {
+    const check = await gateway.run('config', 'check');
+    const doctor = await gateway.run('doctor');
+    return [check.exitCode, ...[check.stderr, doctor.stdout].map((text) => text.replaceAll(/\s+/g, ' '))];
+  }
+
+  test('is mended where it is ours, which is logged', async () => {
+    await mkdir(inGateway('state'));
+    await chmod(inGateway('state'), 0o777);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: matching(/chmod go-w/) });
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    expect(lines.join('\n')).toMatch(/others may write .*state/);
+    expect((await stat(inGateway('state'))).mode & 0o777).toBe(0o755);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 0 });
+    expect(await stop(daemon)).toBe(0);
+  });
+
+  test.each(['state', 'state/journal.json'])(
+    'is said, and nobody is locked out, where a stranger owns %s',
+    async (name) => {
+      await gateway.run('--update-now');
+      await chown(inGateway(name), STRANGER, STRANGER);
+      expect(await told()).toEqual([78, said, said]);
+      const lines: string[] = [];
+      const daemon = await gateway.startDaemon((line) => lines.push(line));
+      expect(lines.join('\n')).toMatch(/chown root:/);
+      expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('mend it with: chown root:');
+      expect(await stop(daemon)).toBe(0);
+    },
+  );
+});
+
+/** A slot that is mounted, as the running one is, with the state directory in it. */
+describe('a state directory that lies on a slot', () => {
+  test('is refused by config check, doctor and staging', async () => {
+    const slot = gateway.slots.A;
+    const copy = inGateway('slot-on-loop.img');
+    await copyFile(slot, copy);
+    await run('truncate', ['-s', '8M', copy]);
+    await run('mkfs.ext4', ['-q', '-F', copy]);
+    const { stdout } = await run('losetup', ['--find', '--show', copy]);
+    const device = stdout.trim();
+    stack.defer(async () => void (await run('losetup', ['-d', device])));
+    await mkdir(inGateway('state'));
+    await mount(device, inGateway('state'));
+    stack.defer(unmountState);
+    const config = await readFile(gateway.configFile, 'utf8');
+    await writeFile(gateway.configFile, config.replace(slot, device));
+    const told = matching(/lies on the slot/);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: told });
+    expect(await gateway.run('doctor')).toMatchObject({ stdout: told });
+    const answer = await gateway.run('--update-now');
+    expect(answer).toMatchObject({ exitCode: 78, stderr: told });
+    expect(await readFile(gateway.slots.B)).toEqual(Buffer.alloc(SLOT_BYTES));
+  });
+});

@@ -1,0 +1,119 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { expect, test } from 'vitest';
+
+import { loadConfig } from '../../../../src/config/load-config.ts';
+import { Liveness } from '../../../../src/daemon/rounds/liveness.ts';
+import { runDaemon } from '../../../../src/daemon/rounds/run-daemon.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import { ManualClock } from '../../service/manual-clock.ts';
+
+const MINUTE_MS = 60_000;
+const patience = { timeout: 60_000, interval: 20 };
+
+test('what moves is alive for a while, and what rests until then and a while longer', () => {
+  const clock = new ManualClock();
+  const liveness = new Liveness(clock, 100);
+  const aliveAfter = (ms: number): boolean => {
+    clock.advance(ms);
+    return liveness.isAlive;
+  };
+  expect([aliveAfter(99), aliveAfter(1)]).toEqual([true, false]);
+  liveness.progress();
+  expect([aliveAfter(99), aliveAfter(1)]).toEqual([true, false]);
+  liveness.restFor(1_000);
+  expect([aliveAfter(1_099), aliveAfter(1)]).toEqual([true, false]);
+});
+
+interface Watched {
+  readonly gateway: FileGateway;
+  /** So often the watchdog was told. */
+  readonly fed: () => number;
+  /** So often somebody asked what time it is. */
+  readonly looks: () => number;
+  readonly putAhead: (ms: number) => void;
+}
+
+/** A daemon in this process that waits for the service, for ever. */
+async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
+  await using stack = new AsyncDisposableStack();
+  const service = stack.use(await startStandIn({ versions: [{ id: 'v0' }] }));
+  service.fail({ operation: 'targetVersion', fault: { kind: 'silence' }, times: 'always' });
+  const image = Buffer.from('healthy');
+  const serviceToml = 'deadlines = { first_byte = "1h", whole = "1h" }';
+  const options = { serviceUrl: service.url, image, slotBytes: 4_096, serviceToml };
+  const gateway = stack.use(await FileGateway.create(options));
+  const loaded = await loadConfig(gateway.configFile, {});
+  let [aheadMs, looks, fed] = [0, 0, 0];
+  const clock = {
+    ...systemClock,
+    monotonicMs: () => {
+      looks += 1;
+      return systemClock.monotonicMs() + aheadMs;
+    },
+  };
+  const ignore = (): void => {};
+  const manager = {
+    watchdogMs: 30,
+    ready: ignore,
+    reloading: ignore,
+    stopping: ignore,
+    status: ignore,
+    watchdog: () => void (fed += 1),
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const world = { environment: {}, clock, random: () => 0, log: silentLog, agentVersion: 'test' };
+  const onReload = (): Disposable => ({ [Symbol.dispose]: ignore });
+  const controller = new AbortController();
+  const asked = service.nextCall('targetVersion');
+  const daemon = runDaemon({ loaded, reload: async () => loaded, world, manager, onReload }, controller.signal);
+  stack.defer(async () => {
+    controller.abort();
+    await daemon;
+  });
+  await asked;
+  const all = stack.move();
+  return {
+    gateway,
+    fed: () => fed,
+    looks: () => looks,
+    putAhead: (ms) => void (aheadMs += ms),
+    [Symbol.asyncDispose]: async () => all.disposeAsync(),
+  };
+}
+
+test('a daemon that hangs in a wait does not feed the watchdog, though its timers run', async () => {
+  await using daemon = await watchedDaemon();
+  const before = daemon.fed();
+  await expect.poll(() => daemon.fed() - before, patience).toBeGreaterThan(3);
+  daemon.putAhead(59 * MINUTE_MS);
+  const [lastFed, lastLooks] = [daemon.fed(), daemon.looks()];
+  // the timer asks whether anything moves
+  await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(10);
+  expect(daemon.fed()).toBe(lastFed);
+});
+
+test('a daemon that has not answered its own socket for a minute does not feed the watchdog, until it answers', async () => {
+  await using daemon = await watchedDaemon();
+  const before = daemon.fed();
+  await expect.poll(() => daemon.fed() - before, patience).toBeGreaterThan(3);
+  const pipe = join(daemon.gateway.directory, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const stuck = Array.from({ length: 8 }, async () => open(pipe, 'r')); // more than libuv has threads
+  const wasFed = daemon.fed();
+  await expect.poll(() => daemon.fed() - wasFed, patience).toBeGreaterThan(10);
+  daemon.putAhead(61_000);
+  const [lastFed, lastLooks] = [daemon.fed(), daemon.looks()];
+  await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(20);
+  expect(daemon.fed() - lastFed).toBeLessThan(2);
+  const writer = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const file of await Promise.all(stuck)) await file.close();
+  closeSync(writer);
+  await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
+});

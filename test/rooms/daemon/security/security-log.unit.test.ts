@@ -1,0 +1,163 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { notingRefusals, noteWhatCounts } from '../../../../src/daemon/security/note-events.ts';
+import { SecurityLog } from '../../../../src/daemon/security/security-log.ts';
+import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
+import { FirmwareError, VerificationError } from '../../../../src/firmware/errors.ts';
+import type { Keyring } from '../../../../src/firmware/trust/keyring.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { UpdateError } from '../../../../src/update/errors.ts';
+import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+import { ManualClock } from '../../service/manual-clock.ts';
+import { MemoryState } from '../memory-state.ts';
+
+const path = '/state/security.json';
+let state: MemoryState;
+let clock: ManualClock;
+
+beforeEach(() => {
+  state = new MemoryState();
+  clock = new ManualClock();
+});
+
+/** As after a start: nothing is remembered but what the disk has. */
+function open(): SecurityLog {
+  return new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
+}
+
+function throwing(error: Error): () => Promise<never> {
+  return async () => {
+    throw error;
+  };
+}
+
+describe('the log of security events', () => {
+  test('survives a start, with numbers that go on', async () => {
+    await open().record('activated', 'as thing 7');
+    const log = open();
+    await log.record('force-used', 'rollback --force');
+    expect(await open().report()).toMatchObject({
+      forgotten: 0,
+      events: [
+        { number: 1, id: 'activated', detail: 'as thing 7', times: 1 },
+        { number: 2, id: 'force-used', detail: 'rollback --force', times: 1 },
+      ],
+    });
+  });
+
+  test('counts what happens again within an hour, and does not write for it', async () => {
+    const log = open();
+    for (let turn = 0; turn < 1_000; turn += 1) {
+      await log.record('access-denied', `members asked for ${turn % 2 === 0 ? 'update' : 'reboot'}`);
+    }
+    expect(state.writes).toBe(2);
+    expect((await log.report()).events.map(({ times }) => times)).toEqual([500, 500]);
+    clock.advance(3_600_001);
+    await log.record('access-denied', 'members asked for update');
+    expect((await open().report()).events.map(({ times }) => times)).toEqual([500, 500, 1]);
+  });
+
+  test('keeps the last 256, and says how many were before', async () => {
+    const log = open();
+    for (let turn = 0; turn < 300; turn += 1) await log.record('force-used', `install ${turn} ${'x'.repeat(2_000)}`);
+    const { events, forgotten } = await open().report();
+    expect([events.length, forgotten, events[0]?.number, events.at(-1)?.number]).toEqual([256, 44, 45, 300]);
+    expect(String(state.volume.readFileSync(path)).length).toBeLessThan(256 * 700);
+  });
+
+  test('notices what changed since it was last looked at, but nothing the first time', async () => {
+    await open().compare('keys-changed', 'a', 'release.pem');
+    expect((await open().report()).events).toEqual([]);
+    await open().compare('keys-changed', 'a', 'release.pem');
+    await open().compare('keys-changed', 'b', 'other.pem');
+    await open().compare('keys-changed', 'b', 'other.pem');
+    expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: 'other.pem', times: 1 }]);
+  });
+
+  test.each(['', '{', '[]', '{"events":[{}]}'])('that is damaged (%s) begins anew, and says so', async (text) => {
+    state.volume.writeFileSync(path, text);
+    await open().record('activated', 'as thing 7');
+    expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
+  });
+
+  // Seen: agent log --security of a damaged log said that nothing had happened.
+  test.each(['\0'.repeat(4_096), `{"events":${'['.repeat(100_000)}${']'.repeat(100_000)}}`])(
+    'that is damaged is told as such to who only looks, and is left as it is',
+    async (text) => {
+      state.volume.writeFileSync(path, text);
+      const report = await open().report();
+      expect(report).toMatchObject({
+        forgotten: 0,
+        events: [{ number: 1, id: 'log-damaged', detail: path, times: 1 }],
+      });
+      expect(state.writes).toBe(0);
+      expect(state.volume.readFileSync(path, 'utf8')).toBe(text);
+    },
+  );
+
+  test('holds up nothing where it cannot be written, and shows no secret', async () => {
+    state.volume.rmdirSync('/state');
+    const log = open();
+    await log.record('access-denied', 'see https://user:PASS@host/?token=abc');
+    expect(JSON.stringify(await log.report())).not.toMatch(/PASS|abc/);
+  });
+});
+
+test.each([
+  [new VerificationError('signature-invalid', 'm'), 'signature-refused'],
+  [new VerificationError('image-unsigned', 'm'), 'signature-refused'],
+  [new VerificationError('key-revoked', 'm'), 'key-refused'],
+  [new VerificationError('key-expired', 'm'), 'key-refused'],
+  [new VerificationError('release-revoked', 'm'), 'release-refused'],
+  [new VerificationError('trust-list-old', 'm'), 'trust-list-refused'],
+  [new UpdateError('downgrade', 'm'), 'downgrade-refused'],
+  [new UpdateError('name-mismatch', 'm'), 'name-refused'],
+])('a refusal is recorded, and thrown on: %s', async (error, id) => {
+  const log = open();
+  await expect(notingRefusals(log, throwing(error))).rejects.toBe(error);
+  expect((await log.report()).events).toMatchObject([{ id, detail: `m (${error.code})` }]);
+});
+
+test('what is only broken is no event', async () => {
+  const log = open();
+  const error = new FirmwareError('file-changed', 'm');
+  await expect(notingRefusals(log, throwing(error))).rejects.toBe(error);
+  expect(await log.report()).toEqual({ events: [], forgotten: 0 });
+});
+
+describe('whom this gateway trusts', () => {
+  const settings = { path: '/etc/thing-agent/config.toml', digest: 'sha256:1' };
+  const [one, two] = [trustedKey('one'), trustedKey('two')];
+
+  /** With such a list in effect. */
+  async function start(number: number, ...revokedKeys: readonly string[]): Promise<void> {
+    const revoked = { keys: revokedKeys, releases: [`sha256:${'0'.repeat(64)}`] };
+    const keyring: Keyring = {
+      keys: [one, two],
+      revoked: { keys: new Set(revoked.keys), releases: new Set(revoked.releases) },
+      time: { atLeastMs: undefined, nowMs: undefined },
+      list: { number, issuedMs: 0, keys: [], revoked, artifact: undefined },
+    };
+    const { signal } = new AbortController();
+    await noteWhatCounts(open(), settings, { keyring: async () => keyring }, signal);
+  }
+
+  // Seen: keys-changed after a list that revoked a release alone; and a revoked key among those that it named as trusted.
+  test('is not changed by a list that revokes no key', async () => {
+    await start(1);
+    await start(2);
+    await start(3, `sha256:${'f'.repeat(64)}`);
+    expect((await open().report()).events).toEqual([]);
+  });
+
+  test('is changed by a list that revokes a key, which is not named as trusted', async () => {
+    await start(1);
+    await start(2, one.fingerprint);
+    expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: `two ${two.fingerprint}` }]);
+  });
+});
+
+function trustedKey(name: string): TrustedKey {
+  const { trusted } = makeKeyPair('ecdsa-p256', name);
+  return trusted;
+}

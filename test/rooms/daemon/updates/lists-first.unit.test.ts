@@ -1,0 +1,145 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { UpdateError } from '../../../../src/update/errors.ts';
+import type { AskHook } from '../../../../src/update/hooks/hooks.ts';
+import type { Updater } from '../../../../src/update/updater.ts';
+import { Technician } from './technician.ts';
+
+const byHand = { reboot: true, force: false, manual: true };
+const bySchedule = { ...byHand, manual: false };
+const ignore = (): void => {};
+const { signal } = new AbortController();
+const taken = { kind: 'installed', version: 'version list' };
+
+let technician: Technician;
+/** The ids of what was opened at the service since version 1 was installed. */
+let opened: string[];
+
+/** Version 1 runs. */
+beforeEach(async () => {
+  technician = new Technician();
+  await technician.update();
+  opened = [];
+  const { service } = technician.gateway;
+  const firmware = service.firmware.bind(service);
+  service.firmware = (id) => {
+    opened.push(id);
+    return firmware(id);
+  };
+});
+
+async function state(): Promise<Updater['journal']['state']> {
+  return (await technician.updater()).journal.state;
+}
+
+/** The same agent goes on. */
+async function rounds(updater: Updater, count: number): Promise<unknown[]> {
+  const outcomes: unknown[] = [];
+  for (let round = 0; round < count; round += 1) outcomes.push(await updater.updateNow(bySchedule, ignore, signal));
+  return outcomes;
+}
+
+/** Every hook that is asked says this. */
+function refuse(code: 'not-now' | 'vetoed'): void {
+  const ask: AskHook = async (hook) => {
+    throw new UpdateError(code, `${hook} was asked`);
+  };
+  technician.hooks = {
+    ask,
+    askInTurn: ask,
+    pause: undefined,
+    wants: (hook) => hook === 'before_install',
+    tell: async () => undefined,
+    trouble: undefined,
+  };
+}
+
+const obstacles: readonly (readonly [string, string, () => Promise<void>])[] = [
+  ['while a person holds updates', 'held-by-hand', async () => void (await (await technician.updater()).hold({}))],
+  [
+    'outside the maintenance window',
+    'outside-window',
+    async () => void (technician.window = { fromMinute: 60, toMinute: 120 }),
+  ],
+  [
+    'where the window cannot be known without a clock',
+    'clock-not-set',
+    async () => {
+      technician.window = { fromMinute: 60, toMinute: 120 };
+      technician.minute = undefined;
+    },
+  ],
+  ['where a hook would not consent now', 'not-now', async () => refuse('not-now')],
+  ['where a hook would say no', 'vetoed', async () => refuse('vetoed')],
+];
+
+describe.each(obstacles)('a list of keys and revocations takes effect at once %s', (_, code, obstruct) => {
+  test('if the service names it', async () => {
+    await obstruct();
+    technician.gateway.service.target = 'list';
+    expect(await technician.updateOnce(bySchedule)).toEqual(taken);
+    expect(await state()).toMatchObject({ phase: { kind: 'idle' }, installed: { version: { id: 'list' } } });
+    expect(technician.gateway.service.current).toBe('list');
+  });
+
+  test('if a person brings it', async () => {
+    await obstruct();
+    expect(await technician.installList()).toEqual(taken);
+  });
+
+  test('and what else the service names, or a person brings, waits or is refused as before', async () => {
+    await obstruct();
+    technician.gateway.service.target = '2';
+    const slots = [technician.gateway.slots.content('A'), technician.gateway.slots.content('B')];
+    const end = await technician.updateOnce(bySchedule).catch((error: unknown) => error);
+    expect(end).toMatchObject({ code });
+    expect([technician.gateway.slots.content('A'), technician.gateway.slots.content('B')]).toEqual(slots);
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+});
+
+describe('what has to wait', () => {
+  beforeEach(async () => {
+    await (await technician.updater()).hold({});
+    technician.gateway.service.target = '2';
+  });
+
+  test('is read to its header once, not with each look', async () => {
+    const updater = await technician.updater();
+    const held = { kind: 'held-back', version: 'version 2', code: 'held-by-hand' };
+    expect(await rounds(updater, 5)).toMatchObject(Array.from({ length: 5 }, () => held));
+    expect(opened).toEqual(['2']);
+    technician.gateway.service.target = 'list';
+    expect(await rounds(updater, 1)).toEqual([taken]);
+  });
+
+  test('is looked at again where that failed', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.cutTransfersAfter = 0;
+    expect(await rounds(updater, 2)).toMatchObject([{ code: 'held-by-hand' }, { code: 'held-by-hand' }]);
+    technician.gateway.service.cutTransfersAfter = undefined;
+    await rounds(updater, 2);
+    expect(opened).toEqual(['2', '2', '2']);
+  });
+
+  test('and is a list when it is looked at, and a release when it is fetched, is not installed', async () => {
+    const { service } = technician.gateway;
+    const firmware = service.firmware.bind(service);
+    let isFirst = true;
+    service.firmware = (id) => {
+      const source = firmware(isFirst ? 'list' : id);
+      isFirst = false;
+      return source;
+    };
+    await expect(technician.updateOnce(bySchedule)).rejects.toMatchObject({ code: 'list-exchanged' });
+    expect(technician.gateway.running).toBe('image of version 1');
+    expect(technician.gateway.bootloader.bootable).toEqual(['B', 'A']);
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'held-back', code: 'held-by-hand' });
+  });
+});
+
+test('without a hold, a window or a hook nothing is read twice', async () => {
+  technician.gateway.service.target = '2';
+  expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 2' });
+  expect(opened).toEqual(['2']);
+});

@@ -1,0 +1,104 @@
+import type { OperationOutcome } from '../../../../src/control/events.ts';
+import type { InstallOptions } from '../../../../src/control/operations.ts';
+import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
+import type { Outcome } from '../../../../src/update/outcome.ts';
+import { Updater } from '../../../../src/update/updater.ts';
+import type { UpdaterParts } from '../../../../src/update/updater.ts';
+import { Gateway } from '../../../stand-ins/machine/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { LIST, plainFirmware, stagePlainFirmware } from '../../update/plain-firmware.ts';
+
+const signal = new AbortController().signal;
+const byHand = { reboot: true, force: false, manual: true };
+
+/** A gateway whose agent is started anew with each boot, and who works at it. */
+export class Technician {
+  readonly gateway: Gateway;
+  window: DailyWindow | undefined;
+  rebootWindow: DailyWindow | undefined;
+  /** It is midnight; undefined: the clock is not set. */
+  minute: number | undefined = 0;
+  hooks: UpdaterParts['hooks'];
+  /** How often one was asked for; none is made. */
+  reboots = 0;
+  /** Why nothing would be vouched for any more. */
+  doubt: string | undefined;
+  /** Why a list would forbid everything. */
+  revocation: string | undefined;
+
+  constructor() {
+    const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
+    firmware.set('bad', plainFirmware('bad image'));
+    firmware.set('list', plainFirmware('', LIST));
+    const service = new MemoryService(firmware, '1');
+    const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
+    const slots = { A: 'factory image', B: '' };
+    this.gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots, complaint });
+    this.gateway.start();
+  }
+
+  async updater(): Promise<Updater> {
+    const ports = await this.gateway.ports();
+    const reboot = async (): Promise<void> => {
+      this.reboots += 1;
+    };
+    const machine = { ...ports.machine, reboot };
+    const distrusted = async (): Promise<string | undefined> => this.doubt;
+    const revoked = async (): Promise<string | undefined> => this.revocation;
+    const settings = {
+      follow: { kind: 'target' },
+      policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
+      outcomeProperty: undefined,
+    } as const;
+    return new Updater({
+      ports: { ...ports, machine, distrusted, revoked },
+      service: this.gateway.service,
+      settings,
+      minuteOfDay: () => this.minute,
+      hooks: this.hooks,
+    });
+  }
+
+  async updateOnce(options: InstallOptions & { readonly manual: boolean }): Promise<OperationOutcome> {
+    return (await this.updater()).updateNow(options, () => {}, signal);
+  }
+
+  async settle(): Promise<Outcome> {
+    return (await this.updater()).settle(() => {}, signal);
+  }
+
+  /** Updates, with every reboot that this takes; returns the last outcome. */
+  async update(): Promise<unknown> {
+    for (;;) {
+      const outcome = await this.updateOnce(byHand);
+      if (outcome.kind !== 'rebooting') return outcome;
+      this.gateway.start();
+    }
+  }
+
+  /** The machine has not rebooted yet. */
+  async rollbackUntilReboot(options: InstallOptions): Promise<OperationOutcome> {
+    return (await this.updater()).rollback(options, () => {}, signal);
+  }
+
+  async rollback(): Promise<unknown> {
+    await this.rollbackUntilReboot(byHand);
+    this.gateway.start();
+    return this.update();
+  }
+
+  /** From a stick. */
+  async installList(): Promise<OperationOutcome> {
+    const source = this.gateway.service.firmware('list');
+    return (await this.updater()).installFile(source, 'list', byHand, { onEvent: () => {}, signal });
+  }
+
+  async install(text: string, force = false, name = 'by-hand', { reboot } = { reboot: true }): Promise<unknown> {
+    const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
+    const options = { ...byHand, force, reboot };
+    await (await this.updater()).installFile(source, name, options, { onEvent: () => {}, signal });
+    if (!reboot) return undefined;
+    this.gateway.start();
+    return this.update();
+  }
+}

@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { expect, test } from 'vitest';
+
+import { systemClock } from '../../../../src/system/time/clock.ts';
+import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+
+const extraToml = `
+[telemetry]
+gather = "10ms"
+
+[[sensors]]
+event = "load"
+every = "200ms"
+source = { kind = "system", metric = "load1" }
+`;
+
+test('a sensor, and what a person or a program sends while the service is away, arrive after the daemon was killed', async () => {
+  await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
+  const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
+  await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
+  const valuesOf = (event: string): unknown[] =>
+    (service.world.things[0]?.datapoints.get(event) ?? []).map(({ value }) => value);
+  const until = async (condition: () => boolean): Promise<void> => {
+    const signal = AbortSignal.timeout(60_000);
+    while (!condition()) await systemClock.sleep(50, signal);
+  };
+  const daemon = await gateway.startDaemon();
+  await until(() => valuesOf('load').length > 1);
+  service.fail({ operation: 'postDatapoints', fault: { kind: 'status', status: 503 }, times: 1_000_000 });
+  for (const value of ['1', '2', '3']) {
+    expect(await gateway.run('datapoint', 'send', 'level', value)).toMatchObject({ exitCode: 0 });
+  }
+  const points = [4, 5].map((value) => ({ event: 'level', value }));
+  expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), { points })).toBe(200);
+  expect(await gateway.json('spool', 'status')).toMatchObject({
+    delivery: { trouble: expect.stringContaining('503') as unknown },
+  });
+  await stop(daemon, 'SIGKILL');
+  service.clearFaults();
+  await gateway.startDaemon();
+  await until(() => valuesOf('level').length >= 5);
+  expect(valuesOf('level')).toEqual([1, 2, 3, 4, 5]);
+});
+
+/** As a program does it that knows nothing of this one; the status of the answer. */
+async function pushByCurl(socket: string, body: object): Promise<number> {
+  const args = ['--silent', '--unix-socket', socket, '--data', JSON.stringify(body)];
+  const target = ['--output', '/dev/null', '--write-out', '%{http_code}', 'http://agent/v1/datapoints'];
+  return Number((await promisify(execFile)('curl', [...args, ...target])).stdout);
+}
+
+/** A board without a battery, in a network without a time server. */
+test('points of a gateway that starts in 1990 and whose clock nobody sets get the time that the service shows', async () => {
+  await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
+  const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
+  await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
+  const beganMs = Date.now();
+  service.fail({ operation: 'any', fault: { kind: 'status', status: 503 }, times: 1_000_000 });
+  await gateway.startDaemon(() => {}, {
+    LD_PRELOAD: '/usr/$LIB/faketime/libfaketime.so.1',
+    FAKETIME: '@1990-01-01 00:00:00',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+  });
+  expect(await gateway.run('datapoint', 'send', 'level', '1')).toMatchObject({ exitCode: 0 });
+  expect(await gateway.json('spool', 'status')).toMatchObject({ clock: 'unset' });
+  expect(service.callsOf('postDatapoints')).toEqual([]);
+  service.clearFaults();
+  await gateway.run('--update-now'); // whatever is asked of the service
+  const level = (): readonly { readonly at: string }[] => service.world.things[0]?.datapoints.get('level') ?? [];
+  const signal = AbortSignal.timeout(60_000);
+  while (level().length === 0) await systemClock.sleep(50, signal);
+  const atMs = Date.parse(level()[0]?.at ?? '');
+  expect(atMs).toBeGreaterThan(beganMs - 2_000);
+  expect(atMs).toBeLessThan(Date.now() + 1_000);
+  expect(await gateway.json('spool', 'status')).toMatchObject({ clock: 'service' });
+});

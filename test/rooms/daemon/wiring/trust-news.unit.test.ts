@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import type { OperationOutcome } from '../../../../src/control/events.ts';
+import { tellingOfLists, Trust } from '../../../../src/daemon/wiring/trust.ts';
+import { stoppedClock } from '../../cli/fake-context.ts';
+import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+import { fingerprint, listBytes } from '../../firmware/trust/lists.ts';
+
+const keys = [makeKeyPair('ecdsa-p256'), makeKeyPair('ecdsa-p256')].map(({ publicPem }, n) => ({
+  name: `${n}.pem`,
+  pem: publicPem,
+}));
+const installed = { kind: 'installed', version: 'trust' } as const;
+
+let state: string;
+
+beforeEach(() => {
+  state = mkdtempSync(join(tmpdir(), 'trust-news-'));
+});
+afterEach(() => rmSync(state, { recursive: true }));
+
+function trustHere(): Trust {
+  const trust = { keys: [], allowUnsigned: false, names: 'match', downgrade: 'allow' } as const;
+  const config = { trust, paths: { state, run: state } };
+  return new Trust({ config, clock: stoppedClock, probe: async () => 'unknown' });
+}
+
+async function take(trust: Trust, list: Buffer): Promise<OperationOutcome> {
+  return tellingOfLists(trust, async () => {
+    await trust.takeList(list, fingerprint('a'));
+    return installed;
+  });
+}
+
+test('an outcome says what a list brings beyond the one before it', async () => {
+  const trust = trustHere();
+  const first = listBytes({ keys: keys.slice(0, 1), revoked: { keys: [], releases: [fingerprint('b')] } });
+  expect(await take(trust, first)).toEqual({
+    ...installed,
+    list: { number: 1, keys: ['0.pem'], revokedKeys: 0, revokedReleases: 1 },
+  });
+  const revoked = { keys: [fingerprint('c')], releases: [fingerprint('b')] };
+  expect(await take(trust, listBytes({ number: 2, keys, revoked }))).toEqual({
+    ...installed,
+    list: { number: 2, keys: ['1.pem'], revokedKeys: 1, revokedReleases: 0 },
+  });
+});
+
+test('an outcome without a list says nothing of one, whatever was taken before', async () => {
+  const trust = trustHere();
+  await trust.takeList(listBytes(), fingerprint('a'));
+  expect(await tellingOfLists(trust, async () => installed)).toEqual(installed);
+});
+
+test('where what was in effect is not known, everything that the list says is new', async () => {
+  writeFileSync(join(state, 'trust.json'), '{');
+  expect(await take(trustHere(), listBytes({ keys }))).toMatchObject({ list: { keys: ['0.pem', '1.pem'] } });
+});

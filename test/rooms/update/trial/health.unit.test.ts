@@ -1,0 +1,107 @@
+import { describe, expect, test } from 'vitest';
+
+import { AgentError } from '../../../../src/system/errors.ts';
+import type { ProgramResult } from '../../../../src/system/processes/child-process.ts';
+import { createHealthGate } from '../../../../src/update/trial/health.ts';
+import type { HealthPorts, HealthSettings } from '../../../../src/update/trial/health.ts';
+
+const signal = new AbortController().signal;
+const nothing: HealthSettings = { deadlineMs: 10_000, commands: [], units: [], service: false };
+
+/** A clock that moves only when somebody sleeps; programs and the service answer from lists, the last for ever. */
+function portsWith(answers: { programs?: readonly ProgramResult[]; service?: readonly (AgentError | undefined)[] }): {
+  readonly ports: HealthPorts;
+  readonly asked: string[][];
+} {
+  let nowMs = 0;
+  const asked: string[][] = [];
+  let serviceCalls = 0;
+  const ports: HealthPorts = {
+    clock: {
+      nowMs: () => nowMs,
+      monotonicMs: () => nowMs,
+      sleep: async (ms) => {
+        nowMs += ms;
+      },
+    },
+    run: async (command) => {
+      const answer = answers.programs?.[Math.min(asked.length, answers.programs.length - 1)];
+      asked.push([...command]);
+      return answer ?? { exitCode: 0, stdout: '', stderr: '' };
+    },
+    reachService: async () => {
+      const answer = answers.service?.[Math.min(serviceCalls, answers.service.length - 1)];
+      serviceCalls += 1;
+      if (answer !== undefined) throw answer;
+    },
+  };
+  return { ports, asked };
+}
+
+const ok: ProgramResult = { exitCode: 0, stdout: '', stderr: '' };
+const down = new AgentError({ code: 'service-unavailable', message: 'status 503', remedy: 'retry', exit: 'tryAgain' });
+const unreachable = new AgentError({ code: 'x', message: 'nobody answers', remedy: 'retry', exit: 'unreachable' });
+
+describe('the health gate', () => {
+  test('is passed at once where nothing is asked', async () => {
+    expect(await createHealthGate(nothing, portsWith({}).ports).check(signal)).toBeUndefined();
+  });
+
+  test('asks again until a command succeeds', async () => {
+    const { ports, asked } = portsWith({ programs: [{ ...ok, exitCode: 1 }, { ...ok, exitCode: 1 }, ok] });
+    const gate = createHealthGate({ ...nothing, commands: [['/usr/lib/app/healthy', '-q']] }, ports);
+    expect(await gate.check(signal)).toBeUndefined();
+    expect(asked).toHaveLength(3);
+  });
+
+  test('at its deadline gives the last complaint: which command, what it said', async () => {
+    const { ports } = portsWith({ programs: [{ exitCode: 3, stdout: '', stderr: 'first\nno sensor found\n' }] });
+    const gate = createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, ports);
+    expect(await gate.check(signal)).toEqual({ code: 'unhealthy', reason: 'healthy -q: exit code 3, no sensor found' });
+  });
+
+  test('wants each unit active', async () => {
+    const { ports, asked } = portsWith({ programs: [{ exitCode: 3, stdout: 'activating\n', stderr: '' }] });
+    const complaint = await createHealthGate({ ...nothing, units: ['app.service'] }, ports).check(signal);
+    expect(complaint).toEqual({ code: 'unhealthy', reason: expect.stringMatching('activating') as string });
+    expect(asked[0]).toEqual(['systemctl', 'is-active', 'app.service']);
+  });
+
+  test('waits for the service to come within reach', async () => {
+    const { ports } = portsWith({ service: [unreachable, unreachable, undefined] });
+    expect(await createHealthGate({ ...nothing, service: true }, ports).check(signal)).toBeUndefined();
+  });
+
+  test('complains where the service never comes within reach', async () => {
+    const { ports } = portsWith({ service: [unreachable] });
+    const gate = createHealthGate({ ...nothing, service: true }, ports);
+    expect(await gate.check(signal)).toEqual({ code: 'service-unreached', reason: 'nobody answers' });
+    expect(await gate.reachesService(signal)).toBe(false);
+  });
+
+  test('tells a service that says that it is down from one that is not to be had', async () => {
+    const { ports } = portsWith({ service: [down] });
+    const gate = createHealthGate({ ...nothing, service: true }, ports);
+    expect(await gate.check(signal)).toEqual({ code: 'service-down', reason: 'status 503' });
+  });
+
+  test('blames the firmware for its own command, whatever the service does', async () => {
+    const { ports } = portsWith({ programs: [{ ...ok, exitCode: 1 }], service: [down] });
+    const gate = createHealthGate({ ...nothing, commands: [['healthy']], service: true }, ports);
+    expect(await gate.check(signal)).toMatchObject({ code: 'unhealthy' });
+  });
+
+  test('asks for the service alone until it comes within reach', async () => {
+    const { ports, asked } = portsWith({ programs: [{ ...ok, exitCode: 1 }], service: [unreachable, undefined] });
+    const gate = createHealthGate({ ...nothing, commands: [['healthy']], service: true }, ports);
+    expect(await gate.reachesService(signal)).toBe(true);
+    expect(asked).toEqual([]);
+  });
+
+  test('ends with the signal, without a verdict', async () => {
+    const { ports } = portsWith({ service: [unreachable] });
+    const aborted = AbortSignal.abort(new Error('stopping'));
+    const gate = createHealthGate({ ...nothing, service: true }, ports);
+    await expect(gate.check(aborted)).rejects.toThrow('stopping');
+  });
+});
