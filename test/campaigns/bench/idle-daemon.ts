@@ -35,7 +35,7 @@ export class IdleGateway implements AsyncDisposable {
     this.#gateway = gateway;
     this.#env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
     this.#notifySocket = join(gateway.directory, 'notify');
-    const script = join(import.meta.dirname, '../../rooms/system/notify-socket.pl');
+    const script = join(import.meta.dirname, '../../rooms/system/processes/notify-socket.pl');
     this.#receiver = spawn('perl', [script, this.#notifySocket], { stdio: ['ignore', 'pipe', 'inherit'] });
     this.#messages = createInterface({ input: this.#receiver.stdout as Readable });
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
 import type { Spool } from '../../../src/telemetry/spool/spool.ts';
-import { SpoolRig, noEvents, points } from '../../rooms/telemetry/spool-rig.ts';
+import { SpoolRig, noEvents, points } from '../../rooms/telemetry/spool/spool-rig.ts';
 
 const GROUPS_PER_DAY = 8_640;
 const SECTOR_BYTES = 512;

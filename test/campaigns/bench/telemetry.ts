@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import { restSettings } from '../../rooms/service/rest/rest-rig.ts';
-import { SpoolRig, points } from '../../rooms/telemetry/spool-rig.ts';
+import { SpoolRig, points } from '../../rooms/telemetry/spool/spool-rig.ts';
 import type { BenchContext } from './context.ts';
 import type { Figure, SuiteResult } from './figures.ts';
 import { writeRandomImage, writeText } from './firmware-files.ts';

@@ -6,7 +6,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
-import { chosenPartition, factoryAutoboot } from '../../rooms/slots/bootloaders/tryboot-rig.ts';
+import { chosenPartition, factoryAutoboot } from '../../rooms/slots/bootloaders/tryboot/tryboot-rig.ts';
 import { DEVICE_TYPE } from './service-process.ts';
 import type { SoakService } from './service.ts';
 

@@ -10,7 +10,7 @@ import { makeKeyPair } from './artifact/keys.ts';
 import { MemorySource } from './sources.ts';
 import type { MemorySourceOptions } from './sources.ts';
 import { Bench, failureOf } from './staging.ts';
-import { encode, encodingOf, fractions, jsonString, spellings, variants } from './wire-text.ts';
+import { encode, encodingOf, fractions, jsonString, spellings, variants } from './text/wire-text.ts';
 
 const validator = '"v1"';
 const { privateKey: key, trusted } = makeKeyPair('ecdsa-p256', 'release.pem');

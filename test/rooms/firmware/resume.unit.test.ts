@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { MemorySource } from './sources.ts';
 import type { MemorySourceOptions } from './sources.ts';
 import { Bench, failureOf } from './staging.ts';
-import { encode, encodingOf, fractions, jsonString, spellings, variants } from './wire-text.ts';
+import { encode, encodingOf, fractions, jsonString, spellings, variants } from './text/wire-text.ts';
 
 const validator = '"v1"';
 

@@ -10,7 +10,7 @@ import { chunkSizes } from './chunks.ts';
 import { digestOf } from './memory-slot.ts';
 import { MemorySource } from './sources.ts';
 import { Bench, failureOf } from './staging.ts';
-import { encode, jsonString, variants } from './wire-text.ts';
+import { encode, jsonString, variants } from './text/wire-text.ts';
 
 const { privateKey: key, trusted } = makeKeyPair('ed25519', 'release.pem');
 const rootfs = Buffer.alloc(200_000, 'root file system ');

@@ -14,8 +14,8 @@ import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
 import { espTraits } from '../../stand-ins/boards/models/esp-traits.ts';
-import { program, rigOf } from './fault-matrix.ts';
-import type { Subject } from './fault-matrix.ts';
+import { program, rigOf } from './protocols/fault-matrix.ts';
+import type { Subject } from './protocols/fault-matrix.ts';
 
 const signal = new AbortController().signal;
 const pageBytes = 128;

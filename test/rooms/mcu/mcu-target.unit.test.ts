@@ -17,8 +17,8 @@ import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
 import { espTraits } from '../../stand-ins/boards/models/esp-traits.ts';
 import { Stm32Model } from '../../stand-ins/boards/models/stm32-model.ts';
-import { program, rigOf } from './fault-matrix.ts';
-import type { Subject } from './fault-matrix.ts';
+import { program, rigOf } from './protocols/fault-matrix.ts';
+import type { Subject } from './protocols/fault-matrix.ts';
 
 const signal = new AbortController().signal;
 const pageBytes = 128;

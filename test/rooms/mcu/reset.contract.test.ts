@@ -11,7 +11,7 @@ import type { Reset } from '../../../src/mcu/reset.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { VirtualPort } from '../../stand-ins/boards/models/virtual-line.ts';
-import { program } from './fault-matrix.ts';
+import { program } from './protocols/fault-matrix.ts';
 
 const signal = new AbortController().signal;
 const programs = { old: program(512, 1), new: program(512, 2) };

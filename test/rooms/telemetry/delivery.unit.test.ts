@@ -7,7 +7,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import type { DeliveryOptions } from '../../../src/telemetry/delivery/delivery.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
-import { SpoolRig, point, points } from './spool-rig.ts';
+import { SpoolRig, point, points } from './spool/spool-rig.ts';
 
 const forever = new AbortController().signal;
 

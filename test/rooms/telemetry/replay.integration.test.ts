@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 
 import { Killing, PowerCut } from './deaths.ts';
 import { replay } from './replay.ts';
-import { SpoolRig, drain, points, values } from './spool-rig.ts';
+import { SpoolRig, drain, points, values } from './spool/spool-rig.ts';
 
 test.each([
   ['kill -9', 30_000, Killing],

@@ -10,7 +10,7 @@ import { systemClock } from '../../../src/system/time/clock.ts';
 import { Telemetry } from '../../../src/telemetry/telemetry.ts';
 import type { TelemetryOptions } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
-import { ampleBounds } from './spool-rig.ts';
+import { ampleBounds } from './spool/spool-rig.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
 const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };

@@ -7,7 +7,7 @@ import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { RecordingGateway } from '../../../rooms/firmware/artifact/recording-gateway.ts';
 import type { TarMemberBytes } from '../../../rooms/firmware/artifact/tar-blocks.ts';
 import { MemorySource } from '../../../rooms/firmware/sources.ts';
-import { encode, jsonString } from '../../../rooms/firmware/wire-text.ts';
+import { encode, jsonString } from '../../../rooms/firmware/text/wire-text.ts';
 import { changedJson, edited, editedText, edits, hostile, jsonChanges } from '../mutation.ts';
 import type { Edit, JsonChange } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';

@@ -7,7 +7,7 @@ import type { ProgramResult } from '../../../../src/system/processes/child-proce
 import { evidenceOfHistory } from '../../../../src/update/evidence.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { GatewayFolder, plainNames } from '../../../rooms/slots/bootloaders/gateway-folder.ts';
-import { chosenPartition } from '../../../rooms/slots/bootloaders/tryboot-rig.ts';
+import { chosenPartition } from '../../../rooms/slots/bootloaders/tryboot/tryboot-rig.ts';
 import { hostile, mutatedText } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

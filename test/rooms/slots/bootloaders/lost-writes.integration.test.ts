@@ -12,7 +12,7 @@ import type { Bootloader } from '../../../../src/update/ports.ts';
 import { LoopDevice, run, TemporaryMount } from '../loop-device.ts';
 import { evidence } from './bootloader-contract.ts';
 import { GatewayFolder, plainNames } from './gateway-folder.ts';
-import { factoryAutoboot } from './tryboot-rig.ts';
+import { factoryAutoboot } from './tryboot/tryboot-rig.ts';
 
 const signal = new AbortController().signal;
 

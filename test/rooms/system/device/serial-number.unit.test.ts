@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import {
+  findSerialNumber,
+  type SerialNumberSources,
+  usableSerialNumber,
+} from '../../../../src/system/device/serial-number.ts';
+
+const deviceTree = '/sys/firmware/devicetree/base/serial-number';
+const nothingSet = { serialNumber: undefined, serialNumberFile: undefined };
+
+/** A machine with these files and these answers of DMI. */
+function machine(files: Readonly<Record<string, string>>, dmi: readonly string[] = []): SerialNumberSources {
+  return { readFile: async (path) => files[path], dmi: async () => dmi };
+}
+
+async function find(settings: Partial<typeof nothingSet> | object, sources: SerialNumberSources): Promise<string> {
+  return findSerialNumber({ ...nothingSet, ...settings }, AbortSignal.timeout(5_000), sources);
+}
+
+describe('findSerialNumber', () => {
+  const everything = machine({ '/etc/serial': 'FILE-1\n', [deviceTree]: 'TREE-1\0' }, ['DMI-1']);
+
+  test('takes what is configured before all else', async () => {
+    expect(await find({ serialNumber: ' GW-1 ', serialNumberFile: '/etc/serial' }, everything)).toBe('GW-1');
+  });
+
+  test('takes the configured file before the hardware', async () => {
+    expect(await find({ serialNumberFile: '/etc/serial' }, everything)).toBe('FILE-1');
+  });
+
+  test('takes the device tree before DMI', async () => {
+    expect(await find({}, everything)).toBe('TREE-1');
+  });
+
+  test('takes the first of DMI that is no placeholder', async () => {
+    const sources = machine({ [deviceTree]: '0000000000000000\0' }, ['-', 'To Be Filled By O.E.M.', 'BOARD-7']);
+    expect(await find({}, sources)).toBe('BOARD-7');
+  });
+
+  test('does not ask DMI where the device tree answers', async () => {
+    const sources = { ...everything, dmi: async () => Promise.reject(new Error('DMI was asked')) };
+    expect(await find({}, sources)).toBe('TREE-1');
+  });
+
+  test.each([
+    ['that does not exist', undefined, '/etc/gone does not exist'],
+    ['that holds a placeholder', 'None\n', '/etc/gone holds no usable serial number'],
+  ])('never falls back to the hardware from a configured file %s', async (_, content, why) => {
+    const sources = machine({ [deviceTree]: 'TREE-1', ...(content === undefined ? {} : { '/etc/gone': content }) });
+    await expect(find({ serialNumberFile: '/etc/gone' }, sources)).rejects.toMatchObject({
+      code: 'serial-number-unknown',
+      exit: 'configuration',
+      remedy: 'retry',
+      message: expect.stringContaining(why) as string,
+      advice: 'set [device] serial_number or serial_number_file',
+    });
+  });
+
+  test('says what to set where the hardware has none', async () => {
+    await expect(find({}, machine({}, ['', '-', '0']))).rejects.toMatchObject({
+      code: 'serial-number-unknown',
+      remedy: 'give-up',
+      advice: 'set [device] serial_number or serial_number_file',
+    });
+  });
+
+  test('stops waiting for DMI when it is told to', async () => {
+    const stop = new AbortController();
+    const sources = { ...machine({}), dmi: async () => new Promise<readonly string[]>(() => {}) };
+    const found = findSerialNumber(nothingSet, stop.signal, sources);
+    stop.abort(new Error('stopped'));
+    await expect(found).rejects.toThrow('stopped');
+  });
+});
+
+describe('usableSerialNumber', () => {
+  test.each(['GW-0001', '10000000abcdef01', 'PF2XYZ', 'VMware-56 4d 1a', '2024-0017'])('accepts %s', (text) => {
+    expect(usableSerialNumber(text)).toBe(text);
+  });
+
+  test.each([
+    '',
+    '0',
+    '-',
+    '00000000',
+    'FFFFFFFF',
+    'xxxxxxxx',
+    '................',
+    'None',
+    'none',
+    'N/A',
+    'To Be Filled By O.E.M.',
+    'To be filled by O.E.M',
+    'Default string',
+    'System Serial Number',
+    'Not Specified',
+    '123456789',
+    '\u0001\u0002',
+    'a\nb',
+    'é',
+    'x1'.repeat(65),
+  ])('refuses %j', (text) => {
+    expect(usableSerialNumber(text)).toBeUndefined();
+  });
+
+  test('finds a serial number whatever NUL and white space is around it', () => {
+    const around = fc.stringMatching(/^[\0 \n\t\r]{0,4}$/);
+    fc.assert(
+      fc.property(around, around, (before, after) => {
+        expect(usableSerialNumber(`${before}GW-0001${after}`)).toBe('GW-0001');
+      }),
+    );
+  });
+});

@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { readDurableTextFile, readTextFile, replaceFileDurably } from '../../../../src/system/files/durable-file.ts';
+
+let folder = '';
+let path = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'durable-'));
+  path = join(folder, 'journal.json');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Typed, as vitest's own is not. */
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+const readers = { readTextFile, readDurableTextFile };
+
+const strangers: Readonly<Record<string, (at: string) => void>> = {
+  'a pipe': (at) => execFileSync('mkfifo', [at]),
+  'a device without an end': (at) => execFileSync('mknod', [at, 'c', '1', '5']),
+  'a link to a device': (at) => symlinkSync('/dev/zero', at),
+  'a link to a file': (at) => {
+    writeFileSync(join(folder, 'other'), 'of somebody else');
+    symlinkSync('other', at);
+  },
+  'a folder': (at) => execFileSync('mkdir', [at]),
+};
+
+for (const [what, make] of Object.entries(strangers)) {
+  test.each(Object.entries(readers))(`${what} in place of a state file is told at once: %s`, async (_, read) => {
+    make(path);
+    await expect(read(path)).rejects.toMatchObject({
+      code: 'state-unavailable',
+      message: matching(/journal\.json: it is not a regular file$/),
+    });
+  });
+}
+
+test.each(Object.entries(readers))('a state file is read to a bound: %s', async (_, read) => {
+  writeFileSync(path, '{}');
+  expect(await read(path)).toBe('{}');
+  truncateSync(path, 2 ** 40);
+  await expect(read(path)).rejects.toMatchObject({ code: 'state-unavailable', message: matching(/it is longer than/) });
+});
+
+test.each(['a pipe', 'a device without an end', 'a link to a file'])(
+  '%s where the draft is to be is removed, neither followed nor waited for',
+  async (what) => {
+    writeFileSync(join(folder, 'other'), 'of somebody else');
+    strangers[what]?.(`${path}.new`);
+    await replaceFileDurably(path, 'new');
+    expect(lstatSync(path).isFile()).toBe(true);
+    expect(readFileSync(path, 'utf8')).toBe('new');
+    expect(readFileSync(join(folder, 'other'), 'utf8')).toBe('of somebody else');
+  },
+);

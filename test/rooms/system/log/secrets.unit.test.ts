@@ -1,0 +1,66 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { cutText, isSecretKey, maskAddresses, maskSecrets } from '../../../../src/system/log/secrets.ts';
+
+describe('isSecretKey', () => {
+  test.each([
+    'apiKey',
+    'api_key',
+    'X-ApiKey',
+    'X-API-KEY',
+    'password',
+    'Authorization',
+    'client_secret',
+    'accessToken',
+  ])('hides what is called %s', (key) => {
+    expect(isSecretKey(key)).toBe(true);
+  });
+
+  test.each(['url', 'password_file', 'keys', 'thingId', 'client_key_file'])('shows what is called %s', (key) => {
+    expect(isSecretKey(key)).toBe(false);
+  });
+});
+
+describe('maskAddresses', () => {
+  test.each([
+    ['https://user:pw@host:8080/path', 'https://********@host:8080/path'],
+    ['GET https://host/p?key=s#f failed', 'GET https://host/p?******** failed'],
+    ['two: mqtt://a:b@h and http://c:d@i/x', 'two: mqtt://********@h and http://********@i/x'],
+    ['mail someone@example.com? yes', 'mail someone@example.com? yes'],
+    ['https://host/path', 'https://host/path'],
+  ])('makes of %j: %j', (text, masked) => {
+    expect(maskAddresses(text)).toBe(masked);
+  });
+
+  test('leaves nothing of user, password or query, whatever the address', () => {
+    const part = fc.stringMatching(/^S3[A-Za-z0-9:@%.-]{1,12}$/);
+    fc.assert(
+      fc.property(part, part, (user, query) => {
+        const masked = maskAddresses(`x https://${user}@host/a?${query} y`);
+        expect(masked).toBe('x https://********@host/a?******** y');
+      }),
+    );
+  });
+});
+
+describe('maskSecrets', () => {
+  test('reaches into tables and lists and keeps the rest', () => {
+    const value = { a: [{ password: 'p', url: 'http://u:p@h' }], b: { token: ['t'] }, c: 1, d: undefined };
+    expect(maskSecrets(value)).toEqual({
+      a: [{ password: '********', url: 'http://********@h' }],
+      b: { token: '********' },
+      c: 1,
+      d: undefined,
+    });
+  });
+});
+
+test('a text that is cut keeps no half of an address, whose secrets nothing would find any more', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 60 }), (maxLength) => {
+      const shown = maskAddresses(cutText('cannot reach https://user:S3CRET@host/a?S3CRET at all', maxLength));
+      expect(shown).not.toContain('S3');
+    }),
+  );
+});
