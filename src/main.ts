@@ -64,6 +64,7 @@ async function main(args: readonly string[]): Promise<number> {
       const check = async (path: string): Promise<unknown> => checkConfig(path, signal);
       return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
     },
+    support: async () => openSupport(parsed.configFile),
     config: {
       check: async (around) =>
         around.kind === 'gateway'
@@ -88,6 +89,11 @@ async function configPath(typed: string | undefined): Promise<string> {
   const named = typed ?? process.env['THING_AGENT_CONFIG'] ?? '';
   if (named !== '') return named;
   return (await import('./config/read-config.ts')).DEFAULT_CONFIG_PATH;
+}
+
+async function openSupport(typed: string | undefined): ReturnType<CliContext['support']> {
+  const support = await import('./daemon/support/support.ts');
+  return support.openSupport(await configPath(typed), process.env);
 }
 
 /** A daemon that runs can be asked even while the configuration file is broken. */

@@ -8,6 +8,7 @@ import { expect, test } from 'vitest';
 import { usableSerialNumber } from '../src/system/device/serial-number.ts';
 import { describeError } from '../src/system/errors.ts';
 import { formatLine } from '../src/system/log/log-text.ts';
+import { Redactor } from '../src/system/log/redactor.ts';
 import { cutText, maskAddresses } from '../src/system/log/secrets.ts';
 import { LineSplitter } from '../src/telemetry/sources/line-splitter.ts';
 import { atPointer, parsePairs, parseReading } from '../src/telemetry/sources/parse-reading.ts';
@@ -118,6 +119,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   parseReading,
   parsePairs,
   atPointer: (text) => atPointer({ a: 1 }, text),
+  redact: (text) => new Redactor(['s3cret', 'pw']).redact(text),
   LineSplitter: (text) => new LineSplitter(4_096, () => {}).push(Buffer.from(text)),
   compareVersions: (text) => compareVersions({ id: undefined, name: text }, { id: undefined, name: `${text}1` }),
   usableSerialNumber,
@@ -139,6 +141,9 @@ const pieces = [
   '+1',
   '~1/',
   '\u2028',
+  'password="',
+  'token: \\"',
+  '-----BEGIN PRIVATE KEY-----',
 ];
 
 test.each(Object.entries(readers))('%s takes time in proportion to the text', (_, read) => {

@@ -76,6 +76,22 @@ export interface ConfigSetup {
   write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;
 }
 
+/** What a report for a supporter is made of, beside what the agent answers. */
+export interface Support {
+  /** Its default, where the configuration cannot be read. */
+  readonly stateDirectory: string;
+  /** What this program knows of what it must not tell. */
+  readonly secrets: readonly string[];
+  /** By which the kernel tells of the configured devices. Throws ConfigError. */
+  kernelNames(): Promise<readonly string[]>;
+  /** As TOML, without what may be secret. Throws ConfigError. */
+  configuration(): Promise<string>;
+  /** As the agent and the bootloader itself read it. Throws AgentError. */
+  bootEnvironment(signal: AbortSignal): Promise<string>;
+  /** The slot that this file is, or lies on; undefined: none. */
+  slotUnder(file: string): Promise<string | undefined>;
+}
+
 /** What the commands need of the world; main.ts makes it. */
 export interface CliContext {
   readonly out: TextOutput;
@@ -109,6 +125,8 @@ export interface CliContext {
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
   /** Looks around; `from`: a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
+  /** Never fails, whatever the configuration is. */
+  support(): Promise<Support>;
   readonly config: {
     /** Throws ConfigError. */
     check(around: CheckPlace): Promise<ConfigCheck>;

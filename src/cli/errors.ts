@@ -8,6 +8,23 @@ export class CliError extends defineErrors('CliError', {
     means: 'The file that a command was to write cannot be written.',
     advice: 'check the folder, its permissions and its space',
   },
+  'output-exists': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The file that a command was to write exists already.',
+    advice: 'name another, or say --overwrite',
+  },
+  'output-refused': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'What was named as a file to write is a slot or a device, lies on a slot, or is no regular file.',
+    advice: 'name a file elsewhere, such as in /run',
+  },
+  'part-unavailable': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'A part of a report for a supporter could not be had.',
+  },
   'internal-error': {
     remedy: 'give-up',
     exit: 'failed',

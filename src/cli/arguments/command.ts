@@ -15,6 +15,7 @@ export const optionTable = {
   reason: { value: 'TEXT', summary: 'why, for whoever looks at it later' },
   security: { value: undefined, summary: 'of what concerned security' },
   textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
+  overwrite: { value: undefined, summary: 'FILE may exist: it is replaced' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
   root: { value: 'DIR', summary: 'as part of the root file system in DIR, of an image' },

@@ -4,6 +4,7 @@ import { boardCommands } from './board-commands.ts';
 import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
 import { programCommands } from './program-commands.ts';
+import { reportCommand } from './report-command.ts';
 import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
 import { valueCommands } from './value-commands.ts';
@@ -23,6 +24,7 @@ const daemonCommands: readonly Command[] = [
 export const commandTable: readonly Command[] = [
   ...updateCommands,
   ...lookCommands,
+  reportCommand,
   ...programCommands,
   ...boardCommands,
   ...valueCommands,

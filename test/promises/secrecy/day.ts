@@ -1,7 +1,11 @@
 import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 
+import { openReport } from '../../rooms/cli/report/open-report.ts';
 import { requestText, rawConnection } from '../../rooms/control/control-rig.ts';
 import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
@@ -28,6 +32,8 @@ interface Surroundings {
   readonly broker: Mosquitto;
   readonly authority: Authority;
   readonly settings: FileGatewayOptions;
+  readonly printing: string;
+  readonly secretFiles: readonly string[];
 }
 
 /**
@@ -43,6 +49,9 @@ export class Day implements AsyncDisposable {
   readonly authority: Authority;
   readonly #settings: FileGatewayOptions;
   readonly #proxyUrl: string;
+  /** Programs in the place of journalctl and others. */
+  readonly #printing: string;
+  readonly #secretFiles: readonly string[];
   readonly #resources: AsyncDisposable;
 
   private constructor(gateway: FileGateway, around: Surroundings, resources: AsyncDisposable) {
@@ -52,6 +61,8 @@ export class Day implements AsyncDisposable {
     this.authority = around.authority;
     this.#settings = around.settings;
     this.#proxyUrl = around.proxy.url.replace('//', `//agent:${encodeURIComponent(PROXY_PASSWORD)}@`);
+    this.#printing = around.printing;
+    this.#secretFiles = around.secretFiles;
     this.#resources = resources;
   }
 
@@ -93,7 +104,11 @@ export class Day implements AsyncDisposable {
       ].join('\n'),
     };
     const gateway = stack.use(await FileGateway.create(settings));
-    const day = new Day(gateway, { service, proxy, broker, authority, settings }, stack.move());
+    const printing = await mkdtemp(join(tmpdir(), 'printing-'));
+    stack.defer(async () => rm(printing, { recursive: true, force: true }));
+    const secretFiles = [join(gateway.directory, 'state/identity.json'), client.keyFile, password];
+    const around = { service, proxy, broker, authority, settings, printing, secretFiles };
+    const day = new Day(gateway, around, stack.move());
     day.ear.keep('the password of the proxy', PROXY_PASSWORD);
     day.ear.keep('the credentials of the proxy', `agent:${PROXY_PASSWORD}`);
     day.ear.keep('the password of the broker', BROKER_PASSWORD);
@@ -111,6 +126,22 @@ export class Day implements AsyncDisposable {
     await once(child, 'close');
     this.#keepKey();
     this.ear.hear(`agent ${words}`, said);
+  }
+
+  /** What a supporter is sent, while the machine's own programs print the secrets that this gateway has: all, or one. */
+  async report(secret?: string): Promise<void> {
+    const known = [PROXY_PASSWORD, `agent:${PROXY_PASSWORD}`, BROKER_PASSWORD, SENSOR_PASSWORD];
+    const words = secret === undefined ? known : [secret];
+    const spelled = [...words, ...words.map((word) => Buffer.from(word).toString('base64'))];
+    const files = secret === undefined ? `cat '${this.#secretFiles.join("' '")}'` : '';
+    const lines = ['#!/bin/sh', files, ...spelled.map((word) => `echo 'printed here: ${word}'`), 'exit 0', ''];
+    for (const name of ['journalctl', 'systemctl', 'dmesg']) {
+      await writeFile(join(this.#printing, name), lines.join('\n'), { mode: 0o755 });
+    }
+    const file = join(this.#printing, 'report.tar.gz');
+    const path = `${this.#printing}:${process.env['PATH'] ?? ''}`;
+    await this.type(`report ${file} --overwrite`, { PATH: path });
+    for (const [name, text] of Object.entries(await openReport(file))) this.ear.hear(`${name} of the report`, text);
   }
 
   /** A daemon for the time that something takes. */

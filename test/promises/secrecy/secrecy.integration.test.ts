@@ -36,6 +36,7 @@ test('no key and no password is in any log, error, status, answer, file or call'
     await day.type(words);
   }
   for (const words of ['config show', 'config show --json', 'config check', 'config schema']) await day.type(words);
+  await day.report();
   await day.withDaemon(async () => day.gateway.rebootRequest(AbortSignal.timeout(60_000)));
   day.gateway.boot();
   await day.withDaemon(async (logged) => failures(day, logged));
@@ -53,6 +54,7 @@ test('no key and no password is in any log, error, status, answer, file or call'
     'identity.json.damaged',
     'unexpected failure: nothing behind http://',
     'config.toml:3',
+    'printed here: ********',
   ];
   expect(proofs.filter((proof) => day.ear.placesOf(proof).length === 0)).toEqual([]);
 });
@@ -128,6 +130,7 @@ async function failures(day: Day, logged: (words: string) => Promise<void>): Pro
   await broker.stop();
   await logged('broker-refused');
   for (const words of ['status', 'doctor']) await day.type(words);
+  await day.report();
 }
 
 /** What a person gets wrong, and what a service says that it should not. */
@@ -169,7 +172,9 @@ async function damagedIdentity(day: Day): Promise<void> {
   const path = join(day.gateway.directory, 'state/identity.json');
   const text = await readFile(path, 'utf8');
   await writeFile(path, text.replace('"apiKey": "', '"apiKey" "'));
+  await day.report();
   await day.type('check');
+  await day.report();
 }
 
 /** Somebody writes a secret where none belongs, and breaks the line that has it. */
@@ -179,10 +184,12 @@ async function secretsInTheConfiguration(day: Day): Promise<void> {
   for (const extraToml of lines) {
     await day.configure({ extraToml, serviceToml: '' });
     for (const words of ['config check', 'status', 'config show']) await day.type(words);
+    await day.report('h1dden-w0rd');
   }
   for (const serviceUrl of ['https://agent:h1dden-w0rd@127.0.0.1:9', 'https://127.0.0.1:9/?key=h1dden-w0rd']) {
     await day.configure({ serviceUrl });
     for (const words of ['config check', 'config show', 'status', 'status --json', 'doctor']) await day.type(words);
+    await day.report('h1dden-w0rd');
   }
 }
 

@@ -1,5 +1,5 @@
 import { parseArguments } from '../../../src/cli/arguments/parse-arguments.ts';
-import type { CliContext, TextOutput } from '../../../src/cli/context.ts';
+import type { CliContext, Support, TextOutput } from '../../../src/cli/context.ts';
 import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { errorCodes, explainCode } from '../../../src/error-catalogue.ts';
@@ -74,6 +74,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     setup: async () => {
       throw new Error('no setup here');
     },
+    support: async () => fakeSupport,
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),
       show: async () => ({ text: '[service]\nurl = "https://things.example.com"\n', value: { service: {} } }),
@@ -84,6 +85,16 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     err: new FakeOutput(columns),
   };
 }
+
+/** Of a gateway without a configuration. */
+export const fakeSupport: Support = {
+  stateDirectory: '/nonexistent',
+  secrets: [],
+  kernelNames: async () => [],
+  configuration: async () => '[service]\nurl = "https://things.example.com"\n',
+  bootEnvironment: async () => 'runs: A\n',
+  slotUnder: async () => undefined,
+};
 
 /** Types a command line and waits for its end. */
 export async function type(args: readonly string[], world: FakeWorld = {}) {

@@ -1,0 +1,136 @@
+import { stat } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+
+import type { AgentOperations } from '../../control/operations.ts';
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { NewFileError, refusePlace, writeNewFile } from '../../system/files/new-file.ts';
+import { Misuse } from '../arguments/command.ts';
+import type { Command, Typed } from '../arguments/command.ts';
+import type { CliContext, Support } from '../context.ts';
+import { CliError } from '../errors.ts';
+import type { Gathered } from '../report/gather.ts';
+import { bytes } from '../screen/bytes.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { tell } from './tell.ts';
+import { withLook } from './with-agent.ts';
+
+export const reportCommand: Command = {
+  name: 'report',
+  operands: ['FILE'],
+  options: ['overwrite'],
+  group: 'Look',
+  summary: 'pack what a supporter needs, without secrets',
+  details: [
+    'FILE ends with .tar.gz. In it: status, doctor, configuration, journal, history, logs, versions, mounts, boot environment, and ' +
+      'what the kernel said of the devices. README.txt in it says what could not be had, and why.',
+    'Keys, passwords and arguments of programs are taken out. Works without a daemon, and with a configuration that is wrong.',
+  ],
+  run: report,
+};
+
+/** Where the report goes. */
+interface Output {
+  readonly path: string;
+  /** Of everything in it. */
+  readonly folder: string;
+  readonly mayReplace: boolean;
+}
+
+async function report(typed: Typed, context: CliContext): Promise<number> {
+  const output = outputOf(typed, context);
+  const support = await context.support();
+  await asOutput(output, async () => refuseOutput(output, support));
+  const gathered = await gatherAll(support, context);
+  const sizeBytes = await asOutput(output, async () => write(output, gathered, context));
+  const { value, lines } = describe(output.path, sizeBytes, gathered);
+  return tell(value, (page) => lines.map((line) => renderParagraph(line, page)).join(''), typed, context);
+}
+
+function outputOf({ operands, flags }: Typed, { directory }: CliContext): Output {
+  const [named = ''] = operands;
+  const ending = /\.(?:tar\.gz|tgz)$/.exec(named)?.[0];
+  if (ending === undefined) throw new Misuse(`${named} does not end with .tar.gz`);
+  const path = resolve(directory, named);
+  return { path, folder: basename(path, ending), mayReplace: flags.has('overwrite') };
+}
+
+async function gatherAll(support: Support, context: CliContext): Promise<Gathered> {
+  const { gather } = await import('../report/gather.ts');
+  const { parts } = await import('../report/parts.ts');
+  const { Redactor } = await import('../../system/log/redactor.ts');
+  const redactor = new Redactor(support.secrets);
+  return withAgentOrReason(context, async (agent) =>
+    gather(parts, { agent, support, context }, redactor, context.signal),
+  );
+}
+
+/** Through the daemon, or beside it; or with the reason why neither can be had. */
+async function withAgentOrReason<T>(
+  context: CliContext,
+  work: (agent: AgentOperations | AgentError) => Promise<T>,
+): Promise<T> {
+  let begun = false;
+  try {
+    return await withLook(context, async (agent) => {
+      begun = true;
+      return work(agent);
+    });
+  } catch (error) {
+    if (begun || !(error instanceof AgentError)) throw error;
+    return work(error);
+  }
+}
+
+async function write(
+  { path, folder, mayReplace }: Output,
+  gathered: Gathered,
+  { version, clock }: CliContext,
+): Promise<number> {
+  const { packInto, readme } = await import('../report/pack.ts');
+  const at = new Date(clock.nowMs());
+  const text = readme({ ...gathered, version, at: at.toISOString() });
+  const files = [{ file: 'README.txt', bytes: Buffer.from(text) }, ...gathered.files];
+  return packInto(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
+}
+
+/** Told before anything is gathered. */
+async function refuseOutput({ path, mayReplace }: Output, support: Support): Promise<void> {
+  const refused = (why: string): CliError => new CliError('output-refused', `${path} ${why}`);
+  if (/^\/(?:dev|proc|sys)\//.test(path)) throw refused('would be among devices, not files');
+  const slot = await support.slotUnder(path);
+  if (slot !== undefined) throw refused(`is, or lies on, the slot ${slot}`);
+  await refusePlace(path, mayReplace);
+  await stat(dirname(path));
+}
+
+async function asOutput<T>({ path }: Output, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NewFileError) {
+      throw new CliError(error.kind === 'exists' ? 'output-exists' : 'output-refused', error.message, { cause: error });
+    }
+    if (systemErrorCode(error) === undefined || error instanceof AgentError) throw error;
+    throw new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+function describe(path: string, sizeBytes: number, { files, missing, hidden }: Gathered) {
+  const value = {
+    path,
+    sizeBytes,
+    files: files.map(({ file, part, bytes: { byteLength }, isCut }) => ({ file, part, sizeBytes: byteLength, isCut })),
+    missing: missing.map(({ part, code }) => ({ part, code })),
+    hidden,
+  };
+  const lines = [
+    `Written: ${path}`,
+    `Size: ${bytes(sizeBytes)}; only its owner may read it`,
+    `It holds: ${[...new Set(files.map(({ part }) => part))].join(', ')}`,
+    ...(missing.length === 0
+      ? []
+      : [`Not in it, as its README.txt says: ${missing.map(({ part }) => part).join(', ')}`]),
+    'It contains no keys and no passwords: those that this gateway has were looked for in every part, and taken out.',
+  ];
+  return { value, lines };
+}

@@ -1,0 +1,95 @@
+import { abortable } from '../../system/abortable.ts';
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { OutsideFileError } from '../../system/files/outside-file.ts';
+import type { Redactor } from '../../system/log/redactor.ts';
+import { Deadline } from '../../system/time/deadline.ts';
+import { CliError } from '../errors.ts';
+import { printable, printableJson } from '../screen/printable.ts';
+import type { Part, PartFile, PartName, Sources } from './part.ts';
+
+const MAX_FILE_BYTES = 2 * 1024 * 1024;
+
+/** A file of a report, as it is packed. */
+export interface PackedFile {
+  readonly file: string;
+  readonly part: PartName;
+  readonly bytes: Uint8Array;
+  /** It was longer. */
+  readonly isCut: boolean;
+}
+
+/** What could not be had, and why. */
+export interface MissingPart {
+  readonly part: PartName;
+  readonly code: string;
+  /** In a sentence. */
+  readonly why: string;
+}
+
+export interface Gathered {
+  readonly files: readonly PackedFile[];
+  readonly missing: readonly MissingPart[];
+  /** Places where a secret was taken out. */
+  readonly hidden: number;
+}
+
+/** All parts, one after the other, whatever becomes of each; only an interruption ends it. */
+export async function gather(
+  parts: readonly Part[],
+  sources: Sources,
+  redactor: Redactor,
+  signal: AbortSignal,
+): Promise<Gathered> {
+  const files: PackedFile[] = [];
+  const missing: MissingPart[] = [];
+  let hidden = 0;
+  for (const part of parts) {
+    sources.context.err.pin(`Gathering: ${part.name} ...`);
+    try {
+      for (const found of await inTime(part, sources, signal)) {
+        const { text, count } = withoutSecrets(found, redactor);
+        hidden += count;
+        files.push({ file: found.file, part: part.name, ...bounded(text, found.keep) });
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      missing.push({ part: part.name, code: codeOf(error), why: redactor.redact(describeError(error)).text });
+    }
+  }
+  sources.context.err.pin(undefined);
+  return { files, missing, hidden };
+}
+
+/** What does not even hear its signal is left alone. */
+async function inTime({ name, timeoutMs, gather: look }: Part, sources: Sources, signal: AbortSignal) {
+  const late = (): Error => new CliError('part-unavailable', `${name} was not had within ${timeoutMs / 1_000} s`);
+  using deadline = new Deadline(timeoutMs, late, signal);
+  return await abortable(look(sources, deadline.signal), deadline.signal);
+}
+
+function withoutSecrets({ content }: PartFile, redactor: Redactor): { readonly text: string; readonly count: number } {
+  if (typeof content === 'string') {
+    const { text, count } = redactor.redact(content);
+    return { text: text.split('\n').map(printableLine).join('\n'), count };
+  }
+  const { value, count } = redactor.redactValue(content);
+  return { text: `${printableJson(value, 2)}\n`, count };
+}
+
+function printableLine(line: string): string {
+  return line.split('\t').map(printable).join('\t');
+}
+
+function bounded(text: string, keep: 'end' | undefined): { readonly bytes: Uint8Array; readonly isCut: boolean } {
+  const bytes = Buffer.from(text);
+  if (bytes.byteLength <= MAX_FILE_BYTES) return { bytes, isCut: false };
+  if (keep === undefined) return { bytes: bytes.subarray(0, MAX_FILE_BYTES), isCut: true };
+  const end = bytes.subarray(-MAX_FILE_BYTES);
+  return { bytes: end.subarray(end.indexOf('\n') + 1), isCut: true };
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof AgentError) return error.code;
+  const isKnown = systemErrorCode(error) !== undefined || error instanceof OutsideFileError;
+  return isKnown ? 'part-unavailable' : 'internal-error';
+}

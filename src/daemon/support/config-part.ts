@@ -1,0 +1,25 @@
+import { writeToml } from '../../config/file/toml.ts';
+import { effectiveConfig } from '../../config/show-config.ts';
+import { MASK } from '../../system/log/secrets.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+
+/**
+ * The configuration in effect as TOML, for somebody else than its operator: of a program only its name, since its arguments
+ * may be anything, and no keys that a board's menu wants to hear. Throws ConfigError.
+ */
+export async function configForOthers(path: string, environment: Environment): Promise<string> {
+  const effective = await effectiveConfig(path, environment);
+  return writeToml(Object.fromEntries(Object.entries(effective).map(([key, value]) => [key, discreet(key, value)])));
+}
+
+const typedKeys: ReadonlySet<string> = new Set(['upload_keys', 'start_keys']);
+
+function discreet(key: string, value: unknown): unknown {
+  if (typedKeys.has(key)) return MASK;
+  if (Array.isArray(value)) {
+    const isCommand = /command/.test(key) && value.every((word) => typeof word === 'string');
+    return isCommand ? value.map((word, index) => (index === 0 ? word : MASK)) : value.map((one) => discreet(key, one));
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, discreet(name, one)]));
+}

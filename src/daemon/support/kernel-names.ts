@@ -1,0 +1,46 @@
+import { realpath } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+
+import type { Config } from '../../config/config.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+
+/** By what the kernel calls the devices of a configuration: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
+export async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
+  const paths = [
+    ...targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : [target.port])),
+    ...measurements.flatMap(({ source }) => ('path' in source && source.kind !== 'file' ? [source.path] : [])),
+  ];
+  const names: string[] = [];
+  for (const path of paths) {
+    const device = await realPathOf(path);
+    if (device?.startsWith('/dev/') === true)
+      names.push(diskOf(basename(device)), ...(await usbNames(basename(device))));
+  }
+  const buses = measurements.flatMap(({ source }) => (busWords.has(source.kind) ? [source.kind] : []));
+  return [...new Set([...names, ...buses])];
+}
+
+const busWords: ReadonlySet<string> = new Set(['iio', 'w1', 'hwmon']);
+
+/** A partition is told of as its disk. */
+function diskOf(name: string): string {
+  const [, numbered] = /^((?:mmcblk|nvme\d{1,4}n|loop|nbd)\d{1,4})p\d{1,4}$/.exec(name) ?? [];
+  const [, lettered] = /^((?:sd|vd|hd|xvd)[a-z]{1,3})\d{1,4}$/.exec(name) ?? [];
+  return numbered ?? lettered ?? name;
+}
+
+/** The plug that a serial port hangs on: `…/usb1/1-1/1-1.2/1-1.2:1.0/ttyUSB0`. */
+async function usbNames(tty: string): Promise<readonly string[]> {
+  const device = await realPathOf(join('/sys/class/tty', tty, 'device'));
+  const plug = device?.split('/').findLast((part) => /^\d{1,3}-[\d.]{1,32}$/.test(part));
+  return plug === undefined ? [] : [`usb ${plug}`];
+}
+
+async function realPathOf(path: string): Promise<string | undefined> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}

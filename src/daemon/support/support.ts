@@ -1,0 +1,127 @@
+import { realpath } from 'node:fs/promises';
+import { dirname, isAbsolute } from 'node:path';
+
+import * as z from 'zod';
+
+import type { Support } from '../../cli/context.ts';
+import type { BootingSlotsSettings, Config } from '../../config/config.ts';
+import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
+import { loadConfig } from '../../config/load-config.ts';
+import { readConfigText } from '../../config/read-config.ts';
+import { configSchema } from '../../config/schema/schema.ts';
+import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
+import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import { identityAt } from '../../slots/device-identity.ts';
+import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { silentLog } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+import { noSlots } from '../doctor/obstacles.ts';
+import { hasBootloader } from '../wiring/slot-settings.ts';
+import { configForOthers } from './config-part.ts';
+import { gatewaySecrets } from './gateway-secrets.ts';
+import { kernelNamesOf } from './kernel-names.ts';
+
+/** What a report for a supporter is made of, as far as the configuration can be read. */
+export async function openSupport(path: string, environment: Environment): Promise<Support> {
+  const loaded = await outcomeOf(loadConfig(path, environment));
+  const config = loaded instanceof AgentError ? undefined : loaded.config;
+  const text = await outcomeOf(readConfigText(path, async () => []));
+  const configText = text instanceof AgentError ? undefined : text;
+  const stateDirectory = config?.paths.state ?? likelyStateDirectory(configText, environment);
+  const slots = (config?.targets ?? []).flatMap((target) =>
+    target.kind === 'slots' ? [target.slots.A, target.slots.B] : [],
+  );
+  const needed = (): Config => {
+    if (loaded instanceof AgentError) throw loaded;
+    return loaded.config;
+  };
+  return {
+    stateDirectory,
+    secrets: await gatewaySecrets({ stateDirectory, configText, environment }),
+    kernelNames: async () => kernelNamesOf(needed()),
+    configuration: async () => configForOthers(path, environment),
+    bootEnvironment: async (signal) => bootEnvironmentOf(needed(), signal),
+    slotUnder: async (file) => slotUnder(file, slots),
+  };
+}
+
+async function outcomeOf<T>(looked: Promise<T>): Promise<T | AgentError> {
+  try {
+    return await looked;
+  } catch (error) {
+    if (error instanceof AgentError) return error;
+    throw error;
+  }
+}
+
+/** Where it lies, of a configuration that cannot be used as a whole. */
+function likelyStateDirectory(configText: string | undefined, environment: Environment): string {
+  const [given = ''] = (environment['STATE_DIRECTORY'] ?? '').split(':', 1);
+  if (isAbsolute(given)) return given;
+  const { paths } = configSchema.shape;
+  try {
+    return paths.parse(parseToml(configText ?? '')['paths'] ?? {}).state;
+  } catch (error) {
+    if (!(error instanceof TomlSyntaxError) && !(error instanceof z.ZodError)) throw error;
+    return paths.parse({}).state;
+  }
+}
+
+/** What the bootloader chooses from, as the agent reads it, and as the bootloader itself does where that can be asked. */
+async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Promise<string> {
+  const target = targets.find(hasBootloader);
+  if (target === undefined) throw noSlots();
+  const { slots, bootloader: settings } = target;
+  const bootloader = createBootloader(target, { mountedSlot: async () => findMountedSlot(slots), log: silentLog });
+  const lines = [
+    `bootloader: ${settings.kind}`,
+    `runs: ${await told(async () => bootloader.bootedSlot(signal))}`,
+    await told(async () => stateLines(await bootloader.inspect(signal))),
+    `the bootloader itself: ${await told(async () => placeLine(target, signal))}`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+type BootState = Awaited<ReturnType<ReturnType<typeof createBootloader>['inspect']>>;
+
+function stateLines({ primary, slots, trialIsGuessed = false }: BootState): string {
+  const lines = (['A', 'B'] as const).map((name) => {
+    const { bootable, detail, lastWord } = slots[name];
+    const said = lastWord === undefined ? '' : `; its last word: ${lastWord}`;
+    return `slot ${name}: ${bootable ? 'bootable' : 'not bootable'}; ${detail}${said}`;
+  });
+  return [`boots next: ${primary}`, ...lines, ...(trialIsGuessed ? ['trials are guessed by counters'] : [])].join('\n');
+}
+
+async function placeLine({ bootloader }: BootingSlotsSettings, signal: AbortSignal): Promise<string> {
+  const { detail, weakness } = await lookAtPlace(bootloader, { run: runProgram }, signal);
+  return [detail, weakness].filter((text) => text !== undefined).join('; ') || 'nothing can be seen from outside';
+}
+
+/** One that fails costs no other. */
+async function told(look: () => Promise<string>): Promise<string> {
+  try {
+    return await look();
+  } catch (error) {
+    if (error instanceof AgentError) return `unknown: ${error.message} (${error.code})`;
+    throw error;
+  }
+}
+
+/** The slot that this file is, or to which what is written into its folder goes. */
+async function slotUnder(file: string, slots: readonly string[]): Promise<string | undefined> {
+  const identity = await identityAt(file);
+  for (const slot of slots) if (identity !== undefined && (await identityAt(slot)) === identity) return slot;
+  for (const slot of slots) {
+    try {
+      await refuseStateOnSlot(await realpath(dirname(file)), [slot]);
+    } catch (error) {
+      if (error instanceof AgentError && error.code === 'state-on-slot') return slot;
+      if (systemErrorCode(error) === 'ENOENT' || systemErrorCode(error) === 'ENOTDIR') return undefined; // who writes tells it
+      if (!(error instanceof AgentError)) throw error;
+    }
+  }
+  return undefined;
+}

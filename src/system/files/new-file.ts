@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import type { Stats } from 'node:fs';
+import { link, lstat, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+import { systemErrorCode } from '../errors.ts';
+import { syncDirectory } from './durable-file.ts';
+
+/** Why a file that a person named is not written. */
+export class NewFileError extends Error {
+  override readonly name = 'NewFileError';
+  readonly kind: 'exists' | 'no-file';
+
+  constructor(kind: 'exists' | 'no-file', message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/**
+ * Writes a file that a person named, which nobody else may read: beside its place, durable, then under its name. What stands
+ * there is replaced only if it is a file, and if that was said. Returns its size. Throws NewFileError, or the system's error; then
+ * nothing is left of it.
+ */
+export async function writeNewFile(
+  path: string,
+  chunks: AsyncIterable<Uint8Array>,
+  mayReplace: boolean,
+): Promise<number> {
+  await refusePlace(path, mayReplace);
+  const draft = join(dirname(path), `.${randomUUID()}.new`);
+  try {
+    const sizeBytes = await writeDraft(draft, chunks);
+    await (mayReplace ? replaceFile(draft, path) : takeName(draft, path));
+    await syncDirectory(dirname(path));
+    return sizeBytes;
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+async function writeDraft(draft: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
+  await using file = await open(draft, 'wx', 0o600);
+  let sizeBytes = 0;
+  for await (const chunk of chunks) {
+    await file.writeFile(chunk);
+    sizeBytes += chunk.byteLength;
+  }
+  await file.sync();
+  return sizeBytes;
+}
+
+async function replaceFile(draft: string, path: string): Promise<void> {
+  await refusePlace(path, true);
+  await rename(draft, path);
+}
+
+/** A link takes no name that is taken; FAT has none, and is asked first. */
+async function takeName(draft: string, path: string): Promise<void> {
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if (systemErrorCode(error) === 'EEXIST') throw exists(path);
+    if (!withoutLinks.has(systemErrorCode(error) ?? '')) throw error;
+    await refusePlace(path, false);
+    await rename(draft, path);
+  }
+}
+
+const withoutLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
+
+/** Throws NewFileError. */
+export async function refusePlace(path: string, mayReplace: boolean): Promise<void> {
+  const facts = await factsOf(path);
+  if (facts === undefined) return;
+  if (!facts.isFile()) throw new NewFileError('no-file', `${path} is no regular file`);
+  if (!mayReplace) throw exists(path);
+}
+
+function exists(path: string): NewFileError {
+  return new NewFileError('exists', `${path} exists`);
+}
+
+async function factsOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
