@@ -8,13 +8,13 @@ import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BenchContext } from './context.ts';
 import { isMissed, renderResult } from './figures.ts';
 import type { SuiteResult } from './figures.ts';
-import { idleSuite } from './idle-suite.ts';
+import { idleSuite } from './idle/idle-suite.ts';
+import { startSuite } from './idle/start-suite.ts';
 import { installSuite } from './install-suite.ts';
-import { mcuSuite } from './mcu.ts';
+import { mcuSuite } from './mcu/mcu.ts';
 import { memorySuite } from './memory-suite.ts';
 import { messagingSuite } from './messaging.ts';
-import { startSuite } from './start-suite.ts';
-import { telemetrySuite } from './telemetry.ts';
+import { telemetrySuite } from './telemetry/telemetry.ts';
 
 const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteResult>>> = {
   install: installSuite,

@@ -2,23 +2,23 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
+import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
-import { Flushes, survivors } from './cut.ts';
-import type { Cut } from './cut.ts';
-import { boardMemoryAt, GatewayBoard } from './gateway-board.ts';
+import { Flushes, survivors } from './disk/cut.ts';
+import type { Cut } from './disk/cut.ts';
+import { partitionOf } from './disk/recording.ts';
+import type { KnownThing, Partition, Recording } from './disk/recording.ts';
+import { VirtualDisk } from './disk/virtual-disk.ts';
+import { WholeSlot } from './disk/whole-slot.ts';
+import { SECTOR } from './disk/write-log.ts';
+import { boardMemoryAt, GatewayBoard } from './gateways/gateway-board.ts';
+import { NEXT_VERSION } from './gateways/releases.ts';
 import { knowledgeAt } from './judge.ts';
 import type { OpenGateway } from './record.ts';
-import { partitionOf } from './recording.ts';
-import type { KnownThing, Partition, Recording } from './recording.ts';
-import { NEXT_VERSION } from './releases.ts';
-import { VirtualDisk } from './virtual-disk.ts';
 import { Waiting } from './waiting.ts';
-import { WholeSlot } from './whole-slot.ts';
-import { SECTOR } from './write-log.ts';
 
 export interface BootedCut {
   readonly cut: Cut;

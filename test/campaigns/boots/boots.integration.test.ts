@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
-import { boardMemoryAt, PROGRAM_BYTES } from './gateway-board.ts';
-import type { Recording } from './recording.ts';
-import { openRig } from './rigs.ts';
-import type { Rig } from './rigs.ts';
+import type { Recording } from './disk/recording.ts';
+import { boardMemoryAt, PROGRAM_BYTES } from './gateways/gateway-board.ts';
+import { openRig } from './gateways/rigs.ts';
+import type { Rig } from './gateways/rigs.ts';
 import { PATIENCE_MS, sceneNamed } from './scenes.ts';
 import { recordingOf } from './stage.ts';
 

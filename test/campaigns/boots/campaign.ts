@@ -1,12 +1,12 @@
 import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { bootCut } from './boot-cut.ts';
 import type { BootedCut } from './boot-cut.ts';
-import { drawCut } from './cut.ts';
-import type { Cut } from './cut.ts';
+import { drawCut } from './disk/cut.ts';
+import type { Cut } from './disk/cut.ts';
+import type { Recording } from './disk/recording.ts';
 import { Judge } from './judge.ts';
 import type { Judgement } from './judge.ts';
 import type { OpenGateway } from './record.ts';
-import type { Recording } from './recording.ts';
 import type { Scene } from './scenes.ts';
 
 /** So many judgements of each kind are kept as examples. */

@@ -3,12 +3,12 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { imageScripts } from '../../stand-ins/machine/disk-images.ts';
+import { imageScripts } from '../../stand-ins/machine/booting/disk-images.ts';
+import { partitionOf } from './disk/recording.ts';
+import type { Happening, Recording } from './disk/recording.ts';
+import { SECTOR } from './disk/write-log.ts';
+import type { DiskEvent } from './disk/write-log.ts';
 import { partitionsOf } from './record.ts';
-import { partitionOf } from './recording.ts';
-import type { Happening, Recording } from './recording.ts';
-import { SECTOR } from './write-log.ts';
-import type { DiskEvent } from './write-log.ts';
 
 /** A disk with small slots that hold no Linux, and a history that a test makes up: what GRUB makes of it is real. */
 export class DrawnGateway implements Disposable {

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
+import { SECTOR } from './disk/write-log.ts';
 import { DrawnGateway } from './drawn-gateway.ts';
-import { SECTOR } from './write-log.ts';
 
 const CUTS = 200;
 const B_FIRST = 'ORDER="B A";A_OK=1;A_TRY=0;B_OK=1;B_TRY=2';

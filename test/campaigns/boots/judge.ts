@@ -1,16 +1,16 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { Flushes, survivors } from './cut.ts';
-import type { Cut, Survivor } from './cut.ts';
-import { boardProgramAt } from './gateway-board.ts';
-import { GrubProgram } from './grub-choice.ts';
-import type { GrubChoice } from './grub-choice.ts';
-import { partitionOf } from './recording.ts';
-import type { Partition, Recording } from './recording.ts';
-import { VirtualDisk } from './virtual-disk.ts';
-import { WholeSlot } from './whole-slot.ts';
-import type { SlotPart } from './whole-slot.ts';
+import { Flushes, survivors } from './disk/cut.ts';
+import type { Cut, Survivor } from './disk/cut.ts';
+import { partitionOf } from './disk/recording.ts';
+import type { Partition, Recording } from './disk/recording.ts';
+import { VirtualDisk } from './disk/virtual-disk.ts';
+import { WholeSlot } from './disk/whole-slot.ts';
+import type { SlotPart } from './disk/whole-slot.ts';
+import { boardProgramAt } from './gateways/gateway-board.ts';
+import { GrubProgram } from './gateways/grub-choice.ts';
+import type { GrubChoice } from './gateways/grub-choice.ts';
 
 /** More than any bootloader has attempts for both slots: the start after all of them is among these. */
 const STARTS = 5;

@@ -1,15 +1,15 @@
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { GatewayMachine } from '../../stand-ins/machine/gateway-machine.ts';
+import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import type { Thing } from '../../stand-ins/service/world.ts';
-import { GatewayBoard } from './gateway-board.ts';
-import type { Happening, KnownThing, Partition, RecordingFacts } from './recording.ts';
-import type { Releases } from './releases.ts';
+import type { Happening, KnownThing, Partition, RecordingFacts } from './disk/recording.ts';
+import { GatewayBoard } from './gateways/gateway-board.ts';
+import type { Releases } from './gateways/releases.ts';
 import { Waiting } from './waiting.ts';
 
 export interface RecordOptions {

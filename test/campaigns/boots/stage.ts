@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { cacheFolder } from '../../stand-ins/machine/disk-images.ts';
+import { cacheFolder } from '../../stand-ins/machine/booting/disk-images.ts';
+import { readRecording } from './disk/recording.ts';
+import type { Recording } from './disk/recording.ts';
+import { makeReleases } from './gateways/releases.ts';
+import type { Rig } from './gateways/rigs.ts';
 import { record } from './record.ts';
-import { readRecording } from './recording.ts';
-import type { Recording } from './recording.ts';
-import { makeReleases } from './releases.ts';
-import type { Rig } from './rigs.ts';
 import { PATIENCE_MS } from './scenes.ts';
 import type { Scene } from './scenes.ts';
 

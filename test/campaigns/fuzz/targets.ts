@@ -1,20 +1,20 @@
 import type { FuzzTarget } from './target.ts';
-import { artifactBytes, signedArtifact } from './targets/artifact.ts';
 import { bootEnvironment } from './targets/boot-environment.ts';
 import { brokerReplies } from './targets/broker-replies.ts';
 import { commandLine } from './targets/command-line.ts';
-import { compressedImage } from './targets/compressed-image.ts';
 import { configuration } from './targets/configuration.ts';
 import { controlSocket } from './targets/control-socket.ts';
 import { daemon } from './targets/daemon.ts';
-import { firmwareText } from './targets/firmware-text.ts';
+import { artifactBytes, signedArtifact } from './targets/firmware/artifact.ts';
+import { compressedImage } from './targets/firmware/compressed-image.ts';
+import { firmwareText } from './targets/firmware/firmware-text.ts';
+import { mcuImage } from './targets/firmware/mcu-image.ts';
+import { trustList } from './targets/firmware/trust-list.ts';
 import { localData, longText } from './targets/local-data.ts';
-import { mcuImage } from './targets/mcu-image.ts';
 import { program } from './targets/program.ts';
 import { sensorBroker } from './targets/sensor-broker.ts';
 import { serviceReplies } from './targets/service-replies.ts';
 import { identityFile, journalFile, securityFile, trustFile } from './targets/state-files.ts';
-import { trustList } from './targets/trust-list.ts';
 
 /** Everything that comes from outside. */
 export const targets: readonly FuzzTarget[] = [

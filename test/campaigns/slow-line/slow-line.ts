@@ -19,7 +19,7 @@ import { update } from '../../../src/update/update.ts';
 import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { MemoryBootloader } from '../../stand-ins/machine/memory-bootloader.ts';
+import { MemoryBootloader } from '../../stand-ins/machine/memory/memory-bootloader.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 import { fileContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';

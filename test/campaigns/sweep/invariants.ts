@@ -3,11 +3,11 @@ import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
-import type { CatalogEntry } from './catalog.ts';
-import type { Chronicle } from './chronicle.ts';
-import { IDENTITY, JOURNAL } from './hardware.ts';
-import type { Hardware } from './hardware.ts';
-import type { MemoryTransport } from './memory-transport.ts';
+import type { CatalogEntry } from './gateway/catalog.ts';
+import type { Chronicle } from './gateway/chronicle.ts';
+import { IDENTITY, JOURNAL } from './gateway/hardware.ts';
+import type { Hardware } from './gateway/hardware.ts';
+import type { MemoryTransport } from './gateway/memory-transport.ts';
 import { Violation } from './violation.ts';
 
 export interface Gateway {

@@ -1,19 +1,19 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
-import type { Catalog } from './catalog.ts';
-import { Chronicle, newChronicle, reduceTo } from './chronicle.ts';
-import type { ChronicleState } from './chronicle.ts';
 import { Faults } from './faults.ts';
 import type { Fault, FaultCounts } from './faults.ts';
-import { factoryState, Hardware, JOURNAL } from './hardware.ts';
-import type { HardwareState } from './hardware.ts';
+import type { Catalog } from './gateway/catalog.ts';
+import { Chronicle, newChronicle, reduceTo } from './gateway/chronicle.ts';
+import type { ChronicleState } from './gateway/chronicle.ts';
+import { factoryState, Hardware, JOURNAL } from './gateway/hardware.ts';
+import type { HardwareState } from './gateway/hardware.ts';
+import { MemoryTransport, newService } from './gateway/memory-transport.ts';
+import type { ServiceState, TransportParts } from './gateway/memory-transport.ts';
+import { ignoreEvents, Program } from './gateway/program.ts';
+import type { ProgramParts } from './gateway/program.ts';
 import { judgeNeed, judgeRemains, judgeSwitch, judgeTransfer, storedKey, storedState } from './invariants.ts';
 import type { Gateway } from './invariants.ts';
-import { MemoryTransport, newService } from './memory-transport.ts';
-import type { ServiceState, TransportParts } from './memory-transport.ts';
-import { ignoreEvents, Program } from './program.ts';
-import type { ProgramParts } from './program.ts';
 import type { Scenario } from './scenarios.ts';
 import { Violation } from './violation.ts';
 

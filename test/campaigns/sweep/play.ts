@@ -1,13 +1,13 @@
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { isWithin } from '../../../src/system/time/daily-window.ts';
-import { sourceOf } from './catalog.ts';
-import type { Catalog } from './catalog.ts';
 import type { FaultCounts } from './faults.ts';
+import { sourceOf } from './gateway/catalog.ts';
+import type { Catalog } from './gateway/catalog.ts';
+import { ignoreEvents, MORNING } from './gateway/program.ts';
+import type { Program } from './gateway/program.ts';
 import { demand, isIdentityStored, judgeRest, judgeTold } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
-import { ignoreEvents, MORNING } from './program.ts';
-import type { Program } from './program.ts';
 import type { Deed, Scenario } from './scenarios.ts';
 import { Violation } from './violation.ts';
 

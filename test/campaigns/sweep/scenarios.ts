@@ -1,7 +1,7 @@
 import type { Follow } from '../../../src/update/choice/look.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
-import type { Form } from './catalog.ts';
+import type { Form } from './gateway/catalog.ts';
 
 /** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
 export type Deed =

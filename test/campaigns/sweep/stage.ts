@@ -1,5 +1,5 @@
-import { Catalog } from './catalog.ts';
-import type { CatalogData, Form } from './catalog.ts';
+import { Catalog } from './gateway/catalog.ts';
+import type { CatalogData, Form } from './gateway/catalog.ts';
 import type { Case, Script } from './life.ts';
 import { play, playPrologue, playToCut } from './play.ts';
 import type { Bookmark, Played } from './play.ts';

@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto';
 
 import { countOption, runTool, WrongUse } from '../../tool.ts';
-import { buildCatalog } from './catalog.ts';
-import type { CatalogData } from './catalog.ts';
 import { Crew } from './crew.ts';
 import { faultKinds } from './faults.ts';
+import { buildCatalog } from './gateway/catalog.ts';
+import type { CatalogData } from './gateway/catalog.ts';
 import type { Case } from './life.ts';
 import { scenarios } from './scenarios.ts';
 import { Stage } from './stage.ts';

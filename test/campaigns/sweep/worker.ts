@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 
-import type { CatalogData } from './catalog.ts';
+import type { CatalogData } from './gateway/catalog.ts';
 import { Stage } from './stage.ts';
 import { TaskRun } from './tasks.ts';
 import type { Task } from './tasks.ts';

@@ -2,9 +2,9 @@ import { statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/nspawn-gateway.ts';
-import { SlotImages } from '../../stand-ins/machine/slot-images.ts';
-import type { Difference } from '../../stand-ins/machine/slot-images.ts';
+import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
+import { SlotImages } from '../../stand-ins/machine/booting/slot-images.ts';
+import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';

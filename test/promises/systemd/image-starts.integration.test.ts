@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { partitionsOf } from '../../campaigns/boots/record.ts';
-import { imageScripts } from '../../stand-ins/machine/disk-images.ts';
-import { newUefi, qemuGateway } from '../../stand-ins/machine/qemu-gateway.ts';
+import { imageScripts } from '../../stand-ins/machine/booting/disk-images.ts';
+import { newUefi, qemuGateway } from '../../stand-ins/machine/booting/qemu-gateway.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 
-const tinyKernel = join(import.meta.dirname, '../../stand-ins/machine/tiny-kernel.S');
+const tinyKernel = join(import.meta.dirname, '../../stand-ins/machine/booting/tiny-kernel.S');
 const SECTOR = 512;
 const BLOCK = 1024;
 /** Of a UEFI in an emulated machine that gets little time. */

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { GrubProgram } from '../../campaigns/boots/grub-choice.ts';
+import { GrubProgram } from '../../campaigns/boots/gateways/grub-choice.ts';
 import { partitionsOf } from '../../campaigns/boots/record.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { run, systemdDirectory } from './installed-root.ts';

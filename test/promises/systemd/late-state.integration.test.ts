@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import type { NspawnGateway } from '../../stand-ins/machine/nspawn-gateway.ts';
+import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { GatewayRig } from './gateway-rig.ts';
 import { newDirectory, run } from './installed-root.ts';
 

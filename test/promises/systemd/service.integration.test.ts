@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import type { NspawnGateway } from '../../stand-ins/machine/nspawn-gateway.ts';
+import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { GatewayRig } from './gateway-rig.ts';
 
 /** One gateway under a systemd of its own; every test leaves it as it found it. */

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
-import type { NspawnGateway } from '../../stand-ins/machine/nspawn-gateway.ts';
-import type { Difference } from '../../stand-ins/machine/slot-images.ts';
+import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
+import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
 import { GatewayRig } from './gateway-rig.ts';
 
 /** Whole updates of a gateway that boots its slots under a systemd of its own. */

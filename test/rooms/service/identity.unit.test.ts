@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { FileIdentityStore } from '../../../src/service/identity.ts';
 import type { Identity } from '../../../src/service/identity.ts';
 import { replaceFileDurably } from '../../../src/system/files/durable-file.ts';
-import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
+import { ForgetfulFs } from '../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 import { RecordingLog } from './recording-log.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { operations, paramsOf, pathOf, titleOf } from '../../../src/service/operations.ts';
-import { findRoute } from '../../stand-ins/service/routes.ts';
+import { findRoute } from '../../stand-ins/service/rest/routes.ts';
 
 const input = { serialNumber: 'GW-0001', thingId: 't', versionId: 'v', propertyId: 'p', eventId: 'e' };
 

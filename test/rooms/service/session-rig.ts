@@ -1,6 +1,6 @@
 import { FileIdentityStore } from '../../../src/service/identity.ts';
 import { ServiceSession } from '../../../src/service/session.ts';
-import { ForgetfulFs } from '../../stand-ins/machine/forgetful-fs.ts';
+import { ForgetfulFs } from '../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Power } from '../../stand-ins/machine/power.ts';
 import { randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { World } from '../../stand-ins/service/world.ts';

@@ -1,5 +1,5 @@
 import type { FirmwareHeader, PayloadHeader, StagedPayload, StageFirmware } from '../../../src/update/ports.ts';
-import { sha256 } from '../../stand-ins/machine/memory-slots.ts';
+import { sha256 } from '../../stand-ins/machine/memory/memory-slots.ts';
 
 /** What an update brings, by target. */
 export type Contents = Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { Gateway } from '../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { stageContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { keepTrial } from '../../../src/update/trial/trial.ts';
-import { Gateway } from '../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { stageContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
 

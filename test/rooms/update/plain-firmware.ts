@@ -9,7 +9,7 @@ import type {
   StageFirmware,
   StagingRequest,
 } from '../../../src/update/ports.ts';
-import { sha256 } from '../../stand-ins/machine/memory-slots.ts';
+import { sha256 } from '../../stand-ins/machine/memory/memory-slots.ts';
 
 const HEADER_BYTES = 8;
 

@@ -4,8 +4,8 @@ import { AgentError } from '../../../src/system/errors.ts';
 import type { Outcome } from '../../../src/update/journal/state.ts';
 import { settle } from '../../../src/update/trial/settle.ts';
 import { update } from '../../../src/update/update.ts';
-import { Gateway } from '../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { digestOfPlain, plainFirmware, stagePlainFirmware } from './plain-firmware.ts';
 
 const signal = new AbortController().signal;

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
-import { Gateway } from '../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 

@@ -4,7 +4,7 @@ import * as z from 'zod';
 
 import { faultRuleSchema } from './faults.ts';
 import type { FaultPlan } from './faults.ts';
-import type { RecordedCall } from './server.ts';
+import type { RecordedCall } from './rest/server.ts';
 import type { World } from './world.ts';
 
 /** Below this path the stand-in itself is told what to do, when it runs alone. */

@@ -1,11 +1,11 @@
 import type { AddressInfo } from 'node:net';
 
-import type { Habits } from './answer.ts';
 import { control } from './control.ts';
 import { FaultPlan } from './faults.ts';
 import type { FaultRule, Operation } from './faults.ts';
-import { createServer } from './server.ts';
-import type { RecordedCall, Service, TlsSetup } from './server.ts';
+import type { Habits } from './rest/answer.ts';
+import { createServer } from './rest/server.ts';
+import type { RecordedCall, Service, TlsSetup } from './rest/server.ts';
 import { World } from './world.ts';
 import type { VersionSetup } from './world.ts';
 

@@ -4,8 +4,8 @@ import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
 import type { Outcome } from '../../../../src/update/outcome.ts';
 import { Updater } from '../../../../src/update/updater.ts';
 import type { UpdaterParts } from '../../../../src/update/updater.ts';
-import { Gateway } from '../../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { LIST, plainFirmware, stagePlainFirmware } from '../../update/plain-firmware.ts';
 
 const signal = new AbortController().signal;

@@ -6,7 +6,7 @@ import type { BoardFs, FlashedImage, KeptImage } from '../../../../src/mcu/flash
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/forgetful-fs.ts';
+import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 
 const folder = '/state/boards/meter';

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import { update } from '../../../../src/update/update.ts';
-import { Gateway } from '../../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 

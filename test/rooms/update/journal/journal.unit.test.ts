@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/forgetful-fs.ts';
+import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };

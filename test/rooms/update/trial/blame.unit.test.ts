@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { Gateway } from '../../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
 
 const OLD = 'the old image';

@@ -10,7 +10,7 @@ import { initialState, updateState } from '../../../../src/update/journal/state.
 import type { FirmwareRecord, Installed, UpdateState } from '../../../../src/update/journal/state.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../../src/update/ports.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
-import { MemoryBoard } from '../../../stand-ins/machine/memory-board.ts';
+import { MemoryBoard } from '../../../stand-ins/machine/memory/memory-board.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
 import { FakeBootloader } from '../../slots/bootloaders/fake-bootloader.ts';

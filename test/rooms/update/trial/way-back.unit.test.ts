@@ -5,8 +5,8 @@ import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
 import { Updater } from '../../../../src/update/updater.ts';
 import type { UpdaterSettings } from '../../../../src/update/updater.ts';
-import { Gateway } from '../../../stand-ins/machine/gateway.ts';
-import { MemoryService } from '../../../stand-ins/machine/memory-service.ts';
+import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
 
 const signal = new AbortController().signal;

@@ -1,0 +1,95 @@
+import { execFile, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Interface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { agentEnvironment } from '../bench-agent.ts';
+import type { BenchContext } from '../context.ts';
+import { writeText } from '../firmware-files.ts';
+import { ServiceProcess } from '../service-process.ts';
+
+const run = promisify(execFile);
+const SLOT_BYTES = 1024 * 1024;
+/** As systemd/thing-agent.service sets it. */
+const WATCHDOG_USEC = 180_000_000;
+
+/** A gateway that runs what its service names, with nothing to do but to look from time to time. */
+export class IdleGateway implements AsyncDisposable {
+  readonly #program: string;
+  readonly #service: ServiceProcess;
+  readonly #gateway: FileGateway;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #notifySocket: string;
+  readonly #receiver: ChildProcess;
+  readonly #messages: Interface;
+
+  private constructor(program: string, service: ServiceProcess, gateway: FileGateway, workFolder: string) {
+    this.#program = program;
+    this.#service = service;
+    this.#gateway = gateway;
+    this.#env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
+    this.#notifySocket = join(gateway.directory, 'notify');
+    const script = join(import.meta.dirname, '../../../rooms/system/processes/notify-socket.pl');
+    this.#receiver = spawn('perl', [script, this.#notifySocket], { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#messages = createInterface({ input: this.#receiver.stdout as Readable });
+  }
+
+  static async create({ workFolder, program }: BenchContext): Promise<IdleGateway> {
+    const folder = await mkdtemp(join(workFolder, 'idle-'));
+    const image = Buffer.alloc(SLOT_BYTES, 'image');
+    await writeFile(join(folder, 'image'), image);
+    const text = await writeText(join(folder, 'image.json'), join(folder, 'image'));
+    const service = await ServiceProcess.start({ texts: { v1: text } });
+    const gateway = await FileGateway.create({ serviceUrl: service.url, image, slotBytes: SLOT_BYTES });
+    const idle = new IdleGateway(program, service, gateway, workFolder);
+    await once(idle.#messages, 'line'); // it listens
+    await idle.command('--update-now');
+    gateway.boot();
+    await idle.command('--update-now'); // commits what was installed
+    return idle;
+  }
+
+  async command(...args: readonly string[]): Promise<void> {
+    await run(this.#program, ['--config', this.#gateway.configFile, ...args], { env: this.#env });
+  }
+
+  /** The daemon as systemd runs it. `ready` resolves when systemd would know, `idle` after the first look. */
+  start(): { readonly daemon: ChildProcess; readonly ready: Promise<void>; readonly idle: Promise<void> } {
+    const env = { ...this.#env, NOTIFY_SOCKET: this.#notifySocket, WATCHDOG_USEC: String(WATCHDOG_USEC) };
+    const ready = lineWith(this.#messages, 'READY=1');
+    const daemon = spawn(this.#program, ['--config', this.#gateway.configFile, 'run'], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env,
+    });
+    const idle = lineWith(createInterface({ input: daemon.stderr }), 'up to date');
+    return { daemon, ready, idle };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#receiver.kill();
+    await this.#gateway[Symbol.asyncDispose]();
+    await this.#service[Symbol.asyncDispose]();
+  }
+}
+
+export async function end(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit');
+  child.kill();
+  await ended;
+}
+
+async function lineWith(lines: Interface, text: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const onLine = (line: string): void => {
+    if (line.includes(text)) resolve();
+  };
+  lines.on('line', onLine);
+  await promise;
+  lines.off('line', onLine);
+}

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+
+import { SimulatedAvr } from '../../../stand-ins/boards/avr/simulated-avr.ts';
+import type { Recording } from '../disk/recording.ts';
+
+/** A program has less. */
+export const PROGRAM_BYTES = 1024;
+const FLASH_BYTES = 32 * 1024;
+/** Optiboot's are half a KiB; the agent reads back and keeps what lies before it: one KiB is enough of it. */
+const BEYOND_PROGRAM_BYTES = FLASH_BYTES - PROGRAM_BYTES;
+
+/** The board on a serial port of the gateway: an ATmega328P with the real Optiboot, in simavr. */
+export class GatewayBoard implements AsyncDisposable {
+  readonly #avr: SimulatedAvr;
+
+  private constructor(avr: SimulatedAvr) {
+    this.#avr = avr;
+  }
+
+  /** `notesFolder`: of a recording that is being made. */
+  static async start(contents: Uint8Array, notesFolder?: string): Promise<GatewayBoard> {
+    return new GatewayBoard(await SimulatedAvr.start({ bootloader: 'optiboot', contents, notesFolder }));
+  }
+
+  /** Of the gateway's configuration. */
+  get toml(): string {
+    return `[targets.meter]
+kind = "mcu"
+port = "${this.#avr.port}"
+protocol = "stk500v1"
+baud = ${this.#avr.baud}
+reset = { command = ${JSON.stringify(this.#avr.resetCommand)} }
+bootloader_bytes = ${BEYOND_PROGRAM_BYTES}
+`;
+  }
+
+  async holds(program: string): Promise<boolean> {
+    return (await this.#avr.flashMemory()).subarray(0, PROGRAM_BYTES).equals(readFileSync(program));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#avr[Symbol.asyncDispose]();
+  }
+}
+
+/** The flash memory of the board at this place in the history; undefined: the gateway has none. */
+export function boardMemoryAt({ boards, boardWrites }: Recording, position: number): Buffer | undefined {
+  const [factory] = Object.values(boards);
+  if (factory === undefined) return undefined;
+  const memory = Buffer.alloc(FLASH_BYTES, 0xff);
+  memory.set(readFileSync(factory));
+  for (const { at, address, bytes } of boardWrites) if (at <= position) memory.set(bytes, address);
+  return memory;
+}
+
+/** The version whose program the board has at this place in the history; undefined: the gateway has no board. */
+export function boardProgramAt(recording: Recording, position: number): string | undefined {
+  const memory = boardMemoryAt(recording, position)?.subarray(0, PROGRAM_BYTES);
+  if (memory === undefined) return undefined;
+  const found = Object.entries(recording.boards).find(([, program]) => memory.equals(readFileSync(program)));
+  return found?.[0] ?? 'a part';
+}

@@ -1,0 +1,53 @@
+import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../../stand-ins/machine/booting/disk-images.ts';
+import type { BootType, DiskOptions, GatewayImages } from '../../../stand-ins/machine/booting/disk-images.ts';
+import type { GatewayMachine } from '../../../stand-ins/machine/booting/gateway-machine.ts';
+import { newUefi, qemuGateway } from '../../../stand-ins/machine/booting/qemu-gateway.ts';
+import type { OpenGateway } from '../record.ts';
+import { loopGateway } from './loop-machine.ts';
+
+/** `qemu`: an emulated machine that really boots. `loop`: this machine, with the gateway's disk, bootloader and agent. */
+export type MachineKind = 'qemu' | 'loop';
+
+/** What gateways are made of. They are all switched off at its end. */
+export interface Rig extends AsyncDisposable {
+  readonly machine: MachineKind;
+  readonly firmware: 'bios' | 'efi';
+  readonly bootType: BootType;
+  readonly images: GatewayImages;
+  readonly makeDisk: (contents: Pick<DiskOptions, 'slot' | 'kernel' | 'out'>) => Promise<void>;
+  readonly openGateway: OpenGateway;
+}
+
+export interface RigOptions {
+  readonly machine: MachineKind;
+  readonly bootType: BootType;
+  /** Of the emulated machine: a BIOS, if not given. */
+  readonly firmware?: 'bios' | 'efi';
+}
+
+export async function openRig({ machine, bootType, firmware = 'bios' }: RigOptions): Promise<Rig> {
+  const images = machine === 'qemu' ? await openGatewayImages({ bootType }) : await openSmallImages();
+  const publicKey = images.keys.publicPem;
+  const opened = new Set<GatewayMachine>();
+  const open: OpenGateway = (place) => {
+    if (machine === 'loop') return loopGateway({ ...place, publicKey });
+    if (place.board !== undefined) throw new Error('the emulated machine has no port for a board');
+    return qemuGateway(firmware === 'bios' ? place : { ...place, efi: newUefi(`${place.disk}.variables`) });
+  };
+  return {
+    machine,
+    firmware,
+    bootType,
+    images,
+    makeDisk: async (contents) => makeGrubDisk({ ...contents, bootType, firmware }),
+    openGateway: (place) => {
+      const gateway = open(place);
+      opened.add(gateway);
+      return gateway;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...opened].map(async (gateway) => gateway.powerOff()));
+      await images[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,258 @@
+import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
+import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { parsePublicKey } from '../../../../src/system/files/public-key.ts';
+import type { FirmwareSource, PayloadWriter } from '../../../../src/update/ports.ts';
+import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
+import type { Edits, PayloadOptions } from '../../../rooms/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
+
+/** How all versions come: as signed artifacts, the same for a gateway of two pairs of slots, or as raw images that the operator permits unsigned. */
+export type Form = 'artifact' | 'pairs' | 'image';
+
+/** One version at the service. The first word of its image says how a gateway fares that boots it. */
+export interface CatalogEntry {
+  readonly id: string;
+  /** Empty: it has none for a slot. */
+  readonly image: string;
+  /** What stands beside it in the second pair of slots, if there is one. */
+  readonly boot: string;
+  /** What the meter runs when it is installed. */
+  readonly meter: string;
+  /** The same as the slot holds it. */
+  readonly bytes: Uint8Array;
+  /** What a file on a USB stick holds: an artifact, or the image itself. */
+  readonly decoded: Uint8Array;
+  /** What the service sends: one JSON string. */
+  readonly text: Uint8Array;
+  /** In which pieces it arrives: small ones where it holds payloads. */
+  readonly chunkEnds: readonly number[];
+  /** How evidence and quarantine name it; undefined: it must never boot. */
+  readonly digest: string | undefined;
+}
+
+/** Plain data, so that it can be given to a worker. */
+export interface CatalogData {
+  readonly artifacts: readonly CatalogEntry[];
+  readonly pairs: readonly CatalogEntry[];
+  readonly images: readonly CatalogEntry[];
+  readonly trustedPems: readonly string[];
+}
+
+/** The versions in one form, and whom a gateway trusts that is to install them. */
+export class Catalog {
+  readonly list: readonly CatalogEntry[];
+  readonly trust: TrustSettings;
+
+  constructor({ trustedPems, ...lists }: CatalogData, form: Form) {
+    this.list = { artifact: lists.artifacts, pairs: lists.pairs, image: lists.images }[form];
+    const keys = trustedPems.map((pem, index) => ({ name: `key-${index}.pem`, ...parsePublicKey(pem) }));
+    this.trust = { keys, allowUnsigned: form === 'image' };
+  }
+
+  entry(id: string): CatalogEntry {
+    const found = this.list.find((entry) => entry.id === id);
+    if (found === undefined) throw new Error(`no version ${id}`);
+    return found;
+  }
+}
+
+export const DEVICE_TYPE = 'swept-gateway';
+/** The names of the targets. */
+export const TARGET = 'gateway';
+export const BOOT_TARGET = 'boot';
+export const BOARD = 'meter';
+
+const METER = { old: 'old meter', new: 'new meter program', bad: 'bad meter program' } as const;
+
+/** Of the boot partition, for a gateway that has two pairs. */
+const boots = { v1: 'boot 1, of the factory', v2: 'boot 2, a longer one than 1', boot3: 'boot 3' } as const;
+
+/** None is the beginning of another. */
+const images = {
+  v1: 'good v1: what came from the factory',
+  v2: 'good v2: a longer image than the first one, with more in it',
+  v3: 'good v3: shorter again',
+  bad: 'bad: it boots, and its health command complains',
+  dead: 'dead: it never starts the agent',
+  hang: 'hang: its health command never ends',
+  stuck: 'stuck: the whole machine stops while it is judged',
+  blind: 'blind: it does not mount the state directory',
+  frozen: 'frozen: it mounts the state directory read-only',
+  stuffed: 'stuffed: its state directory has no room',
+  flap: 'flap: now it is healthy, now it is not',
+} as const;
+
+/** What is not signed by us, or not what we signed, must never boot. */
+const withBoard = {
+  both: { image: 'good both: an image and a program for the meter', meter: METER.new },
+  'both-bad': { image: 'bad both: the meter is never flashed', meter: METER.new },
+  board: { image: '', meter: METER.new },
+  'board-bad': { image: '', meter: METER.bad },
+} as const;
+
+const forgeries = {
+  evil: 'evil: signed by a stranger',
+  lie: 'lie: the signed manifest promises something else',
+} as const;
+
+export async function buildCatalog(): Promise<CatalogData> {
+  const [own, second, stranger] = [makeKeyPair('rsa'), makeKeyPair('ecdsa-p256'), makeKeyPair('ed25519')];
+  const trust = { keys: [own.trusted, second.trusted], allowUnsigned: false };
+  const keyOf = (id: string): KeyPair => {
+    if (id === 'evil') return stranger;
+    return id === 'v3' ? second : own;
+  };
+  const artifacts: CatalogEntry[] = [];
+  for (const [id, image] of Object.entries({ ...images, ...forgeries })) {
+    const bytes = Buffer.from(image, 'latin1');
+    const decoded = await buildArtifact({
+      name: id,
+      devices: [DEVICE_TYPE],
+      key: keyOf(id).privateKey,
+      files: [{ name: 'rootfs.img', content: bytes }],
+      edit: id === 'lie' ? lying : {},
+    });
+    const digest = id in images ? await digestOf(decoded, trust) : undefined;
+    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, ...sent(decoded, [image]), digest });
+  }
+  for (const [id, contents] of Object.entries(withBoard)) {
+    const decoded = await buildArtifact({
+      name: id,
+      devices: [DEVICE_TYPE],
+      key: own.privateKey,
+      ...files(contents),
+    });
+    const bytes = Buffer.from(contents.image, 'latin1');
+    const text = sent(decoded, [contents.image, contents.meter]);
+    const digest = await digestOf(decoded, trust);
+    artifacts.push({ id, ...contents, boot: '', bytes, decoded, ...text, digest });
+  }
+  return {
+    artifacts,
+    pairs: await buildPairs(own, trust),
+    images: Object.entries(images).map(([id, image]) => rawEntry(id, image)),
+    trustedPems: [own.publicPem, second.publicPem],
+  };
+}
+
+/** Releases for a boot partition and a root: whole ones, a forged root beside a genuine boot partition, and that alone. */
+async function buildPairs(own: KeyPair, trust: TrustSettings): Promise<CatalogEntry[]> {
+  const build = async (id: string, image: string, boot: string, edit: Partial<Edits> = {}): Promise<Buffer> => {
+    const root = { name: 'rootfs.img', content: Buffer.from(image, 'latin1') };
+    const all = [root, { name: 'boot.img', content: Buffer.from(boot, 'latin1') }];
+    const held = all.filter(({ content }) => content.length > 0);
+    const targets = Object.fromEntries(held.map(({ name }) => [name, name === 'boot.img' ? BOOT_TARGET : TARGET]));
+    return buildArtifact({ name: id, devices: [DEVICE_TYPE], key: own.privateKey, files: held, targets, edit });
+  };
+  const entry = async (
+    id: string,
+    { image, boot }: Pick<CatalogEntry, 'image' | 'boot'>,
+    decoded: Buffer,
+  ): Promise<CatalogEntry> => {
+    const bytes = Buffer.from(image, 'latin1');
+    const digest = id === 'lie' ? undefined : await digestOf(decoded, trust);
+    return { id, image, boot, meter: METER.old, bytes, decoded, ...sent(decoded, [image, boot]), digest };
+  };
+  const v1 = await build('v1', images.v1, boots.v1);
+  const v2 = await build('v2', images.v2, boots.v2);
+  const lie = await build('lie', forgeries.lie, boots.v2, lying);
+  const boot3 = await build('boot3', '', boots.boot3);
+  return [
+    await entry('v1', { image: images.v1, boot: boots.v1 }, v1),
+    await entry('v2', { image: images.v2, boot: boots.v2 }, v2),
+    await entry('lie', { image: forgeries.lie, boot: boots.v2 }, lie),
+    // Beside whichever root runs when it is installed.
+    await entry('boot3', { image: images.v2, boot: boots.boot3 }, boot3),
+    await entry('boot3', { image: images.v1, boot: boots.boot3 }, boot3),
+  ];
+}
+
+function files({ image, meter }: { readonly image: string; readonly meter: string }): PayloadOptions {
+  const board = { name: 'meter.bin', content: Buffer.from(meter, 'latin1') };
+  if (image === '') return { files: [board], targets: { 'meter.bin': BOARD } };
+  const rootfs = { name: 'rootfs.img', content: Buffer.from(image, 'latin1') };
+  return { files: [rootfs, board], targets: { 'rootfs.img': TARGET, 'meter.bin': BOARD } };
+}
+
+function rawEntry(id: string, image: string): CatalogEntry {
+  const bytes = Buffer.from(image, 'latin1');
+  return {
+    id,
+    image,
+    boot: '',
+    meter: METER.old,
+    bytes,
+    decoded: bytes,
+    ...sent(bytes, [image]),
+    digest: sha256(bytes),
+  };
+}
+
+/** Signed, and then the last letter of the payload is another one. */
+const lying: Partial<Edits> = {
+  data: (files) =>
+    files.map(({ name, content }) => {
+      const changed = content instanceof Uint8Array ? Buffer.from(content) : Buffer.alloc(0);
+      changed.write('!', changed.length - 1);
+      return { name, content: changed };
+    }),
+};
+
+const CHUNKS = 6;
+const PAYLOAD_CHUNK_CHARACTERS = 20;
+
+function sent(decoded: Uint8Array, contents: readonly string[]): Pick<CatalogEntry, 'text' | 'chunkEnds'> {
+  const text = Buffer.from(JSON.stringify(Buffer.from(decoded).toString('base64')));
+  const ends = Array.from({ length: CHUNKS }, (_, n) => Math.ceil((text.length * (n + 1)) / CHUNKS));
+  for (const content of contents.filter((each) => each !== '')) {
+    const begin = 1 + Math.floor((Buffer.from(decoded).indexOf(content.slice(0, -1), 0, 'latin1') / 3) * 4);
+    const end = begin + (content.length / 3) * 4;
+    for (let at = begin; at < end; at += PAYLOAD_CHUNK_CHARACTERS) ends.push(at);
+  }
+  return { text, chunkEnds: ends.toSorted((one, other) => one - other) };
+}
+
+async function digestOf(decoded: Uint8Array, trust: TrustSettings): Promise<string> {
+  const stage = createStageFirmware({ encoding: 'auto', trust, deviceType: DEVICE_TYPE });
+  const request = {
+    source: sourceOf(decoded),
+    installedProvides: {},
+    accept: async () => {},
+    openPayload: async () => nowhere(),
+    onProgress: () => {},
+  };
+  return (await stage(request, new AbortController().signal)).digest;
+}
+
+export function sourceOf(decoded: Uint8Array): FirmwareSource {
+  return {
+    form: 'decoded',
+    open: async () => ({
+      startOffset: 0,
+      totalBytes: decoded.length,
+      validator: undefined,
+      chunks: once(decoded),
+      [Symbol.asyncDispose]: async () => {},
+    }),
+  };
+}
+
+function nowhere(): PayloadWriter {
+  let all = Buffer.alloc(0);
+  const prefix = () => ({ sizeBytes: all.length, digest: sha256(all) });
+  return {
+    write: (chunk) => {
+      all = Buffer.concat([all, chunk]);
+      return undefined;
+    },
+    checkpoint: async () => prefix(),
+    finish: async () => ({ ...prefix(), unchangedBytes: 0 }),
+    [Symbol.asyncDispose]: async () => {},
+  };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}

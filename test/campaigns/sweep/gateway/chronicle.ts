@@ -1,0 +1,268 @@
+import type { Identity, IdentityStore } from '../../../../src/service/identity.ts';
+import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
+import type { Journal } from '../../../../src/update/journal/journal.ts';
+import { hasSlotPayload, initialState } from '../../../../src/update/journal/state.ts';
+import type { UpdateState } from '../../../../src/update/journal/state.ts';
+import { advance } from '../../../../src/update/journal/transitions.ts';
+import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../../src/update/ports.ts';
+import { CALLED_OFF } from '../../../../src/update/trial/blame.ts';
+import { UNKNOWN_DIGEST } from '../../../../src/update/what-runs.ts';
+import { Violation } from '../violation.ts';
+import type { Catalog, CatalogEntry } from './catalog.ts';
+import type { Hardware } from './hardware.ts';
+
+/** What may be there after a cut; undefined: nothing. */
+type Possible = Set<string | undefined>;
+
+export interface ChronicleState {
+  readonly journals: readonly (string | undefined)[];
+  readonly identities: readonly (string | undefined)[];
+  readonly begun: readonly string[];
+  readonly trying: SlotName | undefined;
+  readonly kept: SlotName;
+  readonly keeping: SlotName | undefined;
+  readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
+  /** Undefined: as the boot order has them now. */
+  readonly others?: readonly string[] | undefined;
+}
+
+export const newChronicle: ChronicleState = {
+  journals: [undefined],
+  identities: [undefined],
+  begun: [],
+  trying: undefined,
+  kept: 'A',
+  keeping: undefined,
+  ran: {},
+};
+
+/**
+ * What the program under test was promised, and what it did to the boot environment. It wraps the ports through which the
+ * program acts, and judges each act when it happens.
+ */
+export class Chronicle {
+  readonly #hardware: Hardware;
+  readonly #catalog: Catalog;
+  /** What the journal's file may say: what was acknowledged last, and what was being written since. */
+  readonly journals: Possible;
+  /** The same of the key in the identity's file. */
+  readonly identities: Possible;
+  /** Attempts whose begin was acknowledged. */
+  readonly begun: Set<string>;
+  /** Armed, or about to be, and neither committed nor given up since. */
+  trying: SlotName | undefined;
+  /** Committed last. */
+  kept: SlotName;
+  /** About to be committed. */
+  keeping: SlotName | undefined;
+  /** The version in a slot when it was committed last. */
+  ran: Partial<Record<SlotName, string | undefined>>;
+  /** Names in the boot order that are no slots. */
+  readonly others: readonly string[];
+  /** A person said that it be kept, healthy or not. */
+  keptByHand = false;
+  /** The first one; it was thrown into the program, too, which might swallow it. */
+  violation: Violation | undefined;
+
+  constructor(hardware: Hardware, catalog: Catalog, state: ChronicleState) {
+    this.#hardware = hardware;
+    this.#catalog = catalog;
+    this.journals = new Set(state.journals);
+    this.identities = new Set(state.identities);
+    this.begun = new Set(state.begun);
+    this.trying = state.trying;
+    this.kept = state.kept;
+    this.keeping = state.keeping;
+    this.ran = { ...state.ran };
+    this.others = state.others ?? hardware.boot.others;
+  }
+
+  get state(): ChronicleState {
+    const { trying, kept, keeping } = this;
+    const { others } = this;
+    const ran = { ...this.ran };
+    const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
+    return { journals, identities, begun, trying, kept, keeping, ran, others };
+  }
+
+  journalWasLost = false;
+
+  /** The medium has lost the journal, and with it what it knew of attempts. */
+  journalIsLost(text: string): void {
+    this.journalWasLost = true;
+    reduceTo(this.journals, text);
+    this.journals.add(JSON.stringify({ ...initialState, phase: { kind: 'lost' } }));
+    this.begun.clear();
+  }
+
+  /** Else the journal has made up a name for what nobody named. */
+  knows(id: string): boolean {
+    return this.#catalog.list.some((entry) => entry.id === id);
+  }
+
+  /** What the service and the journal call by this id. */
+  entry(id: string): CatalogEntry {
+    return this.#catalog.entry(id);
+  }
+
+  /** The image that a slot surely holds; undefined: none that we know. */
+  imageIn(slot: SlotName): CatalogEntry | undefined {
+    const { slots, bootSlots } = this.#hardware;
+    const holdsAll = ({ bytes, boot }: CatalogEntry): boolean =>
+      slots.holds(slot, bytes) && (bootSlots?.holds(slot, Buffer.from(boot, 'latin1')) ?? true);
+    return this.#catalog.list.find((entry) => entry.bytes.length > 0 && holdsAll(entry));
+  }
+
+  journal(inner: Journal): Journal {
+    let last: Promise<unknown> = Promise.resolve();
+    const append = async <T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> => {
+      this.#judgeEvent(event, inner.state);
+      this.journals.add(JSON.stringify(inner.state));
+      this.journals.add(JSON.stringify(advance(inner.state, event)));
+      this.#forgetCalledOff(event, inner.state);
+      const state = await inner.append(event);
+      reduceTo(this.journals, JSON.stringify(state));
+      if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
+      return state;
+    };
+    return {
+      get state() {
+        return inner.state;
+      },
+      get missing() {
+        return inner.missing;
+      },
+      get trouble() {
+        return inner.trouble;
+      },
+      refresh: async () => inner.refresh(),
+      probe: async () => inner.probe(),
+      append: async (event) => {
+        const turn = last.then(async () => append(event));
+        last = turn.catch(() => undefined);
+        return turn;
+      },
+    };
+  }
+
+  identityStore(inner: IdentityStore): IdentityStore {
+    const save = async (identity: Identity): Promise<void> => {
+      this.identities.add(identity.apiKey);
+      await inner.save(identity);
+      reduceTo(this.identities, identity.apiKey);
+    };
+    return { load: () => inner.load(), save };
+  }
+
+  bootloader(inner: Bootloader): Bootloader {
+    return {
+      trialRebootArgument: inner.trialRebootArgument,
+      bootedSlot: (signal): Promise<SlotName> => inner.bootedSlot(signal),
+      onTrial: (signal): Promise<boolean> => inner.onTrial(signal),
+      canary: (signal): Promise<void> => inner.canary(signal),
+      inspect: (signal): Promise<BootState> => inner.inspect(signal),
+      markUnbootable: async (slot, signal, lastWord): Promise<void> => {
+        this.#judgeGivingUp(slot);
+        await inner.markUnbootable(slot, signal, lastWord);
+        if (this.trying === slot) this.trying = undefined;
+      },
+      tryOnce: async (slot, evidence, signal): Promise<void> => {
+        this.#judgeEvidence(slot, evidence);
+        this.trying = slot;
+        await inner.tryOnce(slot, evidence, signal);
+      },
+      commit: async (slot, signal): Promise<void> => {
+        this.#judgeCommit(slot);
+        this.keeping = slot;
+        this.ran[slot] = this.imageIn(slot)?.id;
+        await inner.commit(slot, signal);
+        this.kept = slot;
+        this.keeping = undefined;
+        if (this.trying === slot) this.trying = undefined;
+      },
+    };
+  }
+
+  /** As the program reboots by itself. */
+  machine(inner: Machine, journal: Journal): Machine {
+    return {
+      bootId: (): Promise<string> => inner.bootId(),
+      reboot: async (argument, signal): Promise<void> => {
+        this.#judgeReboot(journal.state);
+        await inner.reboot(argument, signal);
+      },
+    };
+  }
+
+  /** A rollback that a person called off before it ran is nobody's business. */
+  #forgetCalledOff(event: { readonly type: EventType; readonly code?: unknown }, { phase }: UpdateState): void {
+    if (event.type !== 'rolled-back' || event.code !== CALLED_OFF.code) return;
+    if ('attempt' in phase && phase.attempt.by === 'rollback') this.begun.delete(phase.attempt.id);
+  }
+
+  /** What the journal says of the bootloader is so. */
+  #judgeEvent({ type }: { readonly type: EventType }, { phase }: UpdateState): void {
+    if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
+    throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
+  }
+
+  /** What was committed stays, whatever became of the journal or the service. */
+  #judgeGivingUp(slot: SlotName): void {
+    if (slot !== this.#hardware.boot.booted || slot !== this.kept || slot === this.trying) return;
+    throw this.#violation(`slot ${slot} runs and was committed, and is to be given up`);
+  }
+
+  /** What was found bad cannot boot any more when the machine leaves it; what a person went back to may, but not next. */
+  #judgeReboot({ phase }: UpdateState): void {
+    if (phase.kind !== 'rolling-back' || !hasSlotPayload(phase.firmware)) return;
+    const { boot } = this.#hardware;
+    const isFallback = phase.attempt.by === 'rollback' && phase.fault !== 'firmware';
+    if (isFallback ? boot.next !== phase.slot : !boot.bootable.includes(phase.slot)) return;
+    throw this.#violation(`slot ${phase.slot} is left, and may boot again`);
+  }
+
+  #judgeEvidence(slot: SlotName, evidence: Verified): void {
+    const entry = this.imageIn(slot);
+    if (this.#hardware.revoked.has(entry?.digest ?? ''))
+      throw this.#violation(`slot ${slot} is armed, and was revoked`);
+    if (entry?.digest === evidence.digest) return;
+    // Nobody has verified it, but it ran, and is what it was.
+    if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;
+    throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
+  }
+
+  #judgeCommit(slot: SlotName): void {
+    const entry = this.imageIn(slot);
+    if (entry === undefined) throw this.#violation(`slot ${slot} is committed, but holds no image that we know`);
+    if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
+      throw this.#violation(`slot ${slot} is committed with "${entry.image}"`);
+    }
+    const { running } = this.#hardware.board;
+    if (slot !== this.trying || this.journalWasLost || entry.meter === running) return;
+    throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
+  }
+
+  /** What the program is told of a broken promise it may take for an error like any other. */
+  watch(judge: () => void): void {
+    try {
+      judge();
+    } catch (error) {
+      if (error instanceof Violation) this.violation ??= error;
+      throw error;
+    }
+  }
+
+  #violation(message: string): Violation {
+    this.violation ??= new Violation(message);
+    return this.violation;
+  }
+}
+
+export function reduceTo(possible: Possible, text: string | undefined): void {
+  possible.clear();
+  possible.add(text);
+}
+
+function describe(entry: CatalogEntry | undefined): string {
+  return entry === undefined ? 'no image that we know' : `"${entry.image}"`;
+}

@@ -1,0 +1,230 @@
+import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
+import type { SlotName } from '../../../../src/update/ports.ts';
+import { BootMachine, deliveries } from '../../../stand-ins/machine/boot-machines.ts';
+import type { BootKind, BootMemory, Delivery } from '../../../stand-ins/machine/boot-machines.ts';
+import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import { MemoryBoard } from '../../../stand-ins/machine/memory/memory-board.ts';
+import type { BoardMemory } from '../../../stand-ins/machine/memory/memory-board.ts';
+import { MemorySlots } from '../../../stand-ins/machine/memory/memory-slots.ts';
+import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
+import type { Faults } from '../faults.ts';
+import { BOARD, BOOT_TARGET, TARGET } from './catalog.ts';
+import type { CatalogEntry } from './catalog.ts';
+
+export const STATE = '/state';
+export const JOURNAL = `${STATE}/journal.json`;
+export const IDENTITY = `${STATE}/identity.json`;
+
+/** What a journal looks like that its medium has lost. */
+export const GARBAGE = '{"format":1,"pha\0\0\0';
+
+/** Less than any image. */
+const ROT_BYTES = 24;
+
+/** What of a gateway outlives its programs and the power. */
+export interface HardwareState {
+  readonly files: Readonly<Record<string, string>>;
+  readonly slots: Readonly<Record<SlotName, string>>;
+  /** The second pair; undefined: there is none. */
+  readonly bootSlots: Readonly<Record<SlotName, string>> | undefined;
+  readonly bootMemory: BootMemory | undefined;
+  readonly booted: SlotName;
+  readonly board: BoardMemory;
+  readonly boots: number;
+  readonly attempts: number;
+  readonly flaps: number;
+  readonly nowMs: number;
+  /** Digests of releases, as a list of keys and releases has them. */
+  readonly revoked: readonly string[];
+  /** Attempts whose end the application was told. */
+  readonly told: readonly string[];
+}
+
+export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Delivery | undefined): HardwareState {
+  const slots = { A: image, B: '' };
+  const board = { running: meter, payload: '', kept: undefined };
+  return {
+    board,
+    files: {},
+    slots,
+    bootSlots: boot === '' ? undefined : { A: boot, B: '' },
+    bootMemory: delivery && deliveries[delivery],
+    booted: 'A',
+    boots: 0,
+    attempts: 0,
+    flaps: 0,
+    nowMs: 0,
+    revoked: [],
+    told: [],
+  };
+}
+
+/** A gateway without its programs. */
+export class Hardware {
+  readonly power = new Power();
+  readonly disk: ForgetfulFs;
+  readonly slots: MemorySlots;
+  readonly bootSlots: MemorySlots | undefined;
+  readonly boot: BootMachine;
+  readonly board: MemoryBoard;
+  readonly faults: Faults;
+  readonly #seed: number;
+  #random: () => number;
+  boots: number;
+  attempts: number;
+  /** How often a flapping image was asked. */
+  flaps: number;
+  nowMs: number;
+  readonly revoked: Set<string>;
+  readonly told: Set<string>;
+  /** What the reboot command was told; undefined: it was not called in this boot. */
+  rebootAsked: { readonly argument: string | undefined } | undefined;
+  /** Told what its file says now. */
+  onJournalLost: (text: string) => void = () => {};
+  /** The state directory as what runs has mounted it. */
+  stateFs: DurableFs;
+  /** By its watchdog: no cut of the case. */
+  wasReset = false;
+
+  constructor(kind: BootKind, seed: number, faults: Faults, state: HardwareState) {
+    const { power } = this;
+    const random = (): number => this.#random();
+    this.#seed = seed;
+    this.#random = seededRandom(seed);
+    this.faults = faults;
+    this.disk = new ForgetfulFs(power, random, state.files);
+    this.stateFs = this.disk.api;
+    this.slots = new MemorySlots(TARGET, state.slots, power, random);
+    this.bootSlots = state.bootSlots && new MemorySlots(BOOT_TARGET, state.bootSlots, power, random);
+    this.boot = new BootMachine({ kind, power, random, memory: state.bootMemory });
+    this.boot.booted = state.booted;
+    for (const pair of this.pairs) pair.booted = state.booted;
+    this.board = new MemoryBoard(BOARD, state.board.running, power, state.board);
+    this.board.trouble = () => faults.strikes('board-silent');
+    this.boots = state.boots;
+    this.attempts = state.attempts;
+    this.flaps = state.flaps;
+    this.nowMs = state.nowMs;
+    this.revoked = new Set(state.revoked);
+    this.told = new Set(state.told);
+    this.disk.trouble = () => {
+      if (faults.strikes('disk-full')) return 'ENOSPC';
+      return faults.strikes('disk-error') ? 'EIO' : undefined;
+    };
+    for (const pair of this.pairs) pair.trouble = () => faults.strikes('slot-error');
+    this.boot.trouble = () => faults.strikes('boot-write');
+    this.boot.cannotSave = () => faults.strikes('boot-save');
+  }
+
+  get pairs(): readonly MemorySlots[] {
+    return this.bootSlots === undefined ? [this.slots] : [this.slots, this.bootSlots];
+  }
+
+  get state(): HardwareState {
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, revoked, told } = this;
+    const { memory: bootMemory, booted } = boot;
+    const contents = { A: slots.content('A'), B: slots.content('B') };
+    return {
+      files: disk.files,
+      slots: contents,
+      bootSlots: this.bootSlots && { A: this.bootSlots.content('A'), B: this.bootSlots.content('B') },
+      bootMemory,
+      booted,
+      board: board.memory,
+      boots,
+      attempts,
+      flaps,
+      nowMs,
+      revoked: [...revoked],
+      told: [...told],
+    };
+  }
+
+  get minuteOfDay(): number {
+    return Math.floor(this.nowMs / 60_000) % (24 * 60);
+  }
+
+  /** What runs, as far as its image goes. */
+  get running(): string {
+    return this.slots.content(this.boot.booted);
+  }
+
+  /** The power was out for the n-th time: what was not durable is forgotten. */
+  forget(cut: number): void {
+    this.disk.forget();
+    for (const pair of this.pairs) pair.forget();
+    this.reseed(cut);
+  }
+
+  /** So that what happens after a cut does not depend on how often chance was asked before. */
+  reseed(cut: number): void {
+    this.#random = seededRandom(this.#seed * 31 + cut);
+  }
+
+  /** No agent runs: its image never starts one, or there is none. */
+  get isDead(): boolean {
+    return this.running === '' || this.running.startsWith('dead');
+  }
+
+  /** An orderly shutdown. */
+  sync(): void {
+    this.disk.sync();
+    for (const pair of this.pairs) {
+      pair.sync('A');
+      pair.sync('B');
+    }
+  }
+
+  /** The bootloader chooses and the kernel starts; may be cut. */
+  start(argument: string | undefined): void {
+    this.rebootAsked = undefined;
+    this.boots += 1;
+    const started = this.boot.start(argument);
+    for (const pair of this.pairs) pair.booted = started;
+    this.#mountState();
+    this.#age();
+    this.power.step('the kernel starts');
+  }
+
+  /** What runs may be an image that does that wrong. */
+  #mountState(): void {
+    const { running, disk } = this;
+    const isBlind = running.startsWith('blind');
+    this.stateFs = isBlind ? new ForgetfulFs(this.power, () => this.#random()).api : disk.api;
+    disk.unchangeable = Object.entries(stateTroubles).find(([image]) => running.startsWith(image))?.[1];
+  }
+
+  #age(): void {
+    const { faults, boot, slots, disk } = this;
+    const spare = boot.booted === 'A' ? 'B' : 'A';
+    // What a person goes back to may have been written to while it ran: it boots all the same, and the report says so.
+    const isBeingStaged = /"phase":{"kind":"stag(?:ing|ed)","attempt":{[^}]*}[^}]*"by":"(?!rollback)/.test(
+      disk.read(JOURNAL) ?? '',
+    );
+    if (faults.strikes('rot') && isBeingStaged && !boot.bootable.includes(spare)) {
+      slots.rot(spare, Math.floor(this.#random() * ROT_BYTES));
+    }
+    const journal = disk.read(JOURNAL);
+    const isLost = faults.strikes('journal-lost');
+    const isNewer = faults.strikes('journal-newer');
+    if (journal === undefined || (!isLost && !isNewer)) return;
+    const text = isLost ? GARBAGE : asOfNextVersion(journal);
+    disk.put(JOURNAL, text);
+    this.onJournalLost(text);
+  }
+}
+
+/** By the first word of an image: what it answers to a change in the state directory. */
+const stateTroubles: Readonly<Record<string, string>> = { frozen: 'EROFS', stuffed: 'ENOSPC' };
+
+/** As a newer agent in the other slot might have left it. */
+function asOfNextVersion(text: string): string {
+  try {
+    const { phase, ...parts } = JSON.parse(text) as Record<string, unknown>;
+    const later = { ...(phase as object), kind: 'dreaming' };
+    return JSON.stringify({ format: 1, phase: later, ...parts, dreams: [1] });
+  } catch (error) {
+    if (error instanceof SyntaxError) return text;
+    throw error;
+  }
+}

@@ -1,0 +1,152 @@
+import type {
+  FirmwarePosition,
+  FirmwareText,
+  OfVersion,
+  ServiceTransport,
+  Version,
+} from '../../../../src/service/contract.ts';
+import { ServiceError } from '../../../../src/service/errors.ts';
+import { operations, textOf } from '../../../../src/service/operations.ts';
+import type { Input, Operation, Row } from '../../../../src/service/operations.ts';
+import type { Outcome } from '../../../../src/update/journal/state.ts';
+import type { Power } from '../../../stand-ins/machine/power.ts';
+import type { Faults } from '../faults.ts';
+import type { Catalog } from './catalog.ts';
+
+const THING_ID = 'thing-1';
+
+export interface TransportParts {
+  readonly catalog: Catalog;
+  /** Of the gateway: without it nothing is sent. */
+  readonly power: Power;
+  readonly faults: Faults;
+  /** Looks at each switch when it arrives. */
+  readonly onSwitch: (versionId: string) => void;
+  /** Looks at each transfer before it begins. */
+  readonly onTransfer: (versionId: string, from: FirmwarePosition | undefined) => void;
+}
+
+/** What the service knows. */
+export interface ServiceState {
+  readonly current: string;
+  readonly target: string | undefined;
+  readonly switches: readonly string[];
+  readonly reports: readonly Outcome[];
+  readonly keys: readonly string[];
+}
+
+export const newService: ServiceState = { current: 'v1', target: undefined, switches: [], reports: [], keys: [] };
+
+/** The service as interface.md tells it, for one thing, without a network. It survives what happens to the gateway. */
+export class MemoryTransport implements ServiceTransport {
+  readonly #parts: TransportParts;
+  current: string;
+  /** Undefined: no switch is pending. */
+  target: string | undefined;
+  readonly switches: string[];
+  readonly reports: Outcome[];
+  /** Every key that was ever given; the last one is valid. */
+  readonly keys: string[];
+
+  constructor(parts: TransportParts, state: ServiceState) {
+    this.#parts = parts;
+    this.current = state.current;
+    this.target = state.target;
+    this.switches = [...state.switches];
+    this.reports = [...state.reports];
+    this.keys = [...state.keys];
+  }
+
+  get state(): ServiceState {
+    const { current, target, switches, reports, keys } = this;
+    return { current, target, switches: [...switches], reports: [...reports], keys: [...keys] };
+  }
+
+  get wanted(): string {
+    return this.target ?? this.current;
+  }
+
+  async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
+    const key = operation.key === 'none' ? undefined : textOf(input, 'apiKey');
+    return this.#call(key, signal, () => operation.reply.read(this.#answer(operation, input), operation.title));
+  }
+
+  #answer(operation: Row, input: Input): unknown {
+    const versionId = textOf(input, 'versionId');
+    switch (operation) {
+      case operations.activate:
+        return { thingId: THING_ID, apiKey: this.#newKey() };
+      case operations.currentVersion:
+        return versionOf(this.current);
+      case operations.targetVersion:
+        return versionOf(this.wanted);
+      case operations.updates:
+        return [versionId, this.wanted].map(versionOf);
+      case operations.setProperty:
+        return this.reports.push(Reflect.get(input, 'value') as Outcome);
+      case operations.switchTo:
+        this.#parts.onSwitch(versionId);
+        this.switches.push(versionId);
+        this.current = versionId;
+        if (this.target === versionId) this.target = undefined;
+        return undefined;
+      default:
+        throw new Error('nobody asks');
+    }
+  }
+
+  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
+    const { versionId } = input;
+    return this.#call(input.apiKey, signal, () => {
+      this.#parts.onTransfer(versionId, from);
+      const { text, chunkEnds } = this.#parts.catalog.entry(versionId);
+      const validator = `"${versionId}"`;
+      const startOffset = from?.validator === validator && from.totalBytes === text.length ? from.offset : 0;
+      const chunks = this.#chunks(text, startOffset, chunkEnds);
+      const dispose = async (): Promise<void> => {};
+      return { startOffset, totalBytes: text.length, validator, chunks, [Symbol.asyncDispose]: dispose };
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  async *#chunks(text: Uint8Array, from: number, ends: readonly number[]): AsyncGenerator<Uint8Array> {
+    const { power, faults } = this.#parts;
+    let at = from;
+    for (const end of ends) {
+      if (end <= at) continue;
+      power.need('receive');
+      if (faults.strikes('transfer-cut')) throw lost('the transfer was cut');
+      yield text.subarray(at, end);
+      at = end;
+    }
+  }
+
+  async #call<T>(key: string | undefined, signal: AbortSignal, work: () => T): Promise<T> {
+    const { power, faults } = this.#parts;
+    signal.throwIfAborted();
+    power.need('send');
+    if (faults.strikes('request-lost')) throw lost('no connection');
+    if (faults.strikes('key-dropped')) this.#newKey();
+    if (key !== undefined && key !== this.keys.at(-1)) {
+      throw new ServiceError({ code: 'key-rejected', why: 'the key is not valid' });
+    }
+    const answer = work();
+    if (faults.strikes('reply-lost')) throw lost('the connection was cut');
+    return answer;
+  }
+
+  #newKey(): string {
+    const key = `key-${this.keys.length + 1}`;
+    this.keys.push(key);
+    return key;
+  }
+}
+
+export function versionOf(id: string): Version {
+  return { id, name: id };
+}
+
+function lost(why: string): ServiceError {
+  return new ServiceError({ code: 'connection-reset', why });
+}

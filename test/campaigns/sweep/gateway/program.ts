@@ -1,0 +1,207 @@
+import type { OnEvent } from '../../../../src/control/events.ts';
+import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
+import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { FileIdentityStore } from '../../../../src/service/identity.ts';
+import { ServiceSession } from '../../../../src/service/session.ts';
+import { AgentError } from '../../../../src/system/errors.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { ProgramError } from '../../../../src/system/processes/child-process.ts';
+import type { runProgram } from '../../../../src/system/processes/child-process.ts';
+import type { Clock } from '../../../../src/system/time/clock.ts';
+import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
+import type { Follow } from '../../../../src/update/choice/look.ts';
+import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts';
+import { Hooks } from '../../../../src/update/hooks/hooks.ts';
+import { FileJournal } from '../../../../src/update/journal/journal.ts';
+import type { Journal } from '../../../../src/update/journal/journal.ts';
+import type { Bootloader, Machine, Target } from '../../../../src/update/ports.ts';
+import { createHealthGate } from '../../../../src/update/trial/health.ts';
+import { Updater } from '../../../../src/update/updater.ts';
+import type { Scenario } from '../scenarios.ts';
+import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
+import type { Chronicle } from './chronicle.ts';
+import { STATE } from './hardware.ts';
+import type { Hardware } from './hardware.ts';
+import type { MemoryTransport } from './memory-transport.ts';
+
+/** When an agent that waits for it may reboot by itself. */
+export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
+const SERIAL_NUMBER = 'GW-1';
+const ATTEMPTS = 3;
+const QUARANTINE_MS = 30 * 86_400_000;
+const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], service: true } as const;
+/** So that a short image has several. */
+const CHECKPOINT_DISTANCE = { bytes: 24, shortestMs: 0, longestMs: Infinity };
+
+export interface ProgramParts {
+  readonly hardware: Hardware;
+  readonly chronicle: Chronicle;
+  readonly transport: MemoryTransport;
+  readonly trust: TrustSettings;
+  readonly follow: Follow;
+  readonly imagesNameThemselves: boolean;
+  readonly waitsFor?: Scenario['waitsFor'];
+}
+
+/** One life of the agent: the real rooms, wired as in src/daemon/wiring/wiring.ts, on hardware in memory. */
+export class Program {
+  readonly updater: Updater;
+  readonly session: ServiceSession;
+  readonly journal: Journal;
+  readonly bootloader: Bootloader;
+  readonly machine: Machine;
+  readonly #life = new AbortController();
+
+  private constructor(parts: ProgramParts, journal: Journal) {
+    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves, waitsFor } = parts;
+    const clock = fakeClock(hardware);
+    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
+    const random = (): number => 0.5;
+    this.session = new ServiceSession({
+      transport,
+      identities: chronicle.identityStore(identities),
+      serialNumber: SERIAL_NUMBER,
+      clock,
+      random,
+      log: silentLog,
+    });
+    this.journal = chronicle.journal(journal);
+    this.bootloader = chronicle.bootloader(hardware.boot.bootloader);
+    this.machine = machineOf(hardware);
+    const reachService = async (signal: AbortSignal): Promise<void> => {
+      await this.session.currentVersion(signal);
+    };
+    const ports = {
+      journal: this.journal,
+      bootloader: this.bootloader,
+      targets: new Map<string, Target>([
+        ...hardware.pairs.map((pair) => [pair.name, pair] as const),
+        [BOARD, hardware.board],
+      ]),
+      stageFirmware: createStageFirmware({
+        encoding: 'base64',
+        trust: { ...trust, revoked: { keys: new Set(), releases: hardware.revoked } },
+        deviceType: DEVICE_TYPE,
+        checkpointDistance: CHECKPOINT_DISTANCE,
+      }),
+      health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
+      machine: chronicle.machine(this.machine, this.journal),
+      clock,
+      random,
+      log: silentLog,
+      revokedReleases: async () => hardware.revoked,
+      distrusted: async ({ digest }: { readonly digest: string }) =>
+        hardware.revoked.has(digest) ? 'was revoked' : undefined,
+      imageVersion: async () => (imagesNameThemselves ? chronicle.imageIn(hardware.boot.booted)?.id : undefined),
+      newAttemptId: (): string => {
+        hardware.attempts += 1;
+        return `attempt-${hardware.attempts}`;
+      },
+      settings: {
+        defaultTarget: TARGET,
+        bootingTarget: TARGET,
+        trials: 2,
+        attempts: ATTEMPTS,
+        quarantineMs: QUARANTINE_MS,
+        release: { names: 'match', downgrade: 'allow' } as const,
+      },
+    };
+    const settings = {
+      follow,
+      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow: waitsFor && MORNING, quarantineMs: QUARANTINE_MS },
+      outcomeProperty: 'update_outcome',
+    };
+    const hooks = waitsFor === 'window and hooks' ? hooksOf(hardware, clock) : undefined;
+    this.updater = new Updater({
+      ports,
+      hooks,
+      service: this.session,
+      settings,
+      minuteOfDay: () => hardware.minuteOfDay,
+    });
+  }
+
+  static async start(parts: ProgramParts): Promise<Program> {
+    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.stateFs));
+  }
+
+  get signal(): AbortSignal {
+    return this.#life.signal;
+  }
+
+  /** What still waits is let go. */
+  end(): void {
+    this.#life.abort(new Error('the program has ended'));
+  }
+}
+
+export const ignoreEvents: OnEvent = () => {};
+
+/** Waiting costs nothing, but for a machine without power. */
+function fakeClock(hardware: Hardware): Clock {
+  return {
+    nowMs: () => hardware.nowMs,
+    monotonicMs: () => hardware.nowMs,
+    sleep: async (ms, signal) => {
+      signal.throwIfAborted();
+      hardware.power.need('sleep');
+      hardware.nowMs += ms;
+    },
+  };
+}
+
+function machineOf(hardware: Hardware): Machine {
+  return {
+    bootId: async () => {
+      hardware.power.need('read the boot id');
+      return `boot-${hardware.boots}`;
+    },
+    reboot: async (argument, signal) => {
+      signal.throwIfAborted();
+      hardware.power.need('reboot');
+      if (hardware.faults.strikes('reboot-refused')) {
+        throw new AgentError({ code: 'reboot-failed', message: 'refused', remedy: 'retry', exit: 'failed' });
+      }
+      hardware.rebootAsked = { argument };
+    },
+  };
+}
+
+/** They consent in the second half of each hour; what they are told they do not forget. */
+function hooksOf(hardware: Hardware, clock: Clock): Hooks {
+  const run: typeof runProgram = async (_command, { input = '' }, signal) => {
+    signal.throwIfAborted();
+    hardware.power.need('run');
+    const { hook, attempt } = hookInput.parse(JSON.parse(input));
+    const isAsked = hook === 'before_install' || hook === 'before_reboot';
+    if (!isAsked) {
+      hardware.power.step(`the application is told ${hook}`);
+      hardware.told.add(attempt);
+    }
+    return { exitCode: isAsked && hardware.minuteOfDay % 60 < 30 ? 75 : 0, stdout: '', stderr: '' };
+  };
+  const program = { command: ['hook'], user: undefined, timeoutMs: 5_000 } as const;
+  return new Hooks(Object.fromEntries(hookNames.map((name) => [name, program])), { run, clock });
+}
+
+/** Once well, and then unwell for as long as the gate asks. */
+const CHECKS_IN_A_FLAP = 4;
+
+/** The application's own opinion, by the first word of what runs. */
+function healthProgram(hardware: Hardware): typeof runProgram {
+  const { power } = hardware;
+  return async (command, _options, signal) => {
+    signal.throwIfAborted();
+    power.need('run');
+    const { running } = hardware;
+    if (running.startsWith('stuck')) {
+      hardware.wasReset = true;
+      power.fail('the watchdog resets the machine');
+    }
+    if (running.startsWith('hang')) throw new ProgramError('program-timeout', command[0], 'no end');
+    if (running.startsWith('flap')) hardware.flaps += 1;
+    const isFlapping = running.startsWith('flap') && hardware.flaps % CHECKS_IN_A_FLAP !== 1;
+    const isUnwell = isFlapping || running.startsWith('bad') || hardware.board.running.startsWith('bad');
+    return { exitCode: isUnwell ? 1 : 0, stdout: '', stderr: isUnwell ? 'unwell' : '' };
+  };
+}

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
+import { Console } from '../../../stand-ins/machine/booting/console.ts';
+import { debianRootFileSystem } from '../../../stand-ins/machine/booting/debian.ts';
+import type { Finished } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
+import { tool } from '../../../stand-ins/machine/tool.ts';
+
+const never = new AbortController().signal;
+
+/** A machine with Debian on one writable disk, booted by systemd-nspawn, where packages are installed by dpkg. */
+export class PackageMachine implements AsyncDisposable {
+  readonly console = new Console();
+  readonly root: string;
+  readonly #container: ChildProcess;
+  readonly #ended: Promise<unknown>;
+  readonly #folder: string;
+
+  private constructor(folder: string, container: ChildProcess) {
+    this.#folder = folder;
+    this.root = join(folder, 'root');
+    this.#container = container;
+    this.#ended = once(container, 'close').then(() => this.console.close('the machine ended'));
+    for (const stream of [container.stdout, container.stderr]) {
+      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.console.say(line));
+    }
+  }
+
+  /** Booted. What `packages` holds is at /packages there. */
+  static async boot(packages: string): Promise<PackageMachine> {
+    const folder = await mkdtemp(join(tmpdir(), 'package-machine-'));
+    const root = join(folder, 'root');
+    await mkdir(root);
+    await tool(['tar', '-xf', await debianRootFileSystem(), '-C', root]);
+    await writeFile(join(root, 'etc/machine-id'), '');
+    await rm(join(root, 'etc/systemd/system/console-getty.service'), { force: true });
+    await writeFile(join(root, 'etc/systemd/system/console-getty.service'), '');
+    const alone = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+    const nspawn = ['systemd-nspawn', '--quiet', `--directory=${root}`, `--machine=packages-${randomUUID()}`];
+    const how = ['--register=no', '--keep-unit', '--capability=all', '--resolv-conf=off', '--timezone=off'];
+    const seen = ['--link-journal=no', '--console=read-only', `--bind-ro=${packages}:/packages`, '--boot'];
+    const systemd = ['systemd.journald.forward_to_console=1', 'systemd.show_status=no'];
+    const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', ...nspawn, ...how, ...seen, ...systemd];
+    const env = { ...process.env, SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: '1', SYSTEMD_SECCOMP: '0' };
+    const machine = new PackageMachine(folder, spawn('setpriv', args, { env, stdio: ['ignore', 'pipe', 'pipe'] }));
+    try {
+      await machine.console.until(/Startup finished/);
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
+    }
+    return machine;
+  }
+
+  /** A command of root, at its end. */
+  async exec(...command: readonly string[]): Promise<Finished> {
+    const inside = ['nsenter', '--all', '--target', String(this.#leader), '--', ...command];
+    const environment = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LANG=C.UTF-8', 'DEBIAN_FRONTEND=noninteractive'];
+    return runProgram(['env', '-i', ...environment, ...inside], { timeoutMs: 120_000 }, never);
+  }
+
+  /** What a command prints that must succeed. */
+  async tell(...command: readonly string[]): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.exec(...command);
+    if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit ${exitCode}: ${stdout}${stderr}`);
+    return stdout.trim();
+  }
+
+  async put(path: string, text: string): Promise<void> {
+    await mkdir(dirname(join(this.root, path)), { recursive: true });
+    await writeFile(join(this.root, path), text, { mode: text.startsWith('#!') ? 0o755 : 0o644 });
+  }
+
+  has(path: string): boolean {
+    return existsSync(join(this.root, path));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#container.kill('SIGKILL');
+    await this.#ended;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  get #leader(): number {
+    const leader = childOf(childOf(this.#container.pid));
+    if (leader === undefined) throw new Error('the machine does not run');
+    return leader;
+  }
+}
+
+function childOf(pid: number | undefined): number | undefined {
+  const path = `/proc/${pid}/task/${pid}/children`;
+  const [child = ''] = existsSync(path) ? readFileSync(path, 'utf8').split(' ') : [];
+  return child === '' ? undefined : Number(child);
+}

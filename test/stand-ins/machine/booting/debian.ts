@@ -1,0 +1,72 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { tool } from '../tool.ts';
+
+export interface DebianRecipe {
+  readonly packages: readonly string[];
+  /** Shell commands at the end, in the root file system. */
+  readonly finish?: string;
+}
+
+/** As little as boots in a container: systemd, and what README.md says that the agent needs. */
+const container: DebianRecipe = { packages: ['systemd-sysv', 'dbus', 'libstdc++6', 'util-linux', 'libubootenv-tool'] };
+const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
+
+function mmdebstrapOptions({ packages, finish }: DebianRecipe): readonly string[] {
+  return [
+    '--variant=essential',
+    `--include=${packages.join(',')}`,
+    ...leftOut.map((path) => `--dpkgopt=path-exclude=${path}`),
+    ...(finish === undefined ? [] : [`--customize-hook=cd "$1" && { ${finish.trim()}\n}`]),
+  ];
+}
+
+/**
+ * A root file system of this machine's own distribution, as a tar file: made once, from this machine's own package
+ * sources, and kept until its recipe changes.
+ */
+export async function debianRootFileSystem(wanted: DebianRecipe = container): Promise<string> {
+  const options = mmdebstrapOptions(wanted);
+  const codename = await codenameOfThisMachine();
+  const recipe = createHash('sha256')
+    .update([codename, process.arch, ...options].join('\n'))
+    .digest('hex');
+  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
+  const kept = join(folder, `debian-${recipe.slice(0, 16)}.tar`);
+  if (existsSync(kept)) return kept;
+  await mkdir(folder, { recursive: true });
+  const draft = join(folder, `draft-${randomUUID()}.tar`);
+  try {
+    const sources = await packageSources(codename);
+    const once = ['flock', `${kept}.lock`, 'sh', '-c', makeUnlessThere, 'sh', kept, draft] as const;
+    await tool([...once, ...options, codename, draft, '-'], { timeoutMs: 900_000, input: sources });
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return kept;
+}
+
+/** Several tests may want it at once: one makes it, the others wait. */
+const makeUnlessThere = 'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { mmdebstrap "$@" && mv "$draft" "$kept"; }';
+
+async function codenameOfThisMachine(): Promise<string> {
+  const found = /^VERSION_CODENAME=["']?([a-z]+)/m.exec(await readFile('/etc/os-release', 'utf8'))?.[1];
+  if (found === undefined) throw new Error('/etc/os-release names no release to make a root file system of');
+  return found;
+}
+
+/** This machine's sources of its own release, without those of others (apt-get(8), indextargets). */
+async function packageSources(codename: string): Promise<string> {
+  const format = '$(REPO_URI) $(RELEASE) $(COMPONENT)';
+  const targets = await tool(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
+  const lines = targets
+    .split('\n')
+    .filter((line) => new RegExp(`^\\S+ ${codename}(-updates|-security)? (main|universe)$`).test(line));
+  if (lines.length === 0) throw new Error(`apt has no sources of ${codename}`);
+  return [...new Set(lines)].map((line) => `deb ${line}\n`).join('');
+}

@@ -1,0 +1,148 @@
+import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
+import type { Power } from '../power.ts';
+
+/** A file's bytes: what the medium surely has, and what a running system sees. */
+interface Inode {
+  durable: string;
+  current: string;
+}
+
+/**
+ * A file system that forgets. After a power cut, bytes that were not fsynced are there, gone, or torn at any byte, and
+ * names that were not fsynced with their directory are old or new, each independently of the others. Directories are
+ * flat: there is one.
+ */
+export class ForgetfulFs {
+  readonly #power: Power;
+  readonly #random: () => number;
+  #durableNames = new Map<string, Inode>();
+  #names = new Map<string, Inode>();
+  full = false;
+  /** Of a file system that can be read and not changed: the code of the error, such as EROFS. */
+  unchangeable: string | undefined;
+  /** Of one that cannot be read either. */
+  unreadable: string | undefined;
+  /** Asked before each change: the code of the error that it fails with, such as ENOSPC. */
+  trouble: () => string | undefined = () => undefined;
+
+  constructor(power: Power, random: () => number, files: Readonly<Record<string, string>> = {}) {
+    this.#power = power;
+    this.#random = random;
+    for (const [path, text] of Object.entries(files)) this.put(path, text);
+  }
+
+  /** As if it had been there for long. */
+  put(path: string, text: string): void {
+    const inode = { durable: text, current: text };
+    this.#names.set(path, inode);
+    this.#durableNames.set(path, inode);
+  }
+
+  /** What a running system sees. */
+  get files(): Readonly<Record<string, string>> {
+    return Object.fromEntries([...this.#names].map(([path, { current }]) => [path, current]));
+  }
+
+  /** An orderly shutdown. */
+  sync(): void {
+    for (const inode of this.#names.values()) inode.durable = inode.current;
+    this.#durableNames = new Map(this.#names);
+  }
+
+  /** What the medium holds when the power comes back. */
+  forget(): void {
+    const names = new Map<string, Inode>();
+    for (const name of new Set([...this.#durableNames.keys(), ...this.#names.keys()])) {
+      const inode = this.#random() < 0.5 ? this.#durableNames.get(name) : this.#names.get(name);
+      if (inode !== undefined) names.set(name, inode);
+    }
+    for (const inode of new Set(names.values())) {
+      inode.durable = this.#tear(inode);
+      inode.current = inode.durable;
+    }
+    this.#durableNames = new Map(names);
+    this.#names = names;
+  }
+
+  read(path: string): string | undefined {
+    return this.#names.get(path)?.current;
+  }
+
+  /** As node:fs/promises, as far as durable files need it. */
+  get api(): DurableFs {
+    const api = {
+      readFile: async (path: string) => this.#readFile(path),
+      rename: async (from: string, to: string) => this.#rename(from, to),
+      open: async (path: string, flags: string) => this.#open(path, flags),
+    };
+    return api as unknown as DurableFs;
+  }
+
+  #readFile(path: string): string {
+    this.#refuseInTrouble(this.unreadable);
+    const inode = this.#names.get(path);
+    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' });
+    return inode.current;
+  }
+
+  #rename(from: string, to: string): void {
+    this.#refuseChange();
+    this.#power.step(`rename ${from} ${to}`);
+    const inode = this.#names.get(from);
+    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${from}`), { code: 'ENOENT' });
+    this.#names.delete(from);
+    this.#names.set(to, inode);
+  }
+
+  #open(path: string, flags: string): object {
+    if (flags === 'r') {
+      const found = this.#names.get(path);
+      const sync = async (): Promise<void> =>
+        found === undefined ? this.#syncDirectory() : this.#syncFile(path, found);
+      return { sync, [Symbol.asyncDispose]: async () => {} };
+    }
+    this.#refuseChange();
+    this.#power.step(`create ${path}`);
+    const inode: Inode = { durable: '', current: '' };
+    this.#names.set(path, inode);
+    return {
+      writeFile: async (text: string) => {
+        this.#power.need(`write ${path}`);
+        inode.current = text.slice(0, text.length / 2);
+        this.#refuseInTrouble(this.full ? 'ENOSPC' : this.trouble());
+        inode.current = text;
+        this.#power.step(`write ${path}`);
+      },
+      sync: async () => this.#syncFile(path, inode),
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }
+
+  #refuseChange(): void {
+    this.#refuseInTrouble(this.unchangeable ?? this.trouble());
+  }
+
+  #refuseInTrouble(code: string | undefined): void {
+    if (code !== undefined) throw Object.assign(new Error(`${code}: made to fail`), { code });
+  }
+
+  #syncFile(path: string, inode: Inode): void {
+    this.#refuseInTrouble(this.trouble());
+    this.#power.step(`fsync ${path}`);
+    inode.durable = inode.current;
+  }
+
+  #syncDirectory(): void {
+    this.#refuseInTrouble(this.trouble());
+    this.#power.step('fsync directory');
+    this.#durableNames = new Map(this.#names);
+  }
+
+  #tear(inode: Inode): string {
+    if (inode.durable === inode.current) return inode.current;
+    const chance = this.#random();
+    if (chance < 0.3) return inode.current;
+    if (chance < 0.6) return inode.durable;
+    return inode.current.slice(0, Math.floor(this.#random() * inode.current.length));
+  }
+}
