@@ -98,7 +98,7 @@ async function openSupport(typed: string | undefined): ReturnType<CliContext['su
 
 /** A daemon that runs can be asked even while the configuration file is broken. */
 async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): ReturnType<CliContext['connect']> {
-  const { connectToDaemon } = await import('./control/control-client.ts');
+  const { connectToDaemon } = await import('./control/client/control-client.ts');
   try {
     return await connectToDaemon((await load()).config.paths.run, {}, signal);
   } catch (error) {

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
 
-import { connectToDaemon } from '../../control/control-client.ts';
+import { connectToDaemon } from '../../control/client/control-client.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';

@@ -7,7 +7,7 @@ import { fileSource } from './file.ts';
 import { gpioSource } from './gpio.ts';
 import { hwmonSource, thermalSource } from './hwmon.ts';
 import { iioSource } from './iio.ts';
-import { RtuBuses, modbusTcpSource } from './modbus.ts';
+import { RtuBuses, modbusTcpSource } from './modbus/modbus.ts';
 import type { MqttSettings } from './mqtt.ts';
 import { serialSource } from './serial.ts';
 import { sourceFailed } from './source.ts';

@@ -1,6 +1,6 @@
 import type { PointClass } from '../point.ts';
+import type { StreamRecord, Tally } from './database/spool-database.ts';
 import type { LivePoint } from './pending-points.ts';
-import type { StreamRecord, Tally } from './spool-database.ts';
 import type { Stream, StreamBook } from './streams.ts';
 
 /** What one transaction changes in the counts; takes effect when it is done. */

@@ -1,6 +1,6 @@
 import { pointBytes, pointClasses } from '../point.ts';
 import type { DropReason, PointClass } from '../point.ts';
-import type { SpoolDatabase, StoredPoint, Tally } from './spool-database.ts';
+import type { SpoolDatabase, StoredPoint, Tally } from './database/spool-database.ts';
 
 const CHUNK = 500;
 

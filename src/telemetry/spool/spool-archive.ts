@@ -5,13 +5,13 @@ import { pointClasses } from '../point.ts';
 import type { PointClass, SpooledPoint } from '../point.ts';
 import type { Batch, HeldBatch } from './batch.ts';
 import { Changes } from './changes.ts';
+import type { BootRecord, DeadLetter, PointRange, SpoolDatabase, StoredPoint } from './database/spool-database.ts';
+import { SpoolDisk } from './database/spool-disk.ts';
 import type { Drops } from './drops.ts';
 import { evict } from './eviction.ts';
 import type { Evicted, SpoolBounds } from './eviction.ts';
 import type { FlashFigure } from './flash-figure.ts';
 import type { LivePoint } from './pending-points.ts';
-import type { BootRecord, DeadLetter, PointRange, SpoolDatabase, StoredPoint } from './spool-database.ts';
-import { SpoolDisk } from './spool-disk.ts';
 import type { Stream, StreamBook } from './streams.ts';
 
 /** Rows that are read at once; what a batch is made of. */

@@ -10,12 +10,12 @@ import type { SafePlace } from '../delivery/receipt.ts';
 import type { NewPoint, PointTime, SpooledPoint } from '../point.ts';
 import { checkName, toText } from '../value-text.ts';
 import type { Batch, HeldBatch } from './batch.ts';
+import type { DeadLetter } from './database/spool-database.ts';
 import { Drops } from './drops.ts';
 import { FlashFigure } from './flash-figure.ts';
 import { LiveLane } from './live-lane.ts';
 import { SpoolArchive } from './spool-archive.ts';
 import type { ArchiveOptions } from './spool-archive.ts';
-import type { DeadLetter } from './spool-database.ts';
 import type { SpoolFigures } from './spool-figures.ts';
 import { StreamBook } from './streams.ts';
 

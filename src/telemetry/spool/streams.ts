@@ -1,6 +1,6 @@
 import { TelemetryError } from '../errors.ts';
 import type { NewPoint, PointClass, PointTime } from '../point.ts';
-import type { StreamRecord } from './spool-database.ts';
+import type { StreamRecord } from './database/spool-database.ts';
 
 /** Of events, each in each class. More are a mistake: a name made of a measured value, for instance. */
 const MAX_STREAMS = 10_000;

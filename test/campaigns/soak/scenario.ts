@@ -1,4 +1,4 @@
-import { connectToDaemon } from '../../../src/control/control-client.ts';
+import { connectToDaemon } from '../../../src/control/client/control-client.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { FaultRule } from '../../stand-ins/service/faults.ts';
 import type { Order } from './service-process.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 
-import { connectToDaemon } from '../../../src/control/control-client.ts';
+import { connectToDaemon } from '../../../src/control/client/control-client.ts';
 
 /** A look that takes longer has failed; on a machine that does something else, too. */
 const PATIENCE_MS = 30_000;

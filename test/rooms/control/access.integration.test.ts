@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import { socketNames } from '../../../src/control/access.ts';
 import type { Caller } from '../../../src/control/access.ts';
-import { controlClient } from '../../../src/control/control-client.ts';
+import { controlClient } from '../../../src/control/client/control-client.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection } from './control-rig.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { socketNames } from '../../../src/control/access.ts';
-import { controlClient } from '../../../src/control/control-client.ts';
+import { controlClient } from '../../../src/control/client/control-client.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import type { ControlLimits } from '../../../src/control/server/control-limits.ts';
 import { startControlServer } from '../../../src/control/server/control-server.ts';

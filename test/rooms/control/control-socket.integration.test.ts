@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import { socketNames } from '../../../src/control/access.ts';
-import { connectToDaemon, controlClient } from '../../../src/control/control-client.ts';
+import { connectToDaemon, controlClient } from '../../../src/control/client/control-client.ts';
 import { listenOnSocket, somebodyAnswers } from '../../../src/control/server/control-socket.ts';
 import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
 
@@ -218,7 +218,7 @@ async function leaveStaleSocket(path: string): Promise<void> {
 
 /** A program that has read its modules as root, and then calls the daemon as nobody. */
 function asNobody(runDirectory: string): string {
-  const module = new URL('../../../src/control/control-client.ts', import.meta.url);
+  const module = new URL('../../../src/control/client/control-client.ts', import.meta.url);
   return `
     const { connectToDaemon } = await import(${JSON.stringify(module.href)});
     process.setgroups([]);

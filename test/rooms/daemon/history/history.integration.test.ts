@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
-import { controlClient } from '../../../../src/control/control-client.ts';
+import { controlClient } from '../../../../src/control/client/control-client.ts';
 import type { HistoryReport } from '../../../../src/control/history.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';

@@ -11,8 +11,8 @@ import {
   tcpFrame,
   tcpFrameLength,
   tcpPdu,
-} from '../../../../src/telemetry/sources/modbus-codec.ts';
-import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus-codec.ts';
+} from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
 
 const register: ModbusRegister = {
   unit: 17,

@@ -3,8 +3,8 @@ import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'n
 import { expect, test } from 'vitest';
 
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
 import { FlashFigure } from '../../../../src/telemetry/spool/flash-figure.ts';
-import { SpoolDatabase } from '../../../../src/telemetry/spool/spool-database.ts';
 import { SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
 
 const forever = new AbortController().signal;

@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
-import { AgentError, describeError } from '../../system/errors.ts';
-import type { OpenSerialLine, SerialLine } from '../ports.ts';
+import { AgentError, describeError } from '../../../system/errors.ts';
+import type { OpenSerialLine, SerialLine } from '../../ports.ts';
+import { sourceFailed } from '../source.ts';
+import type { PolledSource } from '../source.ts';
 import {
   parsePdu,
   requestPdu,
@@ -15,8 +17,6 @@ import {
   tcpPdu,
 } from './modbus-codec.ts';
 import type { ModbusRegister } from './modbus-codec.ts';
-import { sourceFailed } from './source.ts';
-import type { PolledSource } from './source.ts';
 
 /** A register of a device behind TCP. Each reading has a connection of its own: many devices serve only one at a time. */
 export function modbusTcpSource(host: string, port: number, register: ModbusRegister): PolledSource {

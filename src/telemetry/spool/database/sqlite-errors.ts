@@ -1,5 +1,5 @@
-import { describeError } from '../../system/errors.ts';
-import { TelemetryError } from '../errors.ts';
+import { describeError } from '../../../system/errors.ts';
+import { TelemetryError } from '../../errors.ts';
 
 /** Primary result codes: sqlite.org/rescode.html. */
 const damaged: ReadonlySet<number> = new Set([1, 11, 26]);

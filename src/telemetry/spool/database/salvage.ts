@@ -1,5 +1,5 @@
-import { pointClasses } from '../point.ts';
-import type { PointClass } from '../point.ts';
+import { pointClasses } from '../../point.ts';
+import type { PointClass } from '../../point.ts';
 import type { SpoolDatabase, StoredPoint, StreamRecord } from './spool-database.ts';
 
 const CHUNK = 512;

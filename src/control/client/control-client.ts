@@ -3,8 +3,15 @@ import { join } from 'node:path';
 
 import type { z } from 'zod';
 
-import type { AgentError } from '../system/errors.ts';
-import { socketNames } from './access.ts';
+import type { AgentError } from '../../system/errors.ts';
+import { socketNames } from '../access.ts';
+import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
+import { errorReply, streamLine } from '../events.ts';
+import type { OnEvent, OperationOutcome } from '../events.ts';
+import { methodOf } from '../find-operation.ts';
+import { makeOperations } from '../make-operations.ts';
+import type { OperationInput } from '../make-operations.ts';
+import type { AgentOperations, Answered, Followed } from '../operations.ts';
 import {
   answersAtAll,
   type ControlRequest,
@@ -14,13 +21,6 @@ import {
   readText,
   replyInvalid,
 } from './control-connection.ts';
-import { isNotPermitted, ReportedFailure } from './control-errors.ts';
-import { errorReply, streamLine } from './events.ts';
-import type { OnEvent, OperationOutcome } from './events.ts';
-import { methodOf } from './find-operation.ts';
-import { makeOperations } from './make-operations.ts';
-import type { OperationInput } from './make-operations.ts';
-import type { AgentOperations, Answered, Followed } from './operations.ts';
 
 /**
  * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody listens there. Throws

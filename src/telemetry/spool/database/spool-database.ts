@@ -1,9 +1,9 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
-import { TelemetryError } from '../errors.ts';
-import { pointOverheadBytes } from '../point.ts';
-import type { PointClass } from '../point.ts';
+import { TelemetryError } from '../../errors.ts';
+import { pointOverheadBytes } from '../../point.ts';
+import type { PointClass } from '../../point.ts';
 import { spoolFormat, spoolSchema } from './spool-schema.ts';
 import { spoolError } from './sqlite-errors.ts';
 

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 
-import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
-import { ControlError, isNotPermitted, isSilent } from './control-errors.ts';
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { ControlError, isNotPermitted, isSilent } from '../control-errors.ts';
 
 export interface ControlRequest {
   readonly method: string;

@@ -1,10 +1,10 @@
 import { existsSync, renameSync, rmSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-import { describeError } from '../../system/errors.ts';
-import type { Log } from '../../system/log/log.ts';
-import { TelemetryError } from '../errors.ts';
-import type { FlashFigure } from './flash-figure.ts';
+import { describeError } from '../../../system/errors.ts';
+import type { Log } from '../../../system/log/log.ts';
+import { TelemetryError } from '../../errors.ts';
+import type { FlashFigure } from '../flash-figure.ts';
 import { attempt, salvage } from './salvage.ts';
 import { SpoolDatabase } from './spool-database.ts';
 import type { StreamRecord } from './spool-database.ts';

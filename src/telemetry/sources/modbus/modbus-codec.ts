@@ -1,4 +1,4 @@
-import { sourceFailed } from './source.ts';
+import { sourceFailed } from '../source.ts';
 
 /**
  * Modbus Application Protocol Specification V1.1b3 (functions 1 to 4), Modbus Messaging on TCP/IP Implementation Guide V1.0b
