@@ -129,6 +129,8 @@ export interface UpdateSettings {
   readonly window: DailyWindow | undefined;
   /** Of the reboot into what is staged; undefined: `window`. */
   readonly rebootWindow: DailyWindow | undefined;
+  /** Interfaces through which downloads wait; a `*` at the end stands for anything. */
+  readonly metered: readonly string[];
   /** A name of `targets`; undefined: there is no target, or no way to choose among several. */
   readonly defaultTarget: string | undefined;
   readonly encoding: 'auto' | 'base64' | 'base64url' | 'hex';

@@ -135,6 +135,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     choose: resolveChoice(update.choose),
     window: resolveWindow(update.window),
     rebootWindow: resolveWindow(update.reboot_window),
+    metered: update.metered,
     defaultTarget: update.default_target ?? mainTarget(targets),
     encoding: update.encoding,
     health: {

@@ -57,6 +57,7 @@ export const idleCodes = [
   'cooling-down',
   'outside-window',
   'outside-reboot-window',
+  'metered-link',
   'clock-not-set',
   'not-now',
   'installed-by-hand',

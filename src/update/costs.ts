@@ -21,24 +21,7 @@ export class Costs {
 
   /** The same source. What comes from a file of this gateway is fetched from nowhere. */
   counting(source: FirmwareSource): FirmwareSource {
-    if (source.form === 'decoded') return source;
-    return {
-      form: source.form,
-      open: async (from, signal) => {
-        const transfer = await source.open(from, signal);
-        return {
-          startOffset: transfer.startOffset,
-          get totalBytes(): number | undefined {
-            return transfer.totalBytes;
-          },
-          get validator(): string | undefined {
-            return transfer.validator;
-          },
-          chunks: this.#count(transfer.chunks),
-          [Symbol.asyncDispose]: async () => transfer[Symbol.asyncDispose](),
-        };
-      },
-    };
+    return source.form === 'decoded' ? source : withChunks(source, (chunks) => this.#count(chunks));
   }
 
   async *#count(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
@@ -47,4 +30,28 @@ export class Costs {
       yield chunk;
     }
   }
+}
+
+/** The same source, whose chunks pass through this. */
+export function withChunks(
+  source: FirmwareSource,
+  pass: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>,
+): FirmwareSource {
+  return {
+    form: source.form,
+    open: async (from, signal) => {
+      const transfer = await source.open(from, signal);
+      return {
+        startOffset: transfer.startOffset,
+        get totalBytes(): number | undefined {
+          return transfer.totalBytes;
+        },
+        get validator(): string | undefined {
+          return transfer.validator;
+        },
+        chunks: pass(transfer.chunks),
+        [Symbol.asyncDispose]: async () => transfer[Symbol.asyncDispose](),
+      };
+    },
+  };
 }

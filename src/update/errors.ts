@@ -148,6 +148,11 @@ export const updateCodes = {
     means: 'A firmware is staged, and the reboot into it may not begin at this time of day ([update] reboot_window).',
     advice: 'wait for the window, or ask for agent reboot',
   },
+  'metered-link': {
+    means:
+      'The way to the service leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
+    advice: 'connect another network, or repeat with --force',
+  },
   'installed-by-hand': {
     means: 'A person installed a file; it stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',

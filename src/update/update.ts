@@ -3,6 +3,7 @@ import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import { attemptFor, heldBack } from './choice/attempt.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
+import { sparingSource } from './choice/metered.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { holdsFirmware, inForce } from './choice/quarantine.ts';
@@ -197,7 +198,7 @@ class Staging {
     const { phase, installed } = journal.state;
     return stageFirmware(
       {
-        source: this.#costs.counting(this.#order.source),
+        source: this.#costs.counting(this.#isForced ? this.#order.source : sparingSource(this.#order, this.#ports)),
         installedProvides: installed?.provides ?? {},
         accept: async (header) => {
           this.#refuseQuarantined(header.digest);

@@ -6,9 +6,10 @@ import type { Intervention } from './by-hand.ts';
 import { acceptableHeaderOf, compareToWaiting } from './choice/header.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
+import { LinkMetered } from './choice/metered.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
-import type { Hold, HoldCode, Plan } from './choice/plan.ts';
+import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
+import type { Hold, Plan } from './choice/plan.ts';
 import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
 import { endUnwantedStaging, endUnwantedWait, giveWayToList } from './choice/withdraw.ts';
@@ -267,6 +268,7 @@ export class Updater {
       if (outcome.kind === 'installed') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {
+      if (error instanceof LinkMetered) return { kind: 'held-back', version: order.version.name, ...error.hold };
       if (error instanceof AgentError) await this.deliver(onEvent, signal);
       throw error;
     }
@@ -295,6 +297,3 @@ export class Updater {
     await this.journal.append({ type: 'reconciled', versionId: version.id, switchTo: false });
   }
 }
-
-/** These end after so many looks. */
-const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);

@@ -1,6 +1,17 @@
 import * as z from 'zod';
 
-import { absolutePath, command, dailyWindow, duration, flag, text, user, utcTime, wholeNumber } from './values.ts';
+import {
+  absolutePath,
+  command,
+  dailyWindow,
+  duration,
+  flag,
+  interfaceName,
+  text,
+  user,
+  utcTime,
+  wholeNumber,
+} from './values.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
@@ -33,6 +44,13 @@ export const updateSchema = z.strictObject({
   reboot_window: dailyWindow()
     .optional()
     .describe('When the reboot into a staged firmware may begin, local time; window is of the staging alone then'),
+  metered: z
+    .array(interfaceName())
+    .max(16)
+    .default([])
+    .describe(
+      'Interfaces whose bytes cost, such as "wwan*": while one of them is the way to the service, downloads wait',
+    ),
   default_target: text().optional().describe('Where a raw image goes'),
   encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto'),
   health: z

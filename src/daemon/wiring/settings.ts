@@ -3,7 +3,7 @@ import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
 import { defaultResume } from '../../service/rest/settings.ts';
 import type { RestSettings } from '../../service/rest/settings.ts';
 import type { Environment } from '../../system/processes/environment.ts';
-import type { Follow } from '../../update/choice/look.ts';
+import type { Follow } from '../../update/choice/choose.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import { hasBootloader } from './slot-settings.ts';
 

@@ -15,6 +15,7 @@ import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSurroundings } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
+import { findMeteredLink } from '../../system/device/default-route.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import type { AgentError } from '../../system/errors.ts';
@@ -228,6 +229,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     random,
     log,
     imageVersion: async () => findImageVersion(config.device, log),
+    meteredLink: async () => findMeteredLink(update.metered),
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
     onRefused: async (error: AgentError) => noteRefusal(security, error),

@@ -1,7 +1,7 @@
 import { searchWithin } from '../../system/pattern.ts';
 import { SystemError } from '../../system/system-errors.ts';
-import type { VersionRef } from '../journal/state.ts';
-import type { Version } from '../ports.ts';
+import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
+import type { ProvisioningService, Version } from '../ports.ts';
 
 /** Which of the versions to which a thing can switch is to be installed. */
 export type Choice =
@@ -9,6 +9,51 @@ export type Choice =
   | { readonly kind: 'last' }
   | { readonly kind: 'first' }
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
+
+export type Follow =
+  | { readonly kind: 'target' }
+  | { readonly kind: 'updates'; readonly choice: Choice }
+  | { readonly kind: 'none' };
+
+/** What the service wants this gateway to run; undefined: nothing, or nothing is followed. */
+export async function lookForVersion(
+  follow: Follow,
+  state: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version | undefined> {
+  switch (follow.kind) {
+    case 'none':
+      return undefined;
+    case 'target':
+      return service.targetVersion(signal);
+    case 'updates':
+      return lookAmongUpdates(follow.choice, state, service, signal);
+  }
+}
+
+/** The service has not confirmed yet which of its versions the factory installed. */
+function isUnnamed({ version, factory }: Installed): boolean {
+  return factory === true && version.id === undefined;
+}
+
+/** Before anything is installed, the service's current version; afterwards what it can be switched to. */
+async function lookAmongUpdates(
+  choice: Choice,
+  state: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version | undefined> {
+  const { installed } = state;
+  if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
+  const from = installed.version.id ?? (await service.currentVersion(signal)).id;
+  const versions = await service.updates(from, signal);
+  return chooseVersion(
+    versions.filter((version) => version.id !== from),
+    choice,
+    { id: from, name: installed.version.name },
+  );
+}
 
 /**
  * `newest` takes only what comes after what is installed, in an order that is total: so no two versions take turns, whatever

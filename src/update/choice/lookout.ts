@@ -5,10 +5,10 @@ import type { UpdateEvent } from '../journal/events.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
+import { lookForVersion } from './choose.ts';
+import type { Follow } from './choose.ts';
 import { acceptableHeaderOf } from './header.ts';
 import { isInstalled } from './held.ts';
-import { lookForVersion } from './look.ts';
-import type { Follow } from './look.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { planUpdate } from './plan.ts';
@@ -21,7 +21,7 @@ export interface LookSettings {
 }
 
 export interface LookoutParts {
-  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log'>;
+  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log' | 'meteredLink'>;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
   /** Minutes since local midnight; undefined: the clock is not set. */
@@ -84,7 +84,7 @@ export class Lookout {
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
     if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return { offered, plan };
     await journal.append({ type: 'told-apart', versionId });
-    return this.#letListPass(this.#plan(journal.state, offered, options), options, signal);
+    return this.#letListPass(await this.#plan(journal.state, offered, options), options, signal);
   }
 
   /**
@@ -96,7 +96,9 @@ export class Lookout {
     const { ports, hooks } = this.#parts;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
     const state = { ...ports.journal.state, standstill: undefined };
-    const unheld = planUpdate(state, offered, this.#circumstances(options, { window: undefined }));
+    const circumstances = await this.#circumstances(options);
+    const policy = { ...circumstances.policy, window: undefined };
+    const unheld = planUpdate(state, offered, { ...circumstances, policy, meteredLink: undefined });
     if (unheld.kind !== 'install' || !(await this.#isList(offered, signal))) return look;
     this.#lastLook = { offered, plan: unheld, isList: true };
     return this.#lastLook;
@@ -118,15 +120,16 @@ export class Lookout {
     }
   }
 
-  #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Look {
-    this.#lastLook = { offered, plan: planUpdate(state, offered, this.#circumstances(options)) };
+  async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
+    this.#lastLook = { offered, plan: planUpdate(state, offered, await this.#circumstances(options)) };
     return this.#lastLook;
   }
 
-  #circumstances(options: LookOptions, exception: Partial<Policy> = {}): Circumstances {
+  async #circumstances(options: LookOptions): Promise<Circumstances> {
     const { settings, ports, minuteOfDay } = this.#parts;
-    const policy = { ...settings.policy, ...exception };
-    return { policy, nowMs: ports.clock.nowMs(), minuteOfDay: minuteOfDay(), ...options };
+    const meteredLink = await ports.meteredLink?.();
+    const nowMs = ports.clock.nowMs();
+    return { policy: settings.policy, nowMs, minuteOfDay: minuteOfDay(), meteredLink, ...options };
   }
 }
 

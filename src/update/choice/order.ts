@@ -57,6 +57,8 @@ export interface UpdatePorts {
   readonly hold?: (() => Hold | undefined) | undefined;
   /** Why the reboot into what was staged has to wait; nothing holds it, if not given. */
   readonly holdReboot?: (() => Hold | undefined) | undefined;
+  /** The interface through which downloads cost, if that is the way to the service now; undefined, or not given: they cost nothing. */
+  readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
   /** Whose consent is asked for; nobody's, if not given. */
   readonly askHook?: AskHook | undefined;
   /** Whether this program of the gateway wants to be told; none does, if not given. */

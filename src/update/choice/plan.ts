@@ -38,6 +38,7 @@ export type HoldCode =
   | 'cooling-down'
   | 'outside-window'
   | 'outside-reboot-window'
+  | 'metered-link'
   | 'clock-not-set'
   | 'not-now'
   | 'installed-by-hand'
@@ -51,11 +52,16 @@ export interface Circumstances {
   readonly nowMs: number;
   /** Minutes since local midnight; undefined: the clock is not to be trusted. */
   readonly minuteOfDay: number | undefined;
+  /** The interface that is the way to the service, if what comes through it costs. */
+  readonly meteredLink?: string | undefined;
   /** A person waits for it: no cooling down. */
   readonly manual: boolean;
   /** A person said so: quarantine, attempts and window do not hold back. */
   readonly force: boolean;
 }
+
+/** These end after so many looks. */
+export const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);
 
 /** What to do about the version that the service offers. Pure. */
 export function planUpdate(state: UpdateState, offered: Version | undefined, circumstances: Circumstances): Plan {
@@ -96,7 +102,8 @@ function reasonToHold(state: UpdateState, offered: Version, circumstances: Circu
   return (
     holdForTries(state, offered, circumstances, held) ??
     holdForTurns(state, offered, circumstances, held) ??
-    holdForWindow(circumstances, held)
+    holdForWindow(circumstances, held) ??
+    holdForLink(circumstances, held)
   );
 }
 
@@ -143,6 +150,11 @@ function holdForWindow({ policy, minuteOfDay }: Circumstances, held: Held): Held
   return hold && held(hold.code, hold.reason);
 }
 
+function holdForLink({ meteredLink }: Circumstances, held: Held): HeldBack | undefined {
+  const hold = meteredHold(meteredLink);
+  return hold && held(hold.code, hold.reason);
+}
+
 /** Undefined: no person holds anything. */
 export function holdOfStandstill({ standstill }: Pick<UpdateState, 'standstill'>, nowMs: number): Hold | undefined {
   const still = standsStill(standstill, nowMs);
@@ -164,6 +176,12 @@ const ofRebooting: WindowWords = {
   deed: 'the reboot into it',
   code: 'outside-reboot-window',
 };
+
+/** Undefined: the link costs nothing. */
+export function meteredHold(link: string | undefined): Hold | undefined {
+  if (link === undefined) return undefined;
+  return { code: 'metered-link', reason: `the way to the service is ${link} now, which is metered` };
+}
 
 /** Undefined: an update may begin now. */
 export function windowHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {

@@ -1,4 +1,4 @@
-import type { Follow } from '../../../src/update/choice/look.ts';
+import type { Follow } from '../../../src/update/choice/choose.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
 import type { Form } from './gateway/catalog.ts';

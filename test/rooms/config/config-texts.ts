@@ -60,6 +60,7 @@ splay = "10m"
 choose = "/^stable-/i"
 window = "22:30-05:00"
 reboot_window = "03:00-04:00"
+metered = ["wwan*", "ppp0"]
 default_target = "gateway"
 encoding = "auto"
 health = { deadline = "5m", commands = [["/usr/lib/app/healthy", "-q"]], units = ["app.service"], service = true }

@@ -28,6 +28,7 @@ describe('resolveConfig', () => {
       choose: { kind: 'newest' },
       window: undefined,
       rebootWindow: undefined,
+      metered: [],
       defaultTarget: undefined,
       encoding: 'auto',
       health: { deadlineMs: 300_000, commands: [], units: [], service: true },
@@ -197,6 +198,7 @@ const wholeResolved: Config = {
     choose: { kind: 'pattern', pattern: /^stable-/iu },
     window: { fromMinute: 22 * 60 + 30, toMinute: 5 * 60 },
     rebootWindow: { fromMinute: 3 * 60, toMinute: 4 * 60 },
+    metered: ['wwan*', 'ppp0'],
     defaultTarget: 'gateway',
     encoding: 'auto',
     health: {

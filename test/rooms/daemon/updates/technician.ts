@@ -19,6 +19,10 @@ export class Technician {
   /** It is midnight; undefined: the clock is not set. */
   minute: number | undefined = 0;
   hooks: UpdaterParts['hooks'];
+  /** The interface through which downloads cost, if that is the way to the service. */
+  meteredLink: string | undefined;
+  /** Since it was switched on. */
+  elapsedMs = 0;
   /** How often one was asked for; none is made. */
   reboots = 0;
   /** Why nothing would be vouched for any more. */
@@ -29,6 +33,7 @@ export class Technician {
   constructor() {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
     firmware.set('bad', plainFirmware('bad image'));
+    firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
     firmware.set('list', plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
@@ -43,6 +48,7 @@ export class Technician {
       this.reboots += 1;
     };
     const machine = { ...ports.machine, reboot };
+    const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs };
     const distrusted = async (): Promise<string | undefined> => this.doubt;
     const revoked = async (): Promise<string | undefined> => this.revocation;
     const settings = {
@@ -51,7 +57,7 @@ export class Technician {
       outcomeProperty: undefined,
     } as const;
     return new Updater({
-      ports: { ...ports, machine, distrusted, revoked },
+      ports: { ...ports, clock, machine, distrusted, revoked, meteredLink: async () => this.meteredLink },
       service: this.gateway.service,
       settings,
       minuteOfDay: () => this.minute,

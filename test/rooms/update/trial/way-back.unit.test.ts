@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { lookForVersion } from '../../../../src/update/choice/look.ts';
+import { lookForVersion } from '../../../../src/update/choice/choose.ts';
 import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
 import { Updater } from '../../../../src/update/updater.ts';

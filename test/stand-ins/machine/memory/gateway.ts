@@ -1,5 +1,5 @@
 import { silentLog } from '../../../../src/system/log/log.ts';
-import { lookForVersion } from '../../../../src/update/choice/look.ts';
+import { lookForVersion } from '../../../../src/update/choice/choose.ts';
 import type { UpdatePorts } from '../../../../src/update/choice/order.ts';
 import { planUpdate } from '../../../../src/update/choice/plan.ts';
 import type { Plan } from '../../../../src/update/choice/plan.ts';

@@ -1,0 +1,76 @@
+import { readFile } from 'node:fs/promises';
+
+import { systemErrorCode } from '../errors.ts';
+
+/** Up, and no route that refuses. Source: linux/route.h. */
+const RTF_UP = 0x0001;
+const RTF_REJECT = 0x0200;
+
+interface Route {
+  readonly name: string;
+  readonly metric: number;
+}
+
+/**
+ * The network interfaces through which the gateway reaches what is nowhere else in its routes: of IPv4 and IPv6 the one with the
+ * lowest metric each. None: it has no such route.
+ */
+export async function defaultInterfaces(procNet = '/proc/net'): Promise<ReadonlySet<string>> {
+  const [v4, v6] = await Promise.all([readTable(`${procNet}/route`), readTable(`${procNet}/ipv6_route`)]);
+  const best = [preferred(parseRoutes(v4)), preferred(parseRoutes6(v6))];
+  return new Set(best.filter((name) => name !== undefined));
+}
+
+/** A kernel without this family has no such file. */
+async function readTable(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'latin1');
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+/** Source: proc_net(5), /proc/net/route: numbers are hexadecimal but for the metric. Pure. */
+export function parseRoutes(table: string): readonly Route[] {
+  return rowsOf(table)
+    .filter(([, destination, , flags, , , , mask]) => isZero(destination) && isZero(mask) && isUp(flags))
+    .map(([name = '', , , , , , metric = '']) => ({ name, metric: Number.parseInt(metric, 10) }));
+}
+
+/** Source: linux/net/ipv6/route.c, rt6_info_route(): destination, its length, source, its length, next hop, metric, uses, uses, flags, name. Pure. */
+export function parseRoutes6(table: string): readonly Route[] {
+  return rowsOf(table)
+    .filter(([destination, length, , , , , , , flags]) => isZero(destination) && isZero(length) && isUp(flags))
+    .map(([, , , , , metric = '', , , , name = '']) => ({ name, metric: Number.parseInt(metric, 16) }));
+}
+
+function rowsOf(table: string): readonly (readonly string[])[] {
+  return table.split('\n').map((line) => line.trim().split(/\s+/));
+}
+
+function isZero(hex: string | undefined): boolean {
+  return hex !== undefined && /^0+$/.test(hex);
+}
+
+function isUp(flags: string | undefined): boolean {
+  const bits = Number.parseInt(flags ?? '', 16);
+  return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
+}
+
+/** Of those with the same metric the first: so does the kernel. */
+function preferred(routes: readonly Route[]): string | undefined {
+  const [first, ...others] = routes;
+  if (first === undefined) return undefined;
+  return others.reduce((best, route) => (route.metric < best.metric ? route : best), first).name;
+}
+
+/** The one of these that is the way out of here; undefined: none of them. */
+export async function findMeteredLink(metered: readonly string[], procNet?: string): Promise<string | undefined> {
+  if (metered.length === 0) return undefined;
+  return [...(await defaultInterfaces(procNet))].find((name) => metered.some((pattern) => isNamed(name, pattern)));
+}
+
+function isNamed(name: string, pattern: string): boolean {
+  return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}

@@ -1,0 +1,43 @@
+import { withChunks } from '../costs.ts';
+import type { FirmwareSource } from '../ports.ts';
+import type { InstallOrder, UpdatePorts } from './order.ts';
+import { meteredHold } from './plan.ts';
+import type { Hold } from './plan.ts';
+
+const LOOK_EVERY_MS = 5_000;
+
+/** The link became a metered one while a firmware was transferred. The attempt stays as it is, and goes on through another link. */
+export class LinkMetered extends Error {
+  readonly hold: Hold;
+
+  constructor(hold: Hold) {
+    super(hold.reason);
+    this.hold = hold;
+  }
+}
+
+/** The order's source, which throws LinkMetered where the link is metered. What a person brings, and a list, comes all the same. */
+export function sparingSource(
+  { source, by, isList }: Pick<InstallOrder, 'source' | 'by' | 'isList'>,
+  { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,
+): FirmwareSource {
+  if (meteredLink === undefined || by !== 'service' || isList === true) return source;
+  const look = async (): Promise<void> => {
+    const hold = meteredHold(await meteredLink());
+    if (hold !== undefined) throw new LinkMetered(hold);
+  };
+  async function* spare(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    let lookedMs = clock.monotonicMs();
+    for await (const chunk of chunks) {
+      yield chunk;
+      if (clock.monotonicMs() - lookedMs < LOOK_EVERY_MS) continue;
+      await look();
+      lookedMs = clock.monotonicMs();
+    }
+  }
+  const open: FirmwareSource['open'] = async (from, signal) => {
+    await look();
+    return source.open(from, signal);
+  };
+  return withChunks({ form: source.form, open }, spare);
+}
