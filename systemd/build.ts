@@ -70,6 +70,8 @@ async function fillTree(out: string, { main, arch, node, strip }: Filling): Prom
   await chmod(runtime, 0o755);
   if (strip) await stripProgram(runtime, arch);
   const { outputs } = await bundle(join(out, 'lib'), main, arch);
+  // said, or Node reads each file twice to find out
+  await writeFile(join(out, 'lib/package.json'), '{ "type": "module" }\n');
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(import.meta.dirname, join(out, 'systemd'), {

@@ -258,10 +258,7 @@ export interface Bootloader {
   readonly trialRebootArgument: string | undefined;
   /** The slot that runs now, from the bootloader, checked against what is mounted. */
   bootedSlot(signal: AbortSignal): Promise<SlotName>;
-  /**
-   * Whether this boot is one that falls back by itself unless it is committed. Only the bootloader can tell: the journal
-   * may be missing in a slot that nobody has judged yet.
-   */
+  /** Whether this boot falls back by itself unless it is committed. A journal may be missing in a slot that nobody judged. */
   onTrial(signal: AbortSignal): Promise<boolean>;
   /** Changes and reads back a harmless variable; throws where the boot environment cannot be written. */
   canary(signal: AbortSignal): Promise<void>;
@@ -283,6 +280,8 @@ export interface BootState {
   /** Nobody has written yet which boots are trials: `onTrial` goes by counters, which power cuts run down as well. */
   readonly trialIsGuessed?: boolean | undefined;
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;
+  /** As `Bootloader.onTrial`, of the boot of each slot, should it be the one that runs. */
+  readonly onTrial: Readonly<Record<SlotName, boolean>>;
 }
 
 export interface SlotBootState {

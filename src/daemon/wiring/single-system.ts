@@ -16,6 +16,7 @@ export const singleSystem: Bootloader = {
   },
   inspect: async () => {
     const only = { bootable: true, detail: 'the only system' };
-    return { primary: 'A', slots: { A: only, B: { bootable: false, detail: 'there is none' } } };
+    const slots = { A: only, B: { bootable: false, detail: 'there is none' } };
+    return { primary: 'A', slots, onTrial: { A: false, B: false } };
   },
 };

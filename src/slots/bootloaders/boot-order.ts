@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import type { BootNames } from '../../config/config.ts';
-import type { BootState, SlotName } from '../../update/ports.ts';
+import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
-import type { BootChange } from './boot-environment.ts';
+import type { BootChange, SaidOfSlots } from './boot-environment.ts';
 import { changeTrialMark } from './trial-mark.ts';
 import type { TrialMark } from './trial-mark.ts';
 
@@ -80,7 +80,7 @@ export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: Slo
   return attempts > 1 && order[0] === booted && attemptsLeft[booted] === 0 && attemptsLeft[other] > 0;
 }
 
-export function inspectOrder(state: BootOrder): BootState {
+export function inspectOrder(state: BootOrder): SaidOfSlots {
   const { order, attemptsLeft, trial } = state;
   const [first = 'A'] = order;
   const primary = order.find((slot) => attemptsLeft[slot] > 0) ?? first;

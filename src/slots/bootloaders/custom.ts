@@ -1,7 +1,7 @@
 import type { BootNames } from '../../config/config.ts';
-import type { BootState, SlotName } from '../../update/ports.ts';
+import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
-import type { BootChange, BootEnvironment } from './boot-environment.ts';
+import type { BootChange, BootEnvironment, SaidOfSlots } from './boot-environment.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
 import { isLastWord } from './trial-mark.ts';
@@ -11,7 +11,7 @@ export interface HandlerState {
   /** Undefined: it names none, because the primary slot is bad. */
   readonly primary: SlotName | undefined;
   readonly good: Readonly<Record<SlotName, boolean>>;
-  /** Of the agent in a slot that it left: the code of an error. */
+  /** Of the agent in a slot that it left: the code of an error. Undefined, too, where nobody asked. */
   readonly lastWords: Readonly<Record<SlotName, string | undefined>>;
 }
 
@@ -40,15 +40,15 @@ export class Handler implements BootEnvironment<HandlerState> {
     this.#parts = parts;
   }
 
-  async read(signal: AbortSignal): Promise<HandlerState> {
+  async read(signal: AbortSignal, also?: 'last-words'): Promise<HandlerState> {
     const primary = await this.#primary(signal);
     const good = { A: await this.#isGood('A', signal), B: await this.#isGood('B', signal) };
     const word = async (slot: SlotName): Promise<string | undefined> =>
-      good[slot] ? undefined : this.#lastWordOf(slot, signal);
+      also === undefined || good[slot] ? undefined : this.#lastWordOf(slot, signal);
     return { primary, good, lastWords: { A: await word('A'), B: await word('B') } };
   }
 
-  inspect({ primary, good, lastWords }: HandlerState): BootState {
+  inspect({ primary, good, lastWords }: HandlerState): SaidOfSlots {
     const onlyGood = (['A', 'B'] as const).find((slot) => good[slot] && !good[otherSlot(slot)]);
     const first = primary ?? onlyGood;
     if (first === undefined) throw this.#failed('get-primary names no slot', 'boot-environment-invalid');
@@ -69,26 +69,33 @@ export class Handler implements BootEnvironment<HandlerState> {
     return good[otherSlot(slot)] || (kind === 'mark-unbootable' && !good[slot]);
   }
 
-  async change(state: HandlerState, change: BootChange, signal: AbortSignal): Promise<void> {
+  async change({ good }: HandlerState, change: BootChange, signal: AbortSignal): Promise<HandlerState | undefined> {
     const { names } = this.#parts;
     const { kind, slot, lastWord } = change;
     switch (kind) {
-      case 'mark-unbootable':
+      case 'mark-unbootable': {
         if (lastWord !== undefined) await this.#sayLast(slot, lastWord, signal);
         await this.#set(['set-state', names[slot], 'bad'], signal);
-        if ((await this.#primary(signal)) !== otherSlot(slot)) {
-          await this.#set(['set-primary', names[otherSlot(slot)]], signal);
-        }
-        return;
-      case 'try-once':
-        if (state.lastWords[slot] !== undefined) await this.#sayLast(slot, NO_WORD, signal);
+        const now = await this.read(signal);
+        if (now.primary === otherSlot(slot)) return now;
+        await this.#set(['set-primary', names[otherSlot(slot)]], signal);
+        return undefined;
+      }
+      case 'try-once': {
+        const word = good[slot] ? undefined : await this.#lastWordOf(slot, signal);
+        if (word !== undefined) await this.#sayLast(slot, NO_WORD, signal);
         // Never set-state good: some handlers take that as the commit.
-        return this.#set(['set-primary', names[slot]], signal);
-      case 'commit':
-        await this.#set(['set-state', names[slot], 'good'], signal);
-        if ((await this.#primary(signal)) === slot) return;
         await this.#set(['set-primary', names[slot]], signal);
-        return this.#set(['set-state', names[slot], 'good'], signal);
+        return undefined;
+      }
+      case 'commit': {
+        await this.#set(['set-state', names[slot], 'good'], signal);
+        const now = await this.read(signal);
+        if (now.primary === slot) return now;
+        await this.#set(['set-primary', names[slot]], signal);
+        await this.#set(['set-state', names[slot], 'good'], signal);
+        return undefined;
+      }
     }
   }
 

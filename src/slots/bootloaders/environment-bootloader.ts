@@ -55,14 +55,17 @@ export class EnvironmentBootloader<State> implements Bootloader {
   }
 
   inspect(signal: AbortSignal): Promise<BootState> {
-    return this.#inTurn(async () => this.#environment.inspect(await this.#environment.read(signal)));
+    return this.#inTurn(async () => {
+      const state = await this.#environment.read(signal, 'last-words');
+      const onTrial = (slot: SlotName): boolean => this.#environment.onTrial(state, slot);
+      return { ...this.#environment.inspect(state), onTrial: { A: onTrial('A'), B: onTrial('B') } };
+    });
   }
 
   async #change(change: BootChange, signal: AbortSignal): Promise<void> {
     const before = await this.#environment.read(signal);
     await this.#refuseUnsafe(before, change, signal);
-    await this.#environment.change(before, change, signal);
-    const after = await this.#environment.read(signal);
+    const after = (await this.#environment.change(before, change, signal)) ?? (await this.#environment.read(signal));
     if (this.#environment.holds(after, change)) return;
     throw new BootloaderError(
       'boot-write-not-confirmed',

@@ -1,7 +1,7 @@
 import type { BootNames } from '../../config/config.ts';
-import type { BootState, SlotName } from '../../update/ports.ts';
+import type { SlotName } from '../../update/ports.ts';
 import { uninterrupted } from './boot-environment.ts';
-import type { BootChange, BootEnvironment } from './boot-environment.ts';
+import type { BootChange, BootEnvironment, SaidOfSlots } from './boot-environment.ts';
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
 import { BootloaderError } from './errors.ts';
@@ -57,7 +57,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
     return this.#spelling.parse(await this.#store.read(signal));
   }
 
-  inspect(state: BootOrder): BootState {
+  inspect(state: BootOrder): SaidOfSlots {
     return inspectOrder(state);
   }
 
@@ -69,10 +69,11 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
     return canSpareInOrder(state, slot);
   }
 
-  async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<void> {
+  async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<undefined> {
     const wanted = changeOrder(state, change, this.#attempts);
     if (!sameOrder(wanted, state)) await this.#store.set(this.#spelling.format(wanted), signal);
     await this.#store.confirm(uninterrupted);
+    return undefined;
   }
 
   holds(state: BootOrder, change: BootChange): boolean {

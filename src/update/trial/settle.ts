@@ -42,8 +42,9 @@ export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<O
 }
 
 async function lookAround(booted: SlotName, { bootloader, machine }: UpdatePorts, signal: AbortSignal): Promise<Found> {
-  const { lastWord } = (await bootloader.inspect(signal)).slots[otherSlot(booted)];
-  return { booted, bootId: await machine.bootId(), onTrial: await bootloader.onTrial(signal), lastWord };
+  const { slots, onTrial } = await bootloader.inspect(signal);
+  const { lastWord } = slots[otherSlot(booted)];
+  return { booted, bootId: await machine.bootId(), onTrial: onTrial[booted], lastWord };
 }
 
 async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {

@@ -4,9 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
 import { overwriteDurably, replaceFileDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
-import type { BootState, SlotName } from '../../../update/ports.ts';
+import type { SlotName } from '../../../update/ports.ts';
 import { otherSlot } from '../boot-environment.ts';
-import type { BootChange, BootEnvironment } from '../boot-environment.ts';
+import type { BootChange, BootEnvironment, SaidOfSlots } from '../boot-environment.ts';
 import { BootloaderError } from '../errors.ts';
 import { notOnMedium, readFromMedium } from '../on-medium.ts';
 import { lastWordIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withLastWord, withPartitions } from './autoboot-text.ts';
@@ -57,7 +57,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     return { text, standing: this.#slot(partition), tried: this.#slot(trialPartition), partitionsAreTried, lastWord };
   }
 
-  inspect({ standing, tried, lastWord }: TrybootState): BootState {
+  inspect({ standing, tried, lastWord }: TrybootState): SaidOfSlots {
     const describe = (slot: SlotName) => {
       if (slot === standing) return { bootable: true, detail: 'boots by itself' };
       if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
@@ -75,15 +75,17 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     return state.standing === otherSlot(slot);
   }
 
-  async change(state: TrybootState, change: BootChange, signal: AbortSignal): Promise<void> {
+  async change(state: TrybootState, change: BootChange, signal: AbortSignal): Promise<undefined> {
     if (this.holds(state, change) && isDeepStrictEqual(state.lastWord, changedWord(state, change))) {
-      return this.#confirm();
+      await this.#confirm();
+      return undefined;
     }
     signal.throwIfAborted();
     const { standing, tried } = changed(state, change);
     const { partitions } = this.#parts;
     const text = withPartitions(state.text, partitions[standing], partitions[tried]);
     await this.#write(state.text, withLastWord(text, changedWord(state, change), Buffer.byteLength(state.text)));
+    return undefined;
   }
 
   holds(state: TrybootState, change: BootChange): boolean {

@@ -2,6 +2,7 @@ import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
 import { bootloaderContract, evidence } from './bootloader-contract.ts';
 import { CustomRig } from './custom-rig.ts';
@@ -19,6 +20,22 @@ describe('a custom handler', () => {
     await rig.bootloader.commit('B', signal);
     await rig.bootloader.markUnbootable('A', signal);
     expect(rig.calls).toEqual(['set-state B bad', 'set-primary B', 'set-state B good', 'set-state A bad']);
+  });
+
+  test('is asked each question once before a change and once after it, and for last words only where they are told', async () => {
+    await using rig = await CustomRig.open();
+    const calls: string[] = [];
+    const bootloader = rig.folder.bootloader(rig.settings, {
+      run: async (command, options, ending) => {
+        calls.push(command.slice(1).join(' '));
+        return runProgram(command, options, ending);
+      },
+    });
+    const questions = ['get-primary', 'get-state A', 'get-state B'];
+    await bootloader.commit('A', signal);
+    expect(calls.splice(0)).toEqual([...questions, 'set-state A good', ...questions]);
+    await bootloader.inspect(signal);
+    expect(calls).toEqual([...questions, 'get-last-word B']);
   });
 
   test('whose primary slot does not follow is told, the last word being that the slot is kept', async () => {

@@ -86,9 +86,13 @@ export class FakeBootloader implements Bootloader {
 
   async onTrial(signal: AbortSignal): Promise<boolean> {
     this.#look(signal);
+    return this.#wouldBeOnTrial(this.booted);
+  }
+
+  #wouldBeOnTrial(slot: SlotName): boolean {
     const { order, trial } = this.#environment;
-    if (this.#isOneShot) return order.at(-1) !== this.booted;
-    return order.includes(other(this.booted)) && (trial === this.booted || !order.includes(this.booted));
+    if (this.#isOneShot) return order.at(-1) !== slot;
+    return order.includes(other(slot)) && (trial === slot || !order.includes(slot));
   }
 
   async canary(signal: AbortSignal): Promise<void> {
@@ -140,7 +144,9 @@ export class FakeBootloader implements Bootloader {
     });
     const next = this.#isOneShot ? order.at(-1) : (this.bootable[0] ?? order[0]);
     const primary = next ?? this.booted;
-    return { primary, trialIsGuessed: this.guesses, slots: { A: describe('A'), B: describe('B') } };
+    const slots = { A: describe('A'), B: describe('B') };
+    const onTrial = { A: this.#wouldBeOnTrial('A'), B: this.#wouldBeOnTrial('B') };
+    return { primary, trialIsGuessed: this.guesses, slots, onTrial };
   }
 
   #trialBut(slot: SlotName): SlotName | undefined {

@@ -65,8 +65,12 @@ export class MemoryBootloader implements Bootloader {
   }
 
   async onTrial(): Promise<boolean> {
+    return this.#wouldBeOnTrial(this.booted);
+  }
+
+  #wouldBeOnTrial(slot: SlotName): boolean {
     const { order, trial } = this.#environment;
-    return trial === this.booted || !order.includes(this.booted);
+    return trial === slot || !order.includes(slot);
   }
 
   async canary(): Promise<void> {
@@ -116,7 +120,9 @@ export class MemoryBootloader implements Bootloader {
       detail: `${left[slot]} attempts left`,
       lastWord: lastWords[slot],
     });
-    return { primary: this.bootable[0] ?? this.booted, slots: { A: detail('A'), B: detail('B') } };
+    const slots = { A: detail('A'), B: detail('B') };
+    const onTrial = { A: this.#wouldBeOnTrial('A'), B: this.#wouldBeOnTrial('B') };
+    return { primary: this.bootable[0] ?? this.booted, slots, onTrial };
   }
 
   #trialBut(slot: SlotName): SlotName | undefined {
