@@ -1,5 +1,4 @@
 import { isSilent } from '../../control/control-errors.ts';
-import { withCheckedInput } from '../../control/make-operations.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import type { Absent, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -13,7 +12,7 @@ export async function withLook<T>(context: CliContext, look: (agent: AgentOperat
   const daemon = await daemonForLook(context);
   if (typeof daemon === 'object') return look(daemon);
   await using agent = await context.look(daemon, context.signal);
-  return await look(withCheckedInput(agent));
+  return await look(await checked(agent));
 }
 
 async function daemonForLook(context: CliContext): Promise<AgentOperations | Absent> {
@@ -38,5 +37,11 @@ export async function withAgent<T>(
   const daemon = await context.connect(context.signal);
   if (daemon !== undefined) return work(daemon, 'daemon');
   await using agent = await context.local(context.signal);
-  return await work(withCheckedInput(agent), 'this process');
+  return await work(await checked(agent), 'this process');
+}
+
+/** An agent in this process takes no other input than through its socket. */
+async function checked(agent: AgentOperations): Promise<AgentOperations> {
+  const { withCheckedInput } = await import('../../control/make-operations.ts');
+  return withCheckedInput(agent);
 }
