@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { absent } from './absent.ts';
 import { gatewayStates, idleCodes, troubles } from './gateway-state.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
@@ -9,11 +10,6 @@ type ReadonlyDeep<T> = T extends object ? { readonly [Member in keyof T]: Readon
 
 /** What a schema lets through, for reading. */
 export type Of<Schema extends z.ZodType> = ReadonlyDeep<z.output<Schema>>;
-
-/** A member that is always there, and may be undefined. */
-function absent<T extends z.ZodType>(schema: T) {
-  return schema.optional().transform((value) => value);
-}
 
 export const slotName = z.enum(['A', 'B']);
 

@@ -1,10 +1,8 @@
 import * as z from 'zod';
 
-/** What the control socket says about the spool. JSON leaves out what is undefined. */
+import { absent } from './absent.ts';
 
-function absent<T extends z.ZodType>(schema: T) {
-  return schema.optional().transform((value) => value);
-}
+/** What the control socket says about the spool. */
 
 const count = z.number();
 

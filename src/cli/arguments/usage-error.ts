@@ -1,4 +1,4 @@
-import { nearest } from '../../config/file/nearest.ts';
+import { nearest } from '../../system/nearest.ts';
 import { commandTable } from '../commands/command-table.ts';
 import { optionTable, usageLine } from './command.ts';
 import type { Command, OptionName, UsageError } from './command.ts';

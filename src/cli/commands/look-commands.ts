@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 
-import { nearest } from '../../config/file/nearest.ts';
 import type { FileReport } from '../../control/file-report.ts';
 import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
+import { nearest } from '../../system/nearest.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
-import { parseDuration } from '../../config/schema/duration.ts';
 import type { InstallOptions } from '../../control/operations.ts';
+import { parseDuration } from '../../system/time/duration.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';

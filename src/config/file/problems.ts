@@ -1,10 +1,10 @@
 import type * as z from 'zod';
 
 import { isSecretKey, maskAddresses } from '../../system/log/secrets.ts';
+import { nearest } from '../../system/nearest.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { knownKeys, tablesWithKey, valueAt } from '../schema/known-keys.ts';
 import { type KeyNode, lineOf } from './key-lines.ts';
-import { nearest } from './nearest.ts';
 
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
 import type { DailyWindow } from '../../system/time/daily-window.ts';
+import { durationPattern, parseDuration } from '../../system/time/duration.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
 import type { Command } from '../config.ts';
-import { durationPattern, parseDuration } from './duration.ts';
 
 /**
  * The kinds of values in the file. The message of each completes the sentence "expected …"; problems.ts builds on it.

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { editDistance, nearest } from '../../../src/config/file/nearest.ts';
+import { editDistance, nearest } from '../../../src/system/nearest.ts';
 
 describe('nearest', () => {
   const keys = ['schedule', 'splay', 'choose', 'window', 'password_file', 'key_on_provisioning', 'url'];

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { parseDuration } from '../../../src/config/schema/duration.ts';
+import { parseDuration } from '../../../../src/system/time/duration.ts';
 
 describe('parseDuration', () => {
   test.each([
