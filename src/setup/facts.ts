@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { findSerialNumber } from '../system/device/serial-number.ts';
 import { AgentError, systemErrorCode } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
+import { PARTITION_NAMES } from './slot-pairs.ts';
 
 /** What `[targets.NAME] bootloader` says of a bootloader whose files were found. */
 export type FoundBootloader =
@@ -26,7 +27,6 @@ export interface GatewayFacts {
   readonly serialNumber: string | undefined;
 }
 
-const PARTITION_NAMES = '/dev/disk/by-partlabel';
 const SERIAL_PORTS = '/dev/serial/by-id';
 const RELEASE_KEYS = '/etc/thing-agent/trust';
 const MAX_NAMES = 100;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 
 import type { GatewayFacts } from './facts.ts';
-import { findSlotPairs } from './slot-pairs.ts';
+import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 
 /** A table of a configuration, in the file's own words. */
 export type Table = Readonly<Record<string, unknown>>;
@@ -29,7 +29,6 @@ export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
 
 const TARGET = 'gateway';
 const NONE = 'none';
-const PARTITION_NAMES = '/dev/disk/by-partlabel';
 
 /** What is still to be asked, in this order: what neither the given part of a configuration nor an answer says. */
 export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {

@@ -1,3 +1,6 @@
+/** Where Linux shows partitions by their names. */
+export const PARTITION_NAMES = '/dev/disk/by-partlabel';
+
 /** Two partitions whose names differ in the letter of their slot. */
 export interface SlotPair {
   /** Without the letter, e.g. `rootfs`. */

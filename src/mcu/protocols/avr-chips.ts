@@ -1,7 +1,6 @@
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
-import type { ModemStep } from '../protocol.ts';
 
 export interface AvrOptions {
   /** Size of the boot section at the end of the flash memory, where it is not the usual one of this bootloader. */
@@ -59,19 +58,3 @@ export function avrChip(signature: Uint8Array, usualBootloaderBytes: number, opt
     pageBytes: model.pageBytes,
   };
 }
-
-const dischargeMs = 50;
-/** From reset until the bootloader listens: start-up time of the crystal, and the bootloader's own. */
-const bootMs = 100;
-
-/** DTR, often with RTS, pulls RESET low through a capacitor at its falling edge. */
-export const avrReset: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
-  dtr: [
-    { dtr: false, rts: true, thenMs: dischargeMs },
-    { dtr: true, rts: true, thenMs: bootMs },
-  ],
-  'dtr-rts': [
-    { dtr: false, rts: false, thenMs: dischargeMs },
-    { dtr: true, rts: true, thenMs: bootMs },
-  ],
-};

@@ -4,7 +4,8 @@ import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { mcubootHeader } from '../images/mcuboot.ts';
 import { discard } from '../protocol.ts';
-import type { Conversation, Exchange, ModemStep, Protocol, UploadSession } from '../protocol.ts';
+import type { Conversation, Exchange, Protocol, UploadSession } from '../protocol.ts';
+import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 
@@ -39,23 +40,12 @@ const quietMs = 20;
 const maxWindow = 2;
 const maxLateAnswers = 4;
 
-const pulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
-  dtr: [
-    { dtr: false, rts: true, thenMs: 50 },
-    { dtr: true, rts: true, thenMs: 100 },
-  ],
-  'dtr-rts': [
-    { dtr: false, rts: false, thenMs: 50 },
-    { dtr: true, rts: true, thenMs: 100 },
-  ],
-};
-
 /** MCUboot's serial recovery, and every other SMP server with the image group. */
 export function smp(options: SmpOptions = {}): Protocol {
   return {
     name: 'smp',
     parity: 'none',
-    enter: pulse,
+    enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
     connect: () => new Smp(options).connect(),
   };

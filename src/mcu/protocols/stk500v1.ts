@@ -1,8 +1,9 @@
 import { McuError } from '../errors.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
-import { avrChip, avrReset, pageWorkMs, parkedPage } from './avr-chips.ts';
+import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrOptions } from './avr-chips.ts';
+import { resetPulse } from './reset-pulse.ts';
 
 /** Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
 const command = {
@@ -36,7 +37,7 @@ export function stk500v1(options: AvrOptions = {}): Protocol {
   return {
     name: 'stk500v1',
     parity: 'none',
-    enter: avrReset,
+    enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
     connect: () => connect(options),
   };

@@ -2,8 +2,9 @@ import type { Region } from '../chip.ts';
 import { McuError } from '../errors.ts';
 import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
-import { avrChip, avrReset, pageWorkMs, parkedPage } from './avr-chips.ts';
+import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrOptions } from './avr-chips.ts';
+import { resetPulse } from './reset-pulse.ts';
 
 /** Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
 const messageStart = 0x1b;
@@ -37,7 +38,7 @@ export function stk500v2(options: AvrOptions = {}): Protocol {
   return {
     name: 'stk500v2',
     parity: 'none',
-    enter: avrReset,
+    enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
     connect: () => new Stk500v2(options).connect(),
   };

@@ -2,7 +2,8 @@ import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { discard, silently, unanswered } from '../protocol.ts';
-import type { Answer, Conversation, ModemStep, Protocol, UploadSession } from '../protocol.ts';
+import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
+import { resetPulse } from './reset-pulse.ts';
 
 export interface XmodemOptions {
   readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
@@ -34,23 +35,12 @@ const maxTries = 10;
 const maxSilences = 3;
 const quietMs = 20;
 
-const pulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
-  dtr: [
-    { dtr: false, rts: true, thenMs: 50 },
-    { dtr: true, rts: true, thenMs: 100 },
-  ],
-  'dtr-rts': [
-    { dtr: false, rts: false, thenMs: 50 },
-    { dtr: true, rts: true, thenMs: 100 },
-  ],
-};
-
 /** Bootloaders that receive a file: XMODEM and XMODEM-1K with CRC, YMODEM. They place and check it themselves. */
 export function xmodem(options: XmodemOptions = {}): Protocol {
   return {
     name: 'xmodem',
     parity: 'none',
-    enter: pulse,
+    enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
     connect: () => connect(options),
   };

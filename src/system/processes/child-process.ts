@@ -101,7 +101,8 @@ function hasPipes(child: ChildProcess): child is StartedProgram {
   return child.stdin !== null && child.stdout !== null && child.stderr !== null;
 }
 
-function killGroup(pid: number | undefined): void {
+/** A program and those that it started, where it leads a group of its own; one that has ended is no error. */
+export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');

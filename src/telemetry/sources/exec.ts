@@ -4,7 +4,7 @@ import process from 'node:process';
 import type { Readable } from 'node:stream';
 
 import { AgentError, describeError } from '../../system/errors.ts';
-import { runProgram } from '../../system/processes/child-process.ts';
+import { killGroup, runProgram } from '../../system/processes/child-process.ts';
 import { asUser, programEnvironment, refuseRights } from '../../system/processes/program-rights.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
@@ -77,14 +77,5 @@ async function readLines(output: Readable, intake: Intake): Promise<void> {
   for await (const chunk of output as AsyncIterable<Buffer>) {
     for (const line of lines.push(chunk)) intake.take(() => parseReading(line));
     await intake.rest(chunk.byteLength);
-  }
-}
-
-function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
 }
