@@ -1,10 +1,17 @@
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { ConfigError } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
-import { ownFs, readTextFile, replaceFileDurably, syncDirectory, writeDraft } from '../system/files/durable-file.ts';
+import {
+  keepDraft,
+  ownFs,
+  readTextFile,
+  replaceFileDurably,
+  StorageError,
+  writeDraft,
+} from '../system/files/durable-file.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
 import { proposeConfig, questionsLeft } from './propose.ts';
@@ -56,13 +63,12 @@ export class Setup {
   /** Keeps it if it can be used here; throws ConfigError or StorageError, and then nothing has changed. */
   async write(text: string): Promise<WrittenConfig> {
     const { path, check } = this.#parts;
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolderOf(path);
     const draft = await writeDraft(path, text, ownFs, MODE);
     try {
       await check(draft);
       const before = await this.#keepBefore();
-      await rename(draft, path);
-      await syncDirectory(dirname(path));
+      await keepDraft(draft, path);
       return { path, before };
     } catch (error) {
       await rm(draft, { force: true });
@@ -98,6 +104,14 @@ export async function beginSetup(
 ): Promise<Setup> {
   const given = from === undefined ? {} : examineConfig(from, await readConfigText(from)).input;
   return new Setup({ path, check, given, facts: await lookAround(signal) });
+}
+
+async function makeFolderOf(path: string): Promise<void> {
+  try {
+    await mkdir(dirname(path), { recursive: true });
+  } catch (error) {
+    throw new StorageError('write', path, error);
+  }
 }
 
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check

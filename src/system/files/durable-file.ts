@@ -96,7 +96,11 @@ export async function replaceFileDurably(
   fs: DurableFs = ownFs,
   mode = 0o600,
 ): Promise<void> {
-  const draft = await writeDraft(path, text, fs, mode);
+  await keepDraft(await writeDraft(path, text, fs, mode), path, fs);
+}
+
+/** Puts a draft in the place of the file that it is to replace. */
+export async function keepDraft(draft: string, path: string, fs: DurableFs = ownFs): Promise<void> {
   try {
     await fs.rename(draft, path);
     await syncDirectory(dirname(path), fs);

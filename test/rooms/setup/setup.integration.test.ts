@@ -107,6 +107,15 @@ boot_id_file = "${directory}/boot/boot-id"
     }
   });
 
+  // Seen: an internal error, with nothing about what to do.
+  test('says where it cannot write, and that it is the disk', async () => {
+    const path = join(part, 'config.toml'); // a folder that is a file
+    const { exitCode, out } = await setUp([...answers, 'y'], ['--from', part, '--config', path]);
+    expect(exitCode).toBe(74);
+    expect(out).toContain(`cannot write ${path}`);
+    expect(out).toContain('(state-unavailable)');
+  });
+
   test('with --yes asks nobody; what was there before is kept, and may be what it begins with', async () => {
     await setUp([...answers, 'y'], ['--from', part]);
     const first = await readFile(join(directory, 'config.toml'), 'utf8');
