@@ -1,6 +1,7 @@
 import { commandGroups, commonOptions, optionTable, usageLine } from '../../src/cli/arguments/command.ts';
 import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
+import { socketNames } from '../../src/control/access.ts';
 import { exitCodes } from '../../src/system/errors.ts';
 import { entry, line, pageHead, paragraph, section, subsection } from './roff.ts';
 import type { PageHead } from './roff.ts';
@@ -20,8 +21,7 @@ const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
 const files: Readonly<Record<string, string>> = {
   '/etc/thing-agent/config.toml': 'The configuration: thing-agent.toml(5).',
   '/var/lib/thing-agent': 'Identity, journal of updates, spool of measurements. Both slots mount it.',
-  '/run/thing-agent':
-    'Sockets: status.sock for members of thing-agent, control.sock for them, too, operators/ for members of thing-operators, root.sock.',
+  '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
     'What is promised (GUARANTEES.md), all error codes (ERRORS.md), what the bootloader must do (bootloaders.md), how programs speak to the sockets (socket-api.md), alerts (monitoring.md), programs that are asked and told (hooks.md), the bill of materials.',
 };

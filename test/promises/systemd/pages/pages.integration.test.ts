@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { optionTable } from '../../../../src/cli/arguments/command.ts';
 import { commandTable } from '../../../../src/cli/commands/command-table.ts';
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
+import { socketNames } from '../../../../src/control/access.ts';
 import { agentPage } from '../../../../systemd/pages/agent-page.ts';
 import { bashCompletion, zshCompletion } from '../../../../systemd/pages/completion.ts';
 import { configPage } from '../../../../systemd/pages/config-page.ts';
@@ -44,6 +45,16 @@ describe('manual pages', () => {
     expect(commands.filter((command) => !entries.has(`.B "${command}"`))).toEqual([]);
     const options = Object.keys(optionTable).map((name) => line(`--${name}`).trim());
     expect(options.filter((option) => !page.includes(option))).toEqual([]);
+  });
+
+  // Seen: a folder operators/ that no agent made, and control.sock for those of status.sock.
+  test('agent(8) names the sockets that there are, and for whom each is', () => {
+    const page = pages['agent.8'].replaceAll('\\', '');
+    const { members, operators, root } = socketNames;
+    expect(page).toContain(
+      `${members} for members of thing-agent, ${operators} for members of thing-operators, ${root} for root`,
+    );
+    expect(page).not.toContain('operators/');
   });
 
   test('thing-agent.toml(5) has each key of the schema, with what is said of it there', async () => {
