@@ -15,7 +15,7 @@ import {
 } from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
 import { securityReport } from './security-events.ts';
-import { flushReply, telemetryReply } from './telemetry-protocol.ts';
+import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
 const MAX_HOLD_MS = 366 * 86_400_000;
 
@@ -133,6 +133,10 @@ export const operationTable = {
   },
   /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
   spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply, members: 'all' },
+  /** The configured sources of datapoints; where no daemon runs, without figures. */
+  sensors: { kind: 'answered', method: 'GET', path: 'sensors', input: nothing(), output: sensorsReply, members: 'all' },
+  /** Reads one of them once, now; nothing is kept or sent. */
+  trySensor: { kind: 'answered', method: 'POST', path: 'sensors/try', input: tryInput, output: tryReply },
   /** Writes what is in memory. */
   flushSpool: { kind: 'answered', method: 'POST', path: 'spool/flush', input: nothing(), output: flushReply },
   /** The configured microcontrollers. */

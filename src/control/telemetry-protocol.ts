@@ -59,3 +59,77 @@ export const telemetryReply = z.object({
 });
 
 export const flushReply = z.object({ onDisk: z.boolean() });
+
+export const sensorKinds = [
+  'exec',
+  'mqtt',
+  'modbus-tcp',
+  'modbus-rtu',
+  'hwmon',
+  'thermal',
+  'iio',
+  'w1',
+  'serial',
+  'gpio',
+  'file',
+  'system',
+] as const;
+
+export const sensorUnits = [
+  '°C',
+  'm°C',
+  'V',
+  'mV',
+  'A',
+  'mA',
+  'W',
+  'mW',
+  'J',
+  'rpm',
+  '%',
+  'm%',
+  'kPa',
+  'lx',
+  'B',
+  's',
+] as const;
+
+const unit = absent(z.enum(sensorUnits)).describe(
+  'Of the reading, before anything is scaled; undefined: nobody knows it.',
+);
+
+export const sensorsReply = z.object({
+  isRead: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
+  sensors: z.array(
+    z.object({
+      name: z.string(),
+      kind: z.enum(sensorKinds),
+      mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
+      place: z.string().describe('What is read, without secrets.'),
+      everyMs: absent(count).describe('Of one that is asked.'),
+      outputs: z.array(
+        z.object({
+          kind: z.enum(['event', 'property']),
+          id: z.string(),
+          pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
+          scale: count,
+          offset: count,
+        }),
+      ),
+      readings: count,
+      failures: count,
+      dropped: count.describe('What came and was not used: too fast, too long, nested too deep.'),
+      lastReading: absent(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
+      lastReadingAgeMs: absent(count),
+      unit,
+      perMinute: absent(count).describe('Readings, by the last 64 of them.'),
+      lastDrop: absent(z.string()),
+      lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
+      lastErrorCode: absent(z.string()),
+      failingForMs: absent(count),
+    }),
+  ),
+});
+
+export const tryInput = z.strictObject({ name: z.string().min(1).max(2_048) });
+export const tryReply = z.object({ reading: z.string().describe('The begin of it, as JSON.'), unit });

@@ -18,6 +18,7 @@ import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { inspectFile } from './inspect-file.ts';
 import type { Looks } from './rounds/agenda.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
+import { listSensors, trySensor } from './sensors.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
@@ -188,6 +189,14 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const telemetry = this.#telemetry;
     if (telemetry === undefined) throw noSpool();
     return telemetry.status();
+  }
+
+  async sensors(): Promise<OutputOf<'sensors'>> {
+    return listSensors({ wiring: this.#wiring, telemetry: this.#telemetry });
+  }
+
+  async trySensor({ name }: InputOf<'trySensor'>, signal: AbortSignal): Promise<OutputOf<'trySensor'>> {
+    return trySensor(name, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
   }
 
   async flushSpool(): Promise<OutputOf<'flushSpool'>> {

@@ -20,6 +20,12 @@ export class DaemonError extends defineErrors('DaemonError', {
     means: 'The configuration has no targets, so there is nothing to update.',
     advice: 'add [targets.gateway] with kind = "slots", or a board with kind = "mcu"',
   },
+  'sensor-unknown': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'The configuration has no such source of datapoints.',
+    advice: 'agent sensors shows those that there are',
+  },
   'no-trusted-key': {
     remedy: 'give-up',
     exit: 'configuration',

@@ -64,6 +64,12 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     means: 'A source of measurements did not answer in time.',
     advice: 'raise the source’s timeout, or check the device behind it',
   },
+  'source-not-asked': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means: 'A source of measurements speaks by itself, and cannot be asked.',
+    advice: 'agent sensors NAME shows what it said last',
+  },
   'source-unusable': {
     remedy: 'give-up',
     exit: 'configuration',
@@ -76,7 +82,8 @@ export type TelemetryErrorCode = CodeOf<typeof TelemetryErrors>;
 
 /** A measurement cannot be taken, kept or delivered. */
 export class TelemetryError extends TelemetryErrors {
-  constructor(code: TelemetryErrorCode, message: string, cause?: unknown) {
-    super(code, message, { cause });
+  /** `advice`: instead of what the code advises. */
+  constructor(code: TelemetryErrorCode, message: string, cause?: unknown, advice?: string) {
+    super(code, message, { cause, advice });
   }
 }

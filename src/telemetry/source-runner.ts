@@ -7,6 +7,8 @@ import { backoffMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import { TelemetryError } from './errors.ts';
 import { BoundedIntake } from './intake.ts';
+import { ReadingPace } from './sensors/reading-pace.ts';
+import type { RunnerDetails } from './sensors/sensor-report.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
 export interface SourceRunnerOptions {
@@ -61,6 +63,10 @@ export class SourceRunner {
   #lastDrop: string | undefined;
   #dropLoggedMs = Number.NEGATIVE_INFINITY;
   #lastError: string | undefined;
+  #lastErrorCode: string | undefined;
+  #failingSinceMs = 0;
+  #lastReading: Reading;
+  readonly #pace = new ReadingPace();
   /** A reading that has not come back yet, though its time was up. */
   #hanging: Promise<void> | undefined;
 
@@ -77,6 +83,23 @@ export class SourceRunner {
       dropped: this.#dropped,
       lastDrop: this.#lastDrop,
       lastError: this.#lastError,
+    };
+  }
+
+  get source(): Source {
+    return this.#options.source;
+  }
+
+  /** For a person who asks about this one. */
+  get details(): SourceFigures & RunnerDetails {
+    const nowMs = this.#options.clock.monotonicMs();
+    const isFailing = this.#lastError !== undefined;
+    return {
+      ...this.figures,
+      lastReading: this.#lastReading,
+      perMinute: this.#pace.perMinute(nowMs),
+      lastErrorCode: isFailing ? this.#lastErrorCode : undefined,
+      failingForMs: isFailing ? nowMs - this.#failingSinceMs : undefined,
     };
   }
 
@@ -154,6 +177,8 @@ export class SourceRunner {
     if (this.#lastError !== undefined) log.info({ source: name }, 'the source works again');
     this.#readings += 1;
     this.#readMs = clock.monotonicMs();
+    this.#lastReading = reading;
+    this.#pace.note(this.#readMs);
     this.#failuresInARow = 0;
     this.#lastError = undefined;
     try {
@@ -175,11 +200,15 @@ export class SourceRunner {
   }
 
   #fail(error: unknown): void {
-    const { log, name } = this.#options;
+    const { log, name, clock } = this.#options;
     const code = error instanceof AgentError ? error.code : 'internal-error';
     this.#failures += 1;
     this.#failuresInARow += 1;
-    if (this.#lastError === undefined) log.warn({ source: name, code }, describeError(error));
+    if (this.#lastError === undefined) {
+      log.warn({ source: name, code }, describeError(error));
+      this.#failingSinceMs = clock.monotonicMs();
+    }
     this.#lastError = describeError(error);
+    this.#lastErrorCode = code;
   }
 }

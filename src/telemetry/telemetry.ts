@@ -14,11 +14,15 @@ import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
 import { parseTime } from './clock/parse-time.ts';
 import { Delivery } from './delivery/delivery.ts';
 import type { SafePlace } from './delivery/receipt.ts';
+import { TelemetryError } from './errors.ts';
 import { Measurement } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
+import { sensorReport } from './sensors/sensor-report.ts';
+import type { SensorReport } from './sensors/sensor-report.ts';
+import { trySource } from './sensors/try-sensor.ts';
 import { SourceRunner } from './source-runner.ts';
 import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
@@ -138,6 +142,24 @@ export class Telemetry implements AsyncDisposable {
         return { event, at, value: text.slice(0, 200), reason };
       }),
     };
+  }
+
+  /** Each source as a person asks about it. */
+  sensors(): readonly SensorReport[] {
+    return this.#options.measurements.map((settings, index) => sensorReport(settings, this.#sources[index]?.details));
+  }
+
+  /** Reads one once, beside its own turn. Throws AgentError. */
+  async trySensor(name: string, signal: AbortSignal): Promise<Reading> {
+    const index = this.#options.measurements.findIndex((settings) => settings.name === name);
+    const [settings, runner] = [this.#options.measurements[index], this.#sources[index]];
+    if (settings === undefined || runner === undefined) {
+      throw new TelemetryError(
+        'source-unusable',
+        `there is no source ${name}: the configuration was changed meanwhile`,
+      );
+    }
+    return trySource(runner.source, settings, signal);
   }
 
   async #run(): Promise<void> {

@@ -17,6 +17,7 @@ export const optionTable = {
   textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
   overwrite: { value: undefined, summary: 'FILE may exist: it is replaced' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
+  try: { value: undefined, summary: 'read it once now; nothing is kept or sent' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
   root: { value: 'DIR', summary: 'as part of the root file system in DIR, of an image' },
   offline: { value: undefined, summary: 'look only at the file, and at nothing that it names' },

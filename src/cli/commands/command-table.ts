@@ -5,6 +5,7 @@ import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
 import { programCommands } from './program-commands.ts';
 import { reportCommand } from './report-command.ts';
+import { sensorCommands } from './sensor-commands.ts';
 import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
 import { valueCommands } from './value-commands.ts';
@@ -27,6 +28,7 @@ export const commandTable: readonly Command[] = [
   reportCommand,
   ...programCommands,
   ...boardCommands,
+  ...sensorCommands,
   ...valueCommands,
   setupCommand,
   ...configCommands,

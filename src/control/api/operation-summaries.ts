@@ -19,6 +19,8 @@ export const operationSummaries: Readonly<Record<OperationName, string>> = {
   sendDatapoints:
     'Sends datapoints of several events, all or none; they are on disk or at the service when this returns.',
   spool: 'Sensors, what waits for the service, and how delivery goes.',
+  sensors: 'The configured sources of datapoints: their last readings, how often they come, and what is wrong.',
+  trySensor: 'Reads one source that is asked at intervals, once, now; nothing is kept or sent.',
   flushSpool: 'Writes what waits in memory to the disk.',
   boards: 'The configured microcontrollers.',
   probeBoard: 'Asks the bootloader of a microcontroller who it is; its application is started again.',

@@ -1,5 +1,5 @@
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
-import type { AgentOperations } from '../../../src/control/operations.ts';
+import type { AgentOperations, OutputOf } from '../../../src/control/operations.ts';
 import type { BoardReport, CheckReport, StatusReport } from '../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 
@@ -96,6 +96,67 @@ export const calmTelemetry: TelemetryStatus = {
   deadLetters: [{ event: 'level', at: '2026-02-26T10:00:00.000Z', value: '-1', reason: 'status 422' }],
 };
 
+const silentSensor = {
+  everyMs: 10_000,
+  readings: 0,
+  failures: 0,
+  dropped: 0,
+  lastReading: undefined,
+  lastReadingAgeMs: undefined,
+  perMinute: undefined,
+  unit: undefined,
+  lastDrop: undefined,
+  lastError: undefined,
+  lastErrorCode: undefined,
+  failingForMs: undefined,
+} as const;
+
+/** One that works, one that fails, and one that speaks by itself. */
+export const calmSensors: OutputOf<'sensors'> = {
+  isRead: true,
+  sensors: [
+    {
+      ...silentSensor,
+      name: 'sensors[0] (temperature)',
+      kind: 'hwmon',
+      mode: 'polled',
+      place: 'cpu_thermal temp1',
+      outputs: [{ kind: 'event', id: 'temperature', pointer: '', scale: 1, offset: 0 }],
+      readings: 12,
+      lastReading: '48.312',
+      lastReadingAgeMs: 5_000,
+      perMinute: 6,
+      unit: '°C',
+    },
+    {
+      ...silentSensor,
+      name: 'sensors[1] (level)',
+      kind: 'modbus-rtu',
+      mode: 'polled',
+      place: '/dev/ttyUSB0 unit 7 holding 3',
+      outputs: [
+        { kind: 'event', id: 'level', pointer: '/l', scale: 0.1, offset: -5 },
+        { kind: 'property', id: 'level', pointer: '', scale: 1, offset: 0 },
+      ],
+      failures: 3,
+      dropped: 2,
+      lastDrop: 'it is nested too deep',
+      lastError: '/dev/ttyUSB0: is unplugged',
+      lastErrorCode: 'source-failed',
+      failingForMs: 130_000,
+    },
+    {
+      ...silentSensor,
+      name: 'sensors[2]',
+      kind: 'mqtt',
+      mode: 'pushed',
+      place: 'mqtt://127.0.0.1 plant/#',
+      everyMs: undefined,
+      outputs: [{ kind: 'event', id: 'plant', pointer: '', scale: 1, offset: 0 }],
+    },
+  ],
+};
+
 const board: BoardReport = {
   name: 'meter',
   port: '/dev/serial/by-id/usb-meter',
@@ -171,6 +232,8 @@ const peaceful: AgentOperations = {
   setProperty: async () => ({}),
   sendDatapoint: async () => ({}),
   sendDatapoints: async () => ({}),
+  sensors: async () => calmSensors,
+  trySensor: async () => ({ reading: '48.3', unit: '°C' }),
   spool: async () => calmTelemetry,
   flushSpool: async () => ({ onDisk: true }),
   boards: async () => ({ boards: [board] }),

@@ -56,6 +56,34 @@ test('a source that fails is reported with its last error until it works again',
   expect(readings).toEqual([5]);
 });
 
+test('of a source that fails it is known since when and by which code, and what it read before', async () => {
+  const clock = new ManualClock();
+  let fails = false;
+  const read = async (): Promise<number> => {
+    if (fails) throw sourceFailed('probe', 'is unplugged');
+    return 5;
+  };
+  const { made } = runner({ kind: 'polled', read }, { clock });
+  expect(made.details).toMatchObject({ lastReading: undefined, perMinute: undefined, failingForMs: undefined });
+  for (let count = 0; count < 3; count += 1) {
+    await made.once(forever);
+    clock.advance(10_000);
+  }
+  fails = true;
+  await made.once(forever);
+  clock.advance(10_000);
+  await made.once(forever);
+  expect(made.details).toMatchObject({
+    lastReading: 5,
+    perMinute: 3,
+    lastErrorCode: 'source-failed',
+    failingForMs: 10_000,
+  });
+  fails = false;
+  await made.once(forever);
+  expect(made.details).toMatchObject({ lastErrorCode: undefined, failingForMs: undefined });
+});
+
 test('how long ago the last reading was is known, whatever failed since', async () => {
   const clock = new ManualClock();
   let fails = false;

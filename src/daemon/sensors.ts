@@ -1,0 +1,39 @@
+import type { OutputOf } from '../control/operations.ts';
+import { readingText, sensorReport } from '../telemetry/sensors/sensor-report.ts';
+import { trySource } from '../telemetry/sensors/try-sensor.ts';
+import { unitOf } from '../telemetry/sensors/unit.ts';
+import { SourceMaker } from '../telemetry/sources/create-source.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import { DaemonError } from './errors.ts';
+import { SharedPorts } from './wiring/shared-ports.ts';
+import type { Wiring } from './wiring/wiring.ts';
+
+interface Where {
+  readonly wiring: Pick<Wiring, 'config' | 'world'>;
+  /** The daemon's. */
+  readonly telemetry: Telemetry | undefined;
+}
+
+/** As they fare; without a daemon, as they are configured. */
+export function listSensors({ wiring, telemetry }: Where): OutputOf<'sensors'> {
+  const sensors = telemetry?.sensors() ?? wiring.config.measurements.map((settings) => sensorReport(settings));
+  return { isRead: telemetry !== undefined, sensors };
+}
+
+/** The daemon reads it where one runs: it has the ports. */
+export async function trySensor(
+  name: string,
+  { wiring, telemetry }: Where,
+  signal: AbortSignal,
+): Promise<OutputOf<'trySensor'>> {
+  const { config, world } = wiring;
+  const settings = config.measurements.find((measurement) => measurement.name === name);
+  if (settings === undefined) throw new DaemonError('sensor-unknown', `there is no sensor ${name}`);
+  const read = async () => {
+    if (telemetry !== undefined) return telemetry.trySensor(name, signal);
+    const { openForSource } = new SharedPorts({ clock: world.clock, isBusy: () => false });
+    const maker = new SourceMaker({ openLine: openForSource, diskPath: config.paths.state, agentFigures: () => ({}) });
+    return trySource(maker.make(settings), settings, signal);
+  };
+  return { reading: readingText(await read()) ?? 'null', unit: unitOf(settings.source) };
+}

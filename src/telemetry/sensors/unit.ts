@@ -1,0 +1,63 @@
+import type { SourceSettings } from '../../config/telemetry-config.ts';
+
+/** Of what a source yields, before anything is scaled. */
+export type SensorUnit =
+  | '°C'
+  | 'm°C'
+  | 'V'
+  | 'mV'
+  | 'A'
+  | 'mA'
+  | 'W'
+  | 'mW'
+  | 'J'
+  | 'rpm'
+  | '%'
+  | 'm%'
+  | 'kPa'
+  | 'lx'
+  | 'B'
+  | 's';
+
+/** Undefined: nobody knows it but who made the source. Pure. */
+export function unitOf(source: SourceSettings): SensorUnit | undefined {
+  const { kind } = source;
+  if (kind === 'hwmon') return byPrefix(hwmonUnits, source.input);
+  if (kind === 'iio') return byPrefix(iioUnits, source.channel);
+  if (kind === 'system') return bySuffix(source.metric);
+  return kind === 'thermal' || kind === 'w1' ? '°C' : undefined;
+}
+
+/** As `hwmonSource` divides them. */
+const hwmonUnits: readonly (readonly [string, SensorUnit])[] = [
+  ['temp', '°C'],
+  ['in', 'V'],
+  ['curr', 'A'],
+  ['power', 'W'],
+  ['energy', 'J'],
+  ['fan', 'rpm'],
+  ['humidity', '%'],
+];
+
+/** As the kernel documents them after scale and offset (Documentation/ABI/testing/sysfs-bus-iio). */
+const iioUnits: readonly (readonly [string, SensorUnit])[] = [
+  ['in_temp', 'm°C'],
+  ['in_voltage', 'mV'],
+  ['in_current', 'mA'],
+  ['in_power', 'mW'],
+  ['in_energy', 'J'],
+  ['in_humidityrelative', 'm%'],
+  ['in_pressure', 'kPa'],
+  ['in_illuminance', 'lx'],
+];
+
+function byPrefix(units: readonly (readonly [string, SensorUnit])[], name: string): SensorUnit | undefined {
+  return units.find(([prefix]) => name.startsWith(prefix) && !/^[a-z]/.test(name.slice(prefix.length)))?.[1];
+}
+
+function bySuffix(metric: string): SensorUnit | undefined {
+  if (metric.endsWith('_percent')) return '%';
+  if (metric.endsWith('_bytes')) return 'B';
+  if (metric === 'cpu_temperature') return '°C';
+  return metric === 'uptime' ? 's' : undefined;
+}

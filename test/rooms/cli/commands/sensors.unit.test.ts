@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'vitest';
+
+import { AgentError } from '../../../../src/system/errors.ts';
+import { type as typeAt } from '../fake-context.ts';
+import type { FakeWorld } from '../fake-context.ts';
+import { calmSensors, fakeAgent } from '../fake-operations.ts';
+
+async function type(line: string, world: FakeWorld = {}) {
+  return typeAt(line.split(' '), { daemon: fakeAgent(), ...world });
+}
+
+describe('agent sensors', () => {
+  test('has a line for each through a pipe: kind, last reading with its unit, age, rate, what was dropped, what is wrong since when', async () => {
+    const { exitCode, out } = await type('sensors');
+    expect(exitCode).toBe(0);
+    expect(out).toBe(
+      [
+        'sensors[0] (temperature)  hwmon; 48.312 °C, 5 s ago; 6.0 a minute',
+        'sensors[1] (level)        modbus-rtu; no reading yet; 2 dropped; fails for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
+        'sensors[2]                mqtt; no reading yet',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('fits a terminal', async () => {
+    const { out } = await type('sensors', { columns: 60, env: { NO_COLOR: '1' } });
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(60);
+  });
+
+  test('with --json is what the daemon answered', async () => {
+    expect(JSON.parse((await type('sensors --json')).out)).toEqual(JSON.parse(JSON.stringify(calmSensors)));
+  });
+
+  test('without a daemon says so above what is configured', async () => {
+    const alone = fakeAgent({ sensors: async () => ({ ...calmSensors, isRead: false }) });
+    const { out } = await typeAt(['sensors'], { alone });
+    expect(out).toMatch(/^No daemon runs, .*\nsensors\[0\] \(temperature\) {2}hwmon; cpu_thermal temp1\n/);
+    expect(out).not.toContain('reading');
+  });
+
+  test('where none is configured says how to find some', async () => {
+    const { out } = await type('sensors', {
+      daemon: fakeAgent({ sensors: async () => ({ isRead: true, sensors: [] }) }),
+    });
+    expect(out).toContain('agent sensors scan KIND');
+  });
+
+  test('with a name shows one in detail: where it goes and how it is scaled', async () => {
+    const { out } = await typeAt(['sensors', 'sensors[1]'], { daemon: fakeAgent() });
+    expect(out).toBe(
+      [
+        'Sensor       sensors[1] (level)',
+        'Reads        modbus-rtu: /dev/ttyUSB0 unit 7 holding 3, each 10 s',
+        'Goes to      event level, /l × 0.1 - 5',
+        '             property level',
+        'Last         no reading yet',
+        'Since start  0 readings, 3 failures',
+        'Dropped      2, the last because of it is nested too deep',
+        'Failing      fails for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test.each(['temperature', 'sensors[0]', 'sensors[0] (temperature)'])('knows one as %s', async (name) => {
+    const { out } = await typeAt(['sensors', name, '--json'], { daemon: fakeAgent() });
+    expect(JSON.parse(out)).toMatchObject({ name: 'sensors[0] (temperature)' });
+  });
+
+  test('of an unknown name says what is near', async () => {
+    const { exitCode, err } = await type('sensors temprature');
+    expect(exitCode).toBe(64);
+    expect(err).toMatch(/there is no sensor temprature.*did you mean temperature\?/s);
+  });
+
+  test('of a name of several asks which', async () => {
+    const [first, second] = calmSensors.sensors;
+    if (first === undefined || second === undefined) throw new Error('there are too few');
+    const twice = { isRead: true, sensors: [{ ...first, outputs: second.outputs }, second] };
+    const daemon = fakeAgent({ sensors: async () => twice });
+    const { exitCode, err } = await type('sensors level', { daemon });
+    expect(exitCode).toBe(64);
+    expect(err).toContain('say which: sensors[0] (temperature), sensors[1] (level)');
+  });
+});
+
+describe('agent sensors NAME --try', () => {
+  test('shows what was read', async () => {
+    const { exitCode, out } = await type('sensors temperature --try');
+    expect(exitCode).toBe(0);
+    expect(out).toBe('sensors[0] (temperature): 48.3 °C. Nothing was kept or sent.\n');
+    const inJson = JSON.parse((await type('sensors temperature --try --json')).out) as unknown;
+    expect(inJson).toEqual({
+      name: 'sensors[0] (temperature)',
+      kind: 'hwmon',
+      mode: 'polled',
+      reading: '48.3',
+      unit: '°C',
+    });
+  });
+
+  test('shows why it failed and what to do, and fails', async () => {
+    const failure = {
+      code: 'source-failed',
+      message: 'no chip',
+      remedy: 'retry',
+      exit: 'failed',
+      advice: 'scan',
+    } as const;
+    const daemon = fakeAgent({ trySensor: () => Promise.reject(new AgentError(failure)) });
+    const { exitCode, err } = await type('sensors temperature --try', { daemon });
+    expect(exitCode).toBe(70);
+    expect(err).toBe('agent: no chip (source-failed)\n       scan\n');
+  });
+
+  test('does not ask one that speaks by itself, and says what it waits for', async () => {
+    const daemon = fakeAgent();
+    const { exitCode, out } = await type('sensors plant --try', { daemon });
+    expect(exitCode).toBe(0);
+    expect(out).toBe('sensors[2] cannot be asked: it waits for messages of a broker, at mqtt://127.0.0.1 plant/#.\n');
+    expect(daemon.calls.map(([name]) => name)).toEqual(['sensors']);
+  });
+
+  test('needs a name', async () => {
+    const { exitCode, err } = await type('sensors --try');
+    expect(exitCode).toBe(64);
+    expect(err).toContain('NAME is missing');
+  });
+});

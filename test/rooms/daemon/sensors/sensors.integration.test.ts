@@ -1,0 +1,70 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import type { OutputOf } from '../../../../src/control/operations.ts';
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+
+let gateway: FileGateway;
+let level: string;
+
+beforeEach(async () => {
+  const options = { serviceUrl: 'http://127.0.0.1:9', image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024 };
+  gateway = await FileGateway.create(options);
+  level = join(gateway.directory, 'level');
+  const extraToml = `
+[[sensors]]
+event = "level"
+every = "1h"
+source = { kind = "file", path = "${level}" }
+[[sensors]]
+event = "missing"
+every = "1h"
+source = { kind = "hwmon", chip = "there-is-none", input = "temp1" }
+`;
+  await gateway.configure({ ...options, extraToml });
+});
+afterEach(async () => {
+  await gateway[Symbol.asyncDispose]();
+});
+
+async function sensors(): Promise<OutputOf<'sensors'>> {
+  return (await gateway.json('sensors')) as OutputOf<'sensors'>;
+}
+
+test('without a daemon the configured sensors are listed, and one can be tried in this process', async () => {
+  await writeFile(level, '42');
+  expect(await sensors()).toMatchObject({ isRead: false, sensors: [{ readings: 0 }, { readings: 0 }] });
+  expect(await gateway.json('sensors', 'level', '--try')).toMatchObject({ kind: 'file', reading: '42' });
+  const { exitCode, stderr } = await gateway.run('sensors', 'missing', '--try');
+  expect(exitCode).toBe(70);
+  expect(stderr).toMatch(/there is no chip there-is-none \(source-failed\)\n *agent sensors scan hwmon shows/);
+});
+
+test('the daemon tells what it read and what fails, and a try is neither counted nor kept nor sent', async () => {
+  await writeFile(level, '{"at": 42}');
+  await gateway.startDaemon();
+  const read = async (): Promise<OutputOf<'sensors'>> => {
+    for (;;) {
+      const report = await sensors();
+      if (report.sensors.every(({ readings, failures }) => readings + failures > 0)) return report;
+    }
+  };
+  expect(await read()).toMatchObject({
+    isRead: true,
+    sensors: [
+      { name: 'sensors[0] (level)', readings: 1, lastReading: '{"at":42}' },
+      { lastErrorCode: 'source-failed', failures: 1, readings: 0 },
+    ],
+  });
+  const before = await gateway.json('spool', 'status');
+  await writeFile(level, '43');
+  expect(await gateway.json('sensors', 'level', '--try')).toMatchObject({ reading: '43' });
+  expect(await sensors()).toMatchObject({ sensors: [{ readings: 1, lastReading: '{"at":42}' }, {}] });
+  const pointsOf = (spool: unknown): unknown => {
+    const { spool: kept, delivery } = spool as OutputOf<'spool'>;
+    return [kept.pointsInMemory + kept.pointsOnDisk, delivery.delivered];
+  };
+  expect(pointsOf(await gateway.json('spool', 'status'))).toEqual(pointsOf(before));
+});
