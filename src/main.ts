@@ -6,11 +6,14 @@ import type { CheckPlace, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
 import { runCommand } from './cli/run.ts';
 import { Typist } from './cli/screen/ask.ts';
+import { pageFor } from './cli/screen/page.ts';
+import { spokenLog } from './cli/screen/spoken-log.ts';
 import { Terminal } from './cli/screen/terminal.ts';
 import { systemOffset } from './cli/screen/time.ts';
 import type { LoadedConfig } from './config/load-config.ts';
 import type { World } from './daemon/wiring/wiring.ts';
 import { describeError, exitCodes, systemErrorCode } from './system/errors.ts';
+import type { Log } from './system/log/log.ts';
 import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
 
@@ -26,6 +29,7 @@ async function main(args: readonly string[]): Promise<number> {
     return loadConfig(await configPath(parsed.configFile), process.env);
   };
   const err = new Terminal(process.stderr);
+  const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
   const context: CliContext = {
     out: new Terminal(process.stdout),
     err,
@@ -41,12 +45,12 @@ async function main(args: readonly string[]): Promise<number> {
     look: async (daemon, ending) => {
       const loaded = await load();
       const { openLook } = await import('./daemon/local-agent.ts');
-      return openLook(loaded, await world(loaded, 'warn'), daemon, ending);
+      return openLook(loaded, around(spoken()), daemon, ending);
     },
     local: async (ending) => {
       const loaded = await load();
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
-      return openLocalAgent(loaded, await world(loaded, 'warn'), purposeOf(parsed.wanted), ending);
+      return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
     inspect: async (path, ending) => {
       const { inspectFile } = await import('./daemon/inspect-file.ts');
@@ -110,22 +114,21 @@ async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): 
   }
 }
 
-async function world({ config }: LoadedConfig, level: 'warn' | undefined): Promise<World> {
-  const { createLog } = await import('./system/log/pino-log.ts');
-  const log = createLog({ ...config.log, level: level ?? config.log.level }, process.env);
+function around(log: Log): World {
   return { environment: process.env, clock: systemClock, random: Math.random, log, agentVersion };
 }
 
 async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
   const loaded = await load();
-  const around = await world(loaded, undefined);
+  const { createLog } = await import('./system/log/pino-log.ts');
+  const world = around(createLog(loaded.config.log, process.env));
   const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
   const daemon = await import('./daemon/rounds/run-daemon.ts');
   const options = {
     loaded,
     reload: load,
-    world: around,
-    manager: connectServiceManager(process.env, around.log),
+    world,
+    manager: connectServiceManager(process.env, world.log),
     onReload: onHangup,
   };
   try {

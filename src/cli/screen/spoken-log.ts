@@ -1,0 +1,30 @@
+import type { Log, LogFields } from '../../system/log/log.ts';
+import { cutText, isSecretKey, MASK, maskAddresses } from '../../system/log/secrets.ts';
+import type { TextOutput } from '../context.ts';
+import { renderParagraph } from './layout.ts';
+import type { Page } from './page.ts';
+
+const MAX_TEXT_LENGTH = 600;
+
+/** What goes wrong on the way, told the person who typed a command: sentences, with what they do not say themselves behind them. */
+export function spokenLog(err: TextOutput, page: () => Page): Log {
+  const speak = (fields: LogFields, message: string): void => {
+    const sentence = shown(message);
+    const details = Object.entries(fields).flatMap((field) => describe(field, sentence));
+    const behind = details.length === 0 ? '' : ` (${details.join(', ')})`;
+    err.write(renderParagraph(`agent: ${sentence}${behind}`, page()));
+  };
+  return { debug: () => {}, info: () => {}, warn: speak, error: speak };
+}
+
+function shown(text: string): string {
+  return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
+}
+
+/** Nothing of what the sentence says already, and no time of waiting, which a person sees. */
+function describe([name, value]: readonly [string, LogFields[string]], sentence: string): readonly string[] {
+  if (value === undefined || name.endsWith('Ms')) return [];
+  const text = isSecretKey(name) ? MASK : shown(String(value));
+  if (sentence.includes(text)) return [];
+  return [name === 'code' ? text : `${name}: ${text}`];
+}
