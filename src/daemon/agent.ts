@@ -30,7 +30,7 @@ export interface AgentOptions {
   /** The daemon's; undefined: values go straight to the service. */
   readonly telemetry?: () => Telemetry | undefined;
   readonly daemon: DaemonSeen;
-  /** Undefined: nobody looks by himself. */
+  /** Undefined: no daemon runs that looks by itself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
   /** Who changes something now; undefined: nobody but who asks. */

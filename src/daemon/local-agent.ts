@@ -35,7 +35,7 @@ export async function openLook(
   const holder = await whoHolds(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
-  // A daemon that gives no answer holds the lock; nobody can tell that it is at work.
+  // A daemon that gives no answer holds the lock; whether it is at work nobody can tell.
   const activity =
     holder === undefined || daemon === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({

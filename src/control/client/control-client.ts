@@ -48,7 +48,7 @@ export async function connectToDaemon(
 
 /** How long the daemon may say nothing. */
 export interface ControlPatience {
-  /** To the first answer of all, for which it does nothing. */
+  /** Until its first answer of all, which costs it no work. */
   readonly greetingMs: number;
   /** The daemon itself gives up after 120 s. */
   readonly answerMs: number;

@@ -144,7 +144,7 @@ class ControlServer implements AsyncDisposable {
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
-  /** Everybody may who may speak here at all: it is what `status` and `history` say. */
+  /** Whoever may speak here at all may read the metrics: they say what `status` and `history` say. */
   async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#waiting.delete(request.socket);
     using _place = this.#takePlace('answered');
@@ -215,7 +215,7 @@ function json(value: object): Reply {
   return { type: 'application/json', text: `${JSON.stringify(value)}\n` };
 }
 
-/** Where monitoring expects it: beside the operations, which stand under `/v1/`. */
+/** Metrics stand where monitoring expects them: beside the operations, which are under `/v1/`. Throws `control-method-wrong`. */
 function isMetricsRequest({ method, url = '' }: IncomingMessage): boolean {
   if (url.split('?', 1)[0] !== '/metrics') return false;
   if (method === 'GET') return true;

@@ -20,12 +20,12 @@ export interface Next {
  */
 export type RoundEnd = 'settled' | 'looked' | 'failed' | 'unsettled' | 'rebooting';
 
-/** Of the service, by the daemon. Wall clock, milliseconds since the epoch. */
+/** How the daemon looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
 export interface Looks {
   readonly nextAtMs: number;
   /** The last that ended well; undefined: none since the start. */
   readonly lastAtMs: number | undefined;
-  /** Since then: in them the service, or what it offered, failed. */
+  /** So many looks have failed since then, because of the service or of what it offered. */
   readonly failedInARow: number;
 }
 
@@ -46,7 +46,7 @@ export class Agenda {
   #scheduledMs: number;
   /** Of the look that a message asked for. */
   #wakeMs = NEVER_MS;
-  /** What waits for a time of day goes on then. */
+  /** A round is made then for what waits for a window, or for a hook. */
   #againMs = NEVER_MS;
   #lastLookMs: number | undefined;
   #failedLooks = 0;
@@ -105,7 +105,7 @@ export class Agenda {
     this.#againMs = NEVER_MS;
   }
 
-  /** Until the next round: one is made then, whatever the schedule says. */
+  /** A round is made then, whatever the schedule says; whatever round comes first takes that back. */
   comeAgain(atMs: number): void {
     this.#againMs = atMs;
   }

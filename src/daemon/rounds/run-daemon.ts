@@ -186,7 +186,7 @@ class Daemon {
     if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
 
-  /** Forced: a round that waits for a window is none that it could follow. */
+  /** It runs as a forced update, so that it is not taken for the same as a round that waits for a window. */
   readonly #alone: NonNullable<AgentOptions['alone']> = async (work, signal) => {
     const request = { operation: 'update', reboot: true, force: true } as const;
     return this.#runner.run(

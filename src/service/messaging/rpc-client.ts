@@ -41,7 +41,7 @@ export class RpcClient implements AsyncDisposable {
   readonly #context: RpcContext;
   readonly #pending = new Map<string, PendingRequest>();
   #attendant: Attendant | undefined;
-  /** Of firmware that is waited for. */
+  /** The deadlines of all firmware that is waited for. */
   readonly #transfers = new Set<Deadline>();
   #calls = 0;
 

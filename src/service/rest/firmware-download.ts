@@ -135,7 +135,7 @@ export class FirmwareDownload implements FirmwareText {
     if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than what was read already');
   }
 
-  /** As long as so many bytes are too many at once. The deadline is of the transfer, not of what holds it up here. */
+  /** Waits while so many bytes are too many at once, and puts the deadline off by as much: it is about the other side. */
   async #rest(bytes: number): Promise<void> {
     const { throttle } = this.#context;
     await throttle?.pass(bytes, this.#deadline.signal, (ms) => this.#deadline.extend(ms));

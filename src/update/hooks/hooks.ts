@@ -58,7 +58,7 @@ export class Hooks {
   /** How often "not now" was said in a row. A restart forgets it, and asks. */
   #refusals: Refusals | undefined;
   #trouble: string | undefined;
-  /** The attempt. */
+  /** The attempt that a program was told of last. */
   #told: string | undefined;
 
   constructor(programs: HookPrograms, ports: HookPorts) {
@@ -66,7 +66,7 @@ export class Hooks {
     this.#ports = ports;
   }
 
-  /** For somebody who waits. */
+  /** Asks at once, for a person who waits. */
   readonly ask: AskHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
@@ -83,7 +83,7 @@ export class Hooks {
     }
   };
 
-  /** For the schedule: not before the pause is over that follows a "not now". */
+  /** Asks for the schedule: not before the pause is over that follows a "not now". */
   readonly askInTurn: AskHook = async (hook, about, signal) => {
     const { pause } = this;
     if (pause !== undefined && this.#refusals?.key === keyOf(hook, about))
@@ -97,7 +97,7 @@ export class Hooks {
     const { hook, attempt: id, by, version, slot, code, reason } = owed;
     const program = this.#programs[hook];
     if (program === undefined) return undefined;
-    if (this.#told === id) return this.#trouble; // and the journal could not take that
+    if (this.#told === id) return this.#trouble; // it was told, but the journal could not take that
     const about = { attempt: { id, by, version }, slot, installed, code, reason };
     const failed = `${hook} of ${version.name} failed`;
     try {
@@ -116,7 +116,7 @@ export class Hooks {
     return this.#trouble;
   }
 
-  /** Until a hook is asked again; undefined: none waits. */
+  /** How long until a hook is asked again; undefined: none waits. */
   get pause(): HookPause | undefined {
     if (this.#refusals === undefined) return undefined;
     const { reason, count, atMs } = this.#refusals;

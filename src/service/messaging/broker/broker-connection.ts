@@ -124,7 +124,7 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#orClosed(promise);
   }
 
-  /** It is of no use any more, though it stands. */
+  /** Ends the connection, which is of no use any more though it stands. */
   abandon(reason: ServiceError): void {
     this.#fail(reason);
   }
@@ -224,7 +224,7 @@ export class BrokerConnection implements AsyncDisposable {
     this.#events.onProgress();
   }
 
-  /** Nothing more is read from the broker until then, and it is kept from taking us for dead. */
+  /** Waits while so many bytes are too many at once. Nothing is read from the broker meanwhile, and it is kept from taking us for dead. */
   async #rest(bytes: number, throttle: Throttle): Promise<void> {
     const onNap = (ms: number): void => {
       this.#events.onNap(ms);
