@@ -71,6 +71,16 @@ describe('an error code', () => {
   });
 });
 
+test('a folder holds at most fifteen files, beside its page', () => {
+  const counts = new Map<string, number>();
+  for (const entry of globSync(['src/**', 'test/**'], { cwd: root, withFileTypes: true })) {
+    const folder = relative(root, entry.parentPath);
+    if (entry.isFile() && !entry.name.endsWith('.md')) counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  expect(counts.size).toBeGreaterThan(80);
+  expect([...counts].filter(([, count]) => count > 15)).toEqual([]);
+});
+
 test('no wait for a board or a source rests on AbortSignal.timeout, whose timer lets the process end', () => {
   const rooms = sources.filter(({ path }) => /^src\/(?:mcu|telemetry)\//.test(path));
   const weak = rooms.filter(({ text }) => text.includes('AbortSignal.timeout')).map(({ path }) => path);

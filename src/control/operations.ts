@@ -14,7 +14,7 @@ import {
   statusReport,
 } from './reports.ts';
 import type { FollowedName, Of } from './reports.ts';
-import { securityReport } from './security-events.ts';
+import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
 const MAX_HOLD_MS = 366 * 86_400_000;

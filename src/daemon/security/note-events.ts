@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
-import type { SecurityEventId } from '../../control/security-event-meanings.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { Trust } from '../wiring/trust.ts';
 import type { SecurityLog } from './security-log.ts';

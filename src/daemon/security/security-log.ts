@@ -2,9 +2,9 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import type { SecurityEventId } from '../../control/security-event-meanings.ts';
-import { securityEvent } from '../../control/security-events.ts';
-import type { SecurityReport } from '../../control/security-events.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
+import { securityEvent } from '../../control/security/security-events.ts';
+import type { SecurityReport } from '../../control/security/security-events.ts';
 import { describeError } from '../../system/errors.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';

@@ -1,5 +1,5 @@
-import { securityEventMeanings } from '../../../control/security-event-meanings.ts';
-import type { SecurityEvent, SecurityReport } from '../../../control/security-events.ts';
+import { securityEventMeanings } from '../../../control/security/security-event-meanings.ts';
+import type { SecurityEvent, SecurityReport } from '../../../control/security/security-events.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

@@ -9,19 +9,17 @@ import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { correlationProperty, packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
 import { messagingSettings } from '../../../rooms/service/messaging/messaging-rig.ts';
+import { callService, MOST_TEXT_BYTES, requireForm, thing } from '../call-service.ts';
 import { edited, editedText, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
-const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
 const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, wholeMs: 100, transferMs: 100 };
 /** Of a machine that does something else, too: a call in time is not what is asked here. */
 const CALLS_UNTIL_RIGHT = 100;
-const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
 const names = ['activate', 'currentVersion', 'targetVersion', 'updates', 'firmware', 'switchTo'] as const;
-type Operation = (typeof names)[number];
 
 const result = fc.oneof(
   fc.constantFrom(
@@ -77,7 +75,7 @@ export const brokerReplies: FuzzTarget = {
     const check = async (input: Case): Promise<void> => {
       const [broker, transport] = [brokers[input.protocolVersion], transports[input.protocolVersion]];
       broker.plan = input;
-      const outcome = await outcomeOf(async () => call(transport, input.operation));
+      const outcome = await outcomeOf(async () => callService(transport, input.operation));
       if ('value' in outcome) requireForm(input.operation, outcome.value);
       broker.plan = undefined;
       for (let calls = 0; calls < CALLS_UNTIL_RIGHT; calls += 1) {
@@ -101,41 +99,6 @@ async function transportTo(broker: HostileBroker): Promise<MessagingTransport> {
     maxMessageBytes: MOST_TEXT_BYTES,
   });
   return new MessagingTransport(settings, { clock: systemClock, random: () => 1, log: silentLog });
-}
-
-async function call(transport: MessagingTransport, operation: Operation): Promise<unknown> {
-  switch (operation) {
-    case 'activate':
-      return transport.call(operations.activate, { serialNumber: 'GW-0001' }, signal);
-    case 'currentVersion':
-      return transport.call(operations.currentVersion, thing, signal);
-    case 'targetVersion':
-      return transport.call(operations.targetVersion, thing, signal);
-    case 'updates':
-      return transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
-    case 'firmware':
-      return readFirmware(transport);
-    case 'switchTo':
-      return transport.call(operations.switchTo, { ...thing, versionId: '2' }, signal);
-  }
-}
-
-async function readFirmware(transport: MessagingTransport): Promise<number> {
-  await using text = await transport.firmware({ ...thing, versionId: '2' }, undefined, signal);
-  let size = 0;
-  for await (const chunk of text.chunks) size += chunk.byteLength;
-  if (size > MOST_TEXT_BYTES) throw new Error('more came than is permitted');
-  return size;
-}
-
-function requireForm(operation: Operation, value: unknown): void {
-  const members = { activate: ['thingId', 'apiKey'], currentVersion: ['id'], targetVersion: ['id'], updates: ['id'] };
-  const names = operation === 'firmware' || operation === 'switchTo' ? [] : members[operation];
-  const objects = operation === 'updates' ? (value as readonly unknown[]) : [value];
-  const isRight = objects.every((one) =>
-    names.every((name) => typeof (one as Record<string, unknown>)[name] === 'string'),
-  );
-  if (!isRight) throw new Error(`${operation} gave ${JSON.stringify(value)}`);
 }
 
 const TOPIC = 'v1.a1b2.reply.json';

@@ -5,17 +5,14 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 
 import { operations } from '../../../../src/service/operations.ts';
-import type { RestTransport } from '../../../../src/service/rest/transport.ts';
 import { restRig } from '../../../rooms/service/rest/rest-rig.ts';
 import { operations as names } from '../../../stand-ins/service/faults.ts';
-import type { Operation } from '../../../stand-ins/service/faults.ts';
+import { callService, requireForm, thing } from '../call-service.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
-const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
-const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
 const status = fc.constantFrom(
   200,
@@ -121,7 +118,7 @@ export const serviceReplies: FuzzTarget = {
     });
     const check = async (input: Case): Promise<void> => {
       service.plan = input;
-      const outcome = await outcomeOf(async () => call(rig.transport, input.operation));
+      const outcome = await outcomeOf(async () => callService(rig.transport, input.operation));
       if ('error' in outcome && outcome.error.message.includes(thing.apiKey))
         throw new Error(`the key: ${outcome.error.message}`);
       if (!('error' in outcome)) requireForm(input.operation, outcome.value);
@@ -137,50 +134,6 @@ export const serviceReplies: FuzzTarget = {
     });
   },
 };
-
-async function call(transport: RestTransport, operation: Operation): Promise<unknown> {
-  switch (operation) {
-    case 'activate':
-      return transport.call(operations.activate, { serialNumber: 'GW-0001' }, signal);
-    case 'currentVersion':
-      return transport.call(operations.currentVersion, thing, signal);
-    case 'targetVersion':
-      return transport.call(operations.targetVersion, thing, signal);
-    case 'updates':
-      return transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
-    case 'firmware':
-      return readFirmware(transport);
-    case 'switchTo':
-      return transport.call(operations.switchTo, { ...thing, versionId: '2' }, signal);
-    case 'property':
-      return transport.call(operations.property, { ...thing, propertyId: 'p' }, signal);
-    case 'setProperty':
-      return transport.call(operations.setProperty, { ...thing, propertyId: 'p', value: { a: 1 } }, signal);
-    case 'postDatapoints':
-      return transport.call(
-        operations.postDatapoints,
-        { ...thing, eventId: 'e', value: [{ value: 1, at: '2027-01-01T00:00:00.0Z' }] },
-        signal,
-      );
-  }
-}
-
-async function readFirmware(transport: RestTransport): Promise<number> {
-  await using text = await transport.firmware({ ...thing, versionId: '2' }, undefined, signal);
-  let size = 0;
-  for await (const chunk of text.chunks) {
-    size += chunk.byteLength;
-    if (size > MOST_TEXT_BYTES) throw new Error('more came than was sent');
-  }
-  return size;
-}
-
-function requireForm(operation: Operation, value: unknown): void {
-  const versions = operation === 'updates' ? (value as readonly unknown[]) : [value];
-  const isVersion = ['currentVersion', 'targetVersion', 'updates'].includes(operation);
-  const isRight = !isVersion || versions.every((one) => typeof (one as { readonly id: unknown }).id === 'string');
-  if (!isRight) throw new Error(`${operation} gave ${JSON.stringify(value)}`);
-}
 
 /** Says what the plan says to the first request after it was made, and what is right to the others. */
 class HostileService {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { controlClient } from '../../../../src/control/client/control-client.ts';
-import type { SecurityReport } from '../../../../src/control/security-events.ts';
+import type { SecurityReport } from '../../../../src/control/security/security-events.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
