@@ -1,27 +1,11 @@
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import type { SystemMetric } from '../../config/telemetry-config.ts';
 import { describeError } from '../../system/errors.ts';
 import { readKernelFile, readKernelNumber } from './kernel-file.ts';
 import { sourceFailed } from './source.ts';
 import type { PolledSource, Reading } from './source.ts';
-
-export const systemMetrics = [
-  'load1',
-  'memory_used_percent',
-  'memory_available_bytes',
-  'disk_used_percent',
-  'disk_free_bytes',
-  'network_received_bytes',
-  'network_sent_bytes',
-  'cpu_temperature',
-  'uptime',
-  'throttled',
-  'agent_memory_bytes',
-  'agent',
-] as const;
-
-export type SystemMetric = (typeof systemMetrics)[number];
 
 export interface SystemContext {
   readonly root?: string;

@@ -1,26 +1,13 @@
 import { describe, expect, test } from 'vitest';
 
 import { initialState } from '../../../../src/update/journal/state.ts';
-import type { Attempt, FirmwareRecord, Phase, PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
+import type { Phase, PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
 import { MAX_JUDGEMENTS, recover } from '../../../../src/update/trial/recover.ts';
 import type { Found, Recovery } from '../../../../src/update/trial/recover.ts';
+import { attempt, firmware, trial as judgedTrial } from './settle-bench.ts';
 
-const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
-const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;
-const firmware: FirmwareRecord = { digest: 'sha256:2', provides: {}, payloads: [rootfs] };
 const staged: Phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 2 };
-const trial: PhaseOf<'trial'> = {
-  kind: 'trial',
-  attempt,
-  slot: 'B',
-  firmware,
-  trialsLeft: 1,
-  bootId: 'before',
-  rebootByHand: false,
-  judgements: 0,
-  approved: false,
-  boards: {},
-};
+const trial: PhaseOf<'trial'> = { ...judgedTrial, judgements: 0 };
 const rollingBack: Phase = {
   kind: 'rolling-back',
   attempt,
