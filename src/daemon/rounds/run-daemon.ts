@@ -273,12 +273,12 @@ class Daemon {
   }
 
   get #currentAgenda(): Agenda {
-    if (this.#agenda === undefined) throw new Error('the daemon is not wired yet');
+    if (this.#agenda === undefined) throw new Error('the agenda was asked for before the daemon was wired');
     return this.#agenda;
   }
 
   get #currentWiring(): Wiring {
-    if (this.#wiring === undefined) throw new Error('the daemon is not wired yet');
+    if (this.#wiring === undefined) throw new Error('the wiring was asked for before the daemon was wired');
     return this.#wiring;
   }
 
