@@ -52,10 +52,7 @@ async function main(args: readonly string[]): Promise<number> {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
-    inspect: async (path, ending) => {
-      const { inspectFile } = await import('./daemon/inspect-file.ts');
-      return inspectFile(path, undefined, ending);
-    },
+    inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
@@ -68,6 +65,7 @@ async function main(args: readonly string[]): Promise<number> {
       const check = async (path: string): Promise<unknown> => checkConfig(path, signal);
       return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
     },
+    scan: async (...order) => (await import('./daemon/support/scan.ts')).scanForSensors(...order),
     support: async () => openSupport(parsed.configFile),
     config: {
       check: async (around) =>

@@ -76,6 +76,25 @@ export interface ConfigSetup {
   write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;
 }
 
+/** Where to look for sensors: at what the kernel shows, or at the units of a Modbus line that a person names. */
+export type ScanOrder =
+  | { readonly kind: 'hwmon' | 'iio' | 'w1' | 'serial' }
+  | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
+  | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
+
+export interface ScanReport {
+  readonly found: readonly {
+    readonly title: string;
+    readonly reading: string | undefined;
+    readonly unit: string | undefined;
+    readonly problem: 'same-name' | 'odd-name' | 'unreadable' | 'console' | 'any-unit' | undefined;
+    /** A table `[[sensors]]`; undefined: it cannot be configured. */
+    readonly toml: string | undefined;
+  }[];
+  /** There is more than this. */
+  readonly isCut: boolean;
+}
+
 /** What a report for a supporter is made of, beside what the agent answers. */
 export interface Support {
   /** Its default, where the configuration cannot be read. */
@@ -125,6 +144,8 @@ export interface CliContext {
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
   /** Looks around; `from`: a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
+  /** Looks for sensors, and changes nothing; tells of each unit that was asked. Throws AgentError. */
+  scan(order: ScanOrder, onAsked: (unit: number, answering: number) => void, signal: AbortSignal): Promise<ScanReport>;
   /** Never fails, whatever the configuration is. */
   support(): Promise<Support>;
   readonly config: {

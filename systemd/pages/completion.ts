@@ -19,11 +19,18 @@ function cases(answer: (words: readonly string[], options: readonly OptionName[]
   const groups = firsts.filter((first) => commands.some(({ name }) => name.startsWith(`${first} `)));
   const rows = [
     `    '') ${answer(firsts, toplevel, false)} ;;`,
-    ...groups.map((first) => `    '${first}') ${answer(secondWords(commands, first), commonOptions, false)} ;;`),
+    ...groups.map(
+      (first) => `    '${first}') ${answer(secondWords(commands, first), optionsOf(commands, first), false)} ;;`,
+    ),
     ...commands.flatMap((command) => operandCases(command, answer)),
     `    *) ${answer([], commonOptions, false)} ;;`,
   ];
   return rows.join('\n');
+}
+
+/** Of a word that is a command, and begins others. */
+function optionsOf(commands: readonly Command[], name: string): readonly OptionName[] {
+  return [...(commands.find((command) => command.name === name)?.options ?? []), ...commonOptions];
 }
 
 function secondWords(commands: readonly Command[], first: string): readonly string[] {

@@ -18,6 +18,8 @@ export const optionTable = {
   overwrite: { value: undefined, summary: 'FILE may exist: it is replaced' },
   text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
   try: { value: undefined, summary: 'read it once now; nothing is kept or sent' },
+  baud: { value: 'NUMBER', summary: 'of the serial line (default: 9600)' },
+  parity: { value: 'PARITY', summary: 'of the serial line: even (default) or none' },
   at: { value: 'TIME', summary: 'when it was measured (default: now)' },
   root: { value: 'DIR', summary: 'as part of the root file system in DIR, of an image' },
   offline: { value: undefined, summary: 'look only at the file, and at nothing that it names' },

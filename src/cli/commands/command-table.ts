@@ -5,6 +5,7 @@ import { configCommands } from './config-commands.ts';
 import { lookCommands } from './look-commands.ts';
 import { programCommands } from './program-commands.ts';
 import { reportCommand } from './report-command.ts';
+import { scanCommand } from './scan-command.ts';
 import { sensorCommands } from './sensor-commands.ts';
 import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
@@ -28,6 +29,7 @@ export const commandTable: readonly Command[] = [
   reportCommand,
   ...programCommands,
   ...boardCommands,
+  scanCommand, // before agent sensors, of which a sensor may have any name but this
   ...sensorCommands,
   ...valueCommands,
   setupCommand,

@@ -74,6 +74,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     setup: async () => {
       throw new Error('no setup here');
     },
+    scan: async () => ({ found: [], isCut: false }),
     support: async () => fakeSupport,
     config: {
       check: async () => ({ path: '/etc/thing-agent/config.toml', warnings: [] }),

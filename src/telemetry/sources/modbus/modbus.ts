@@ -25,21 +25,37 @@ export function modbusTcpSource(host: string, port: number, register: ModbusRegi
     kind: 'polled',
     read: async (signal) => {
       transaction = (transaction + 1) & 0xffff;
-      const socket = connect({ host, port, signal });
-      try {
-        await once(socket, 'connect', { signal });
-        socket.write(tcpFrame(transaction, register.unit, requestPdu(register)));
-        const frame = await readFrame(socket, signal);
-        return parsePdu(tcpPdu(frame, transaction, register.unit), register);
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof AgentError) throw error;
-        throw sourceFailed(`modbus ${host}:${port}`, describeError(error), error);
-      } finally {
-        socket.destroy();
-      }
+      const { unit } = register;
+      return parsePdu(await askByTcp({ host, port, transaction, unit }, requestPdu(register), signal), register);
     },
   };
+}
+
+export interface TcpUnit {
+  readonly host: string;
+  readonly port: number;
+  readonly transaction: number;
+  readonly unit: number;
+}
+
+/** One request, by a connection of its own. Throws TelemetryError. */
+export async function askByTcp(
+  { host, port, transaction, unit }: TcpUnit,
+  request: Uint8Array,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const socket = connect({ host, port, signal });
+  try {
+    await once(socket, 'connect', { signal });
+    socket.write(tcpFrame(transaction, unit, request));
+    return tcpPdu(await readFrame(socket, signal), transaction, unit);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AgentError) throw error;
+    throw sourceFailed(`modbus ${host}:${port}`, describeError(error), error);
+  } finally {
+    socket.destroy();
+  }
 }
 
 async function readFrame(socket: Socket, signal: AbortSignal): Promise<Uint8Array> {
@@ -84,8 +100,7 @@ export class RtuBuses {
   ): Promise<number> {
     signal.throwIfAborted();
     await using line = await this.#openLine(path, { baud, parity }, signal);
-    await line.write(rtuFrame(register.unit, requestPdu(register)), signal);
-    return parsePdu(rtuPdu(await readRtuFrame(line, timeoutMs, signal), register.unit), register);
+    return parsePdu(await askByRtu(line, { unit: register.unit, timeoutMs }, requestPdu(register), signal), register);
   }
 
   async #inTurn<T>(path: string, work: () => Promise<T>): Promise<T> {
@@ -99,6 +114,17 @@ export class RtuBuses {
       turn.resolve();
     }
   }
+}
+
+/** One request on a line that nobody else has. Throws TelemetryError. */
+export async function askByRtu(
+  line: SerialLine,
+  { unit, timeoutMs }: { readonly unit: number; readonly timeoutMs: number },
+  request: Uint8Array,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  await line.write(rtuFrame(unit, request), signal);
+  return rtuPdu(await readRtuFrame(line, timeoutMs, signal), unit);
 }
 
 async function readRtuFrame(line: SerialLine, timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {

@@ -1,4 +1,7 @@
-import { writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { appendFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -68,3 +71,48 @@ test('the daemon tells what it read and what fails, and a try is neither counted
   };
   expect(pointsOf(await gateway.json('spool', 'status'))).toEqual(pointsOf(before));
 });
+
+test(
+  'what a scan of a Modbus device prints is taken as a configuration, and the daemon reads it',
+  { timeout: 60_000 },
+  async () => {
+    await using device = await modbusDevice(3);
+    const { stdout, exitCode } = await gateway.run('sensors', 'scan', 'modbus', `127.0.0.1:${device.port}`);
+    expect(exitCode).toBe(0);
+    await appendFile(gateway.configFile, stdout);
+    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.json('sensors', 'modbus_unit_3', '--try')).toMatchObject({
+      kind: 'modbus-tcp',
+      reading: '42',
+    });
+  },
+);
+
+test('nobody at the address is an error that says what to check', async () => {
+  const { exitCode, stderr } = await gateway.run('sensors', 'scan', 'modbus', '127.0.0.1:1');
+  expect(exitCode).toBe(70);
+  expect(stderr).toMatch(/ECONNREFUSED.*\(source-failed\)\n *check the address/);
+});
+
+/** Answers for one unit with 42, and as a gateway for all others that nobody is there. */
+async function modbusDevice(wanted: number): Promise<AsyncDisposable & { readonly port: number }> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (request) => {
+      const unit = request[6] ?? 0;
+      const pdu = unit === wanted ? [3, 2, 0, 42] : [0x83, 11];
+      const head = [request[0] ?? 0, request[1] ?? 0, 0, 0, 0, pdu.length + 1, unit];
+      socket.end(Buffer.from([...head, ...pdu]));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import type { ScanReport } from '../../context.ts';
+import { printable } from '../printable.ts';
+import type { SensorReport } from './render-sensors.ts';
+
+/** TOML, in which all that is said to a person is a comment: it is not wrapped, and may go into a file as it is. */
+export function renderScan(kind: string, { found, isCut }: ScanReport): string {
+  const cut = isCut ? ['# There is more; the first are shown.'] : [];
+  const head = found.length === 0 ? nothing(kind) : `# ${kind}: ${found.length} found.`;
+  const next = found.some(({ toml }) => toml !== undefined)
+    ? ['# Nothing was written: put what you want into the configuration, and try it with: agent config check']
+    : [];
+  const tables = found.map((one) => [`\n# ${describe(one)}`, ...(one.toml === undefined ? [] : [one.toml.trimEnd()])]);
+  return `${[head, ...cut, ...next, ...tables.flat()].join('\n')}\n`;
+}
+
+function describe({ title, reading, unit, problem, toml }: ScanReport['found'][number]): string {
+  const value = reading === undefined ? '' : `: ${printable(reading)}${unit === undefined ? '' : ` ${unit}`}`;
+  const scaled = toml !== undefined && unit?.startsWith('m') === true ? `; scale makes ${unit.slice(1)} of it` : '';
+  return `${printable(title)}${value}${scaled}${problem === undefined ? '' : `; ${problems[problem]}`}`;
+}
+
+type Problem = NonNullable<ScanReport['found'][number]['problem']>;
+
+const problems: Readonly<Record<Problem, string>> = {
+  'same-name': 'cannot be configured: another one has the same name, and is read in its place',
+  'odd-name': 'cannot be configured under this name',
+  unreadable: 'could not be read now',
+  console: 'is the console of this machine, and left to it',
+  'any-unit': 'answers whatever unit is asked',
+};
+
+function nothing(kind: string): string {
+  return `# ${kind}: nothing was found. ${Object.entries(hints).find(([name]) => name === kind)?.[1] ?? ''}`.trimEnd();
+}
+
+const hints: Readonly<Partial<Record<SensorReport['kind'] | 'modbus', string>>> = {
+  hwmon: 'Chips are in /sys/class/hwmon once their driver is loaded.',
+  iio: 'Devices are in /sys/bus/iio/devices once their driver is loaded, or the device tree names them.',
+  w1: 'Thermometers are in /sys/bus/w1/devices; on a Raspberry Pi dtoverlay=w1-gpio brings the bus.',
+  serial: 'Ports are in /dev/serial/by-id and /sys/class/tty.',
+  modbus: 'No unit from 1 to 247 answered: check wires, baud and parity.',
+};

@@ -1,0 +1,47 @@
+import type { ScanOrder, ScanReport } from '../../cli/context.ts';
+import { writeToml } from '../../config/file/toml.ts';
+import { sensorSchema } from '../../config/schema/telemetry-schema.ts';
+import type { Found, ProposedSensor, ScanResult } from '../../telemetry/scan/found.ts';
+import { scanKernel } from '../../telemetry/scan/scan-kernel.ts';
+import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
+import type { OnAsked } from '../../telemetry/scan/scan-modbus.ts';
+import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
+
+/** What could be a source here, with what to write into the configuration for it. */
+export async function scanForSensors(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport> {
+  const { found, isCut } = await scan(order, onAsked, signal);
+  return { found: found.map(asReport), isCut };
+}
+
+async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanResult> {
+  switch (order.kind) {
+    case 'hwmon':
+    case 'iio':
+    case 'w1':
+      return scanKernel(order.kind, signal);
+    case 'serial':
+      return scanSerial(signal);
+    case 'modbus-tcp':
+    case 'modbus-rtu': {
+      const { openSerialLine } = await import('../../mcu/serial-line.ts');
+      return scanModbus(order, openSerialLine, onAsked, signal);
+    }
+  }
+}
+
+/** What the configuration would refuse is not proposed. Pure. */
+export function asReport({ sensor, title, reading, unit, problem }: Found): ScanReport['found'][number] {
+  const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: '10s', ...sensor }).success;
+  return {
+    title,
+    reading,
+    unit,
+    problem: problem ?? (isAccepted ? undefined : 'odd-name'),
+    toml: isAccepted ? tomlOf(sensor) : undefined,
+  };
+}
+
+function tomlOf({ source, ...rest }: ProposedSensor): string {
+  const inline = Object.entries(source).map(([key, value]) => writeToml({ [key]: value }).trim());
+  return `[[sensors]]\n${writeToml({ every: '10s', ...rest }).trim()}\nsource = { ${inline.join(', ')} }\n`;
+}

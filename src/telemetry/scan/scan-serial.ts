@@ -1,0 +1,71 @@
+import { realpath } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { listDirectory, readKernelFile } from '../sources/kernel-file.ts';
+import { EventNames, isPlainName, titleOf } from './found.ts';
+import type { Found, ScanResult } from './found.ts';
+
+const MAX_PORTS = 64;
+const BAUD = 115_200;
+
+/** Serial ports, by a name that stays with the plug where there is one. None is opened. `root`: in place of `/`. */
+export async function scanSerial(signal: AbortSignal, root = '/'): Promise<ScanResult> {
+  const byId = join(root, 'dev/serial/by-id');
+  const lasting = new Map<string, string>();
+  for (const name of (await listDirectory(byId)).slice(0, MAX_PORTS)) {
+    const device = await deviceAt(join(byId, name));
+    if (device !== undefined) lasting.set(device, name);
+  }
+  const consoles = await consolesOf(root, signal);
+  const names = new EventNames();
+  const found: Found[] = [];
+  const ports = await portsOf(root, signal);
+  for (const tty of ports.slice(0, MAX_PORTS)) {
+    const id = lasting.get(tty);
+    const port = id === undefined ? `/dev/${tty}` : `/dev/serial/by-id/${id}`;
+    const isConsole = consoles.has(tty);
+    const problem = isConsole ? 'console' : isPlainName(port) ? undefined : 'odd-name';
+    const source = { kind: 'serial', port, baud: BAUD };
+    const sensor = problem === undefined ? { event: names.of(id ?? tty), source } : undefined;
+    found.push({ title: titleOf(port), sensor, reading: undefined, unit: undefined, problem });
+  }
+  return { found, isCut: ports.length > MAX_PORTS };
+}
+
+/** Those behind which there is hardware: a virtual terminal has no device, and `ttyS3` of type 0 no UART. */
+async function portsOf(root: string, signal: AbortSignal): Promise<readonly string[]> {
+  const base = join(root, 'sys/class/tty');
+  const found: string[] = [];
+  for (const tty of await listDirectory(base)) {
+    const files = await listDirectory(join(base, tty));
+    if (!files.includes('device')) continue;
+    const isMissing = files.includes('type') && (await kernelText(join(base, tty, 'type'), signal)) === '0';
+    if (!isMissing) found.push(tty);
+  }
+  return found;
+}
+
+async function consolesOf(root: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
+  const text = await kernelText(join(root, 'sys/class/tty/console/active'), signal);
+  return new Set((text ?? '').split(/\s+/));
+}
+
+async function kernelText(path: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return (await readKernelFile(path, signal)).trim();
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}
+
+async function deviceAt(path: string): Promise<string | undefined> {
+  try {
+    return basename(await realpath(path));
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
