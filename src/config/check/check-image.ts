@@ -52,7 +52,7 @@ async function examine({ file, need }: Reference, image: ImageFiles): Promise<st
     const exposures = await image.exposuresOf(file);
     if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   }
-  return findFault(await image.locate(file), need);
+  return findFault(file, need, async (path) => image.locate(path));
 }
 
 async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {

@@ -15,11 +15,19 @@ import type { Need } from './references.ts';
 /** Others may not write there. */
 export const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key']);
 
-/** Why what stands there cannot be used; undefined: it can. Who else may write there is another question. */
-export async function findFault(file: string, need: Need): Promise<string | undefined> {
+/**
+ * Why what stands there cannot be used; undefined: it can. Who else may write there is another question. `locate`: where the file
+ * is on this machine.
+ */
+export async function findFault(
+  file: string,
+  need: Need,
+  locate = async (path: string) => path,
+): Promise<string | undefined> {
   try {
-    const wrongKind = describeWrongKind(await stat(file), need);
-    if (wrongKind === undefined) await open(file, need);
+    const place = await locate(file);
+    const wrongKind = describeWrongKind(await stat(place), need);
+    if (wrongKind === undefined) await open(place, need);
     return wrongKind;
   } catch (error) {
     return describeFailure(error, need);

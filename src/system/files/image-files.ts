@@ -20,13 +20,13 @@ export class ImageFiles {
     };
   }
 
-  /** Where a path of the image is on this machine; what is not there is where it would be. */
+  /** Where a path of the image is on this machine; what is not there is where it would be. Throws ELOOP, as the system does. */
   async locate(path: string): Promise<string> {
     const left = partsOf(path);
     let folder = '/';
     for (let links = 0; links <= MAX_LINKS;) {
       const part = left.shift();
-      if (part === undefined) break;
+      if (part === undefined) return join(this.root, folder);
       const place = join(folder, part);
       const target = await this.#linkAt(place);
       if (target === undefined) folder = place;
@@ -36,7 +36,7 @@ export class ImageFiles {
         left.unshift(...partsOf(target));
       }
     }
-    return join(this.root, folder, ...left);
+    throw Object.assign(new Error(`more than ${MAX_LINKS} symbolic links`), { code: 'ELOOP' });
   }
 
   /** As `findExposures`, of the image, whose root belongs to who builds it. */

@@ -98,8 +98,20 @@ describe('the configuration of an image that is being built', () => {
     expect(await new ImageFiles(root).locate('/usr/share/leads-out')).toBe(join(root, 'etc/hostname'));
     await symlink('../../../../etc/hostname', join(root, 'usr/share/climbs-out'));
     expect(await new ImageFiles(root).locate('/usr/share/climbs-out')).toBe(join(root, 'etc/hostname'));
-    await symlink('round', join(root, 'usr/share/round'));
-    expect(await new ImageFiles(root).locate('/usr/share/round')).toContain(root);
+  });
+
+  // Seen: of a chain of more links than are followed, the rest was followed outside of the image.
+  test('follows no more links than Linux does', async () => {
+    const key = join(root, 'etc/trust/release.pem');
+    await rm(key);
+    await symlink('round', join(root, 'etc/trust/round'));
+    for (let link = 0; link < 45; link += 1) await symlink(`link-${link + 1}`, join(root, `etc/trust/link-${link}`));
+    await place('release.pem', publicPem);
+    await symlink(join(root, 'release.pem'), join(root, 'etc/trust/link-45')); // as the machine that builds sees it
+    await symlink('link-0', key);
+    const [[problem] = []] = await check();
+    expect(problem).toMatch(/^trust\.keys\[0\]: \/etc\/trust\/release\.pem cannot be used: .*links/);
+    await expect(new ImageFiles(root).locate('/etc/trust/round')).rejects.toMatchObject({ code: 'ELOOP' });
   });
 
   test('is checked by agent config check --root, or by itself with --offline', async () => {
