@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
-import { EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import process from 'node:process';
+import { parseArgs } from 'node:util';
 
 import { buildArtifact } from '../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../rooms/firmware/artifact/keys.ts';
@@ -13,23 +14,25 @@ import type { StandIn } from '../stand-ins/service/stand-in.ts';
 import { Meter } from './meter.ts';
 import { narrator } from './narrator.ts';
 import { serviceAway, temperatures } from './service-away.ts';
+import { Left, Stage } from './stage.ts';
 import { Thermometer } from './thermometer.ts';
 
 const MIB = 1024 * 1024;
 const IMAGE_BYTES = 48 * MIB;
-const DEADLINE_MS = 120_000;
-const deadline = AbortSignal.timeout(DEADLINE_MS);
-const calls = new EventEmitter();
 
-/**
- * The two jobs, on an embedded stand-in of the service: a good firmware, then a bad one; and measurements through the
- * service's absence. Exits with 0 if all went well.
- */
-async function demo(): Promise<void> {
+const usage = `usage: npm run demo -- [--keep]
+
+The two jobs of the agent, on an embedded stand-in of the service and a gateway in a temporary folder: a good firmware and a bad
+one, with a power cut between; and measurements through the absence of the service. About a minute.
+
+  --keep        leave gateway and service running at the end, to play with, until Ctrl-C
+  --help        show this
+`;
+
+/** Ends with 0 if all went well. Whoever leaves in the middle leaves nothing behind. */
+async function demo(keep: boolean, stage: Stage): Promise<void> {
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-  await using meter = await Meter.plugIn((why) =>
-    narrator.tell(`No microcontroller: simavr is not installed (${why}).`),
-  );
+  await using meter = await Meter.plugIn((why) => narrator.tell(`No microcontroller hangs on this gateway: ${why}`));
   using thermometer = new Thermometer();
   await using service = await startStandIn({
     versions: [
@@ -39,7 +42,7 @@ async function demo(): Promise<void> {
     ],
     onCall: ({ operation, method, path, status }) => {
       if (operation !== 'postDatapoints') narrator.service(`${method} ${path} → ${status}`);
-      calls.emit('call');
+      stage.called();
     },
   });
   await using gateway = await FileGateway.create({
@@ -50,40 +53,40 @@ async function demo(): Promise<void> {
     updateToml: 'schedule = "0 3 * * *"',
     extraToml: `${thermometer.toml}\n${meter?.toml ?? ''}`,
   });
+  const actors = { stage, service, gateway };
 
   narrator.title('A new gateway: slots A and B (files), one trusted key, and a service that never heard of it.');
   narrator.tell(
     `Its configuration: ${gateway.configFile}. The daemon starts, activates and installs what the service names.`,
   );
   let daemon = await gateway.startDaemon(narrator.log);
-  daemon = await rebootWhenAsked(gateway, daemon);
-  await committed(service, 'v1');
+  daemon = await rebootWhenAsked(actors, daemon);
+  await settled(actors, 'installed');
 
   narrator.title('The owner selects version 2.0.0. A technician does not wait for the schedule.');
   service.world.targetVersionId = 'v2';
   service.fail({ operation: 'firmware', fault: { kind: 'drip', bytes: 64 * 1024, everyMs: 2 } }); // a line of some 20 MiB/s
   if (meter !== undefined) narrator.tell(`It is for a meter on a serial port, too, which says: ${await meter.says()}.`);
   await technician(gateway, '--update-now');
-  daemon = await rebootWhenAsked(gateway, daemon);
-  if (meter !== undefined) daemon = await cutWhileFlashing(gateway, meter, daemon);
-  await committed(service, 'v2');
+  daemon = await rebootWhenAsked(actors, daemon);
+  if (meter !== undefined) daemon = await cutWhileFlashing(actors, meter, daemon);
+  await settled(actors, 'installed');
   if (meter !== undefined) narrator.tell(`The meter says: ${await meter.says()}.`);
   await technician(gateway, 'status');
 
   narrator.title('Version 3.0.0 is signed and complete, but its application does not work.');
   service.world.targetVersionId = 'v3';
   await technician(gateway, '--update-now');
-  daemon = await rebootWhenAsked(gateway, daemon);
+  daemon = await rebootWhenAsked(actors, daemon);
   narrator.tell('Its health gate has 3 seconds; then the agent goes back.');
-  daemon = await rebootWhenAsked(gateway, daemon);
-  await outcome(service, 'rolled-back');
+  daemon = await rebootWhenAsked(actors, daemon);
+  await settled(actors, 'rolled-back');
   await technician(gateway, 'status');
 
   narrator.title('All the while a sensor has measured the room. Now the service goes away.');
   const away = { service, gateway, technician: async (...args: string[]) => technician(gateway, ...args) };
-  await waitingFor('the measurements of the time without a service', serviceAway(away, deadline));
+  await stage.waitFor('the measurements of the time without a service', serviceAway(away, stage.signal));
 
-  await stop(daemon);
   const { currentVersionId } = service.world.things[0] ?? {};
   narrator.title(
     `Slot ${gateway.booted} runs, the service knows version ${currentVersionId}: both went as they should. ` +
@@ -91,6 +94,24 @@ async function demo(): Promise<void> {
   );
   if (currentVersionId !== 'v2' || !gateway.imageBeginsWith(gateway.booted, 'healthy 2.0.0'))
     throw new Error('wrong end');
+  if (keep) await stay(actors, daemon);
+  else await stop(daemon);
+}
+
+interface Actors {
+  readonly stage: Stage;
+  readonly service: StandIn;
+  readonly gateway: FileGateway;
+}
+
+/** The gateway lives, with its reboots, until whoever plays with it leaves. */
+async function stay({ stage, gateway }: Actors, daemon: ChildProcess): Promise<never> {
+  const agent = `./agent --config ${gateway.configFile}`;
+  narrator.title('Gateway and service stay until Ctrl-C. In another terminal, in this folder:');
+  const commands = ['status', 'history', 'rollback', '--update-now --force', 'doctor', 'spool status'];
+  for (const words of commands) narrator.say(`  ${agent} ${words}`);
+  stage.stay();
+  for (let running = daemon; ;) running = await rebootWhenAsked({ stage, gateway }, running);
 }
 
 /** An image whose first words say what it is and whether its application will work. */
@@ -112,14 +133,15 @@ async function firmware(version: string, health: string, keys: KeyPair, meter?: 
 }
 
 /** Gateway and meter lose their power while the meter is flashed on the trial of the new slot. */
-async function cutWhileFlashing(gateway: FileGateway, meter: Meter, daemon: ChildProcess): Promise<ChildProcess> {
-  await waitingFor('the flashing of the meter', meter.cutWhileFlashed(deadline));
+async function cutWhileFlashing(actors: Actors, meter: Meter, daemon: ChildProcess): Promise<ChildProcess> {
+  const { stage, gateway } = actors;
+  await stage.waitFor('the flashing of the meter', meter.cutWhileFlashed(stage.signal));
   await stop(daemon, 'SIGKILL');
   narrator.tell('── power cut ── the meter holds half a program, and the gateway was on trial ──');
   await meter.power();
   narrator.tell(`The meter says ${await meter.says()}: half a program never runs.`);
   narrator.tell(`── power is back ── the bootloader chooses slot ${gateway.boot()} ──`);
-  return rebootWhenAsked(gateway, await gateway.startDaemon(narrator.log));
+  return rebootWhenAsked(actors, await gateway.startDaemon(narrator.log));
 }
 
 async function technician(gateway: FileGateway, ...args: readonly string[]): Promise<void> {
@@ -128,52 +150,54 @@ async function technician(gateway: FileGateway, ...args: readonly string[]): Pro
   });
 }
 
-async function rebootWhenAsked(gateway: FileGateway, daemon: ChildProcess): Promise<ChildProcess> {
+async function rebootWhenAsked(
+  { stage, gateway }: Pick<Actors, 'stage' | 'gateway'>,
+  daemon: ChildProcess,
+): Promise<ChildProcess> {
   const died = once(daemon, 'exit').then(([code]) => {
     throw new Error(`the daemon ended with ${String(code)}`);
   });
-  await waitingFor('a reboot that the daemon asks for', Promise.race([gateway.rebootRequest(deadline), died]));
+  const asked = Promise.race([gateway.rebootRequest(stage.signal), died]);
+  await stage.waitFor('a reboot that the daemon asks for', asked);
   died.catch(() => {}); // killed by the reboot
   await stop(daemon, 'SIGKILL');
   narrator.tell(`── reboot ── the bootloader chooses slot ${gateway.boot()} ──`);
   return gateway.startDaemon(narrator.log);
 }
 
-async function committed(service: StandIn, versionId: string): Promise<void> {
-  const isKnown = (): boolean =>
-    service.world.things[0]?.currentVersionId === versionId && reported(service) !== undefined;
-  await waitingFor(`the commit of version ${versionId} at the service`, until(isKnown));
+/** The service was told how it ended, and the daemon has looked once more: it rests. */
+async function settled({ stage, service }: Actors, outcome: 'installed' | 'rolled-back'): Promise<void> {
+  const isTold = (): boolean => {
+    const told = service.world.things[0]?.properties.get('update_outcome');
+    return (told as { readonly outcome?: string } | undefined)?.outcome === outcome;
+  };
+  await stage.until(`the outcome ${outcome} at the service`, isTold);
+  const looks = (): number => service.calls.filter(({ operation }) => operation === 'targetVersion').length;
+  const before = looks();
+  await stage.until('the next look of the daemon', () => looks() > before);
+  service.world.things[0]?.properties.delete('update_outcome');
 }
 
-async function outcome(service: StandIn, wanted: string): Promise<void> {
-  await waitingFor(
-    `the outcome ${wanted} at the service`,
-    until(() => reported(service)?.outcome === wanted),
-  );
-}
-
-function reported(service: StandIn): { readonly outcome?: string } | undefined {
-  return service.world.things[0]?.properties.get('update_outcome') as { readonly outcome?: string } | undefined;
-}
-
-/** Looks again after each call that the service answers. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await once(calls, 'call', { signal: deadline });
-}
-
-/** The one deadline is over all waits: it says which of them it ended. */
-async function waitingFor<T>(what: string, work: Promise<T>): Promise<T> {
+async function main(): Promise<number> {
+  using stage = new Stage();
   try {
-    return await work;
+    const { values } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean' } } });
+    if (values.help === true) {
+      process.stdout.write(usage);
+      return 0;
+    }
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stage.leave());
+    process.stdout.on('error', () => stage.leave()); // `| head` has seen enough
+    await demo(values.keep === true, stage);
+    return 0;
   } catch (error) {
-    if (!deadline.aborted) throw error;
-    throw new Error(`${DEADLINE_MS / 1_000} s were over before ${what} came`, { cause: error });
+    if (stage.signal.reason instanceof Left) return 130;
+    const why = error instanceof Error ? error.message : String(error);
+    const isMisuse = error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+    if (isMisuse) process.stderr.write(`demo: ${why}\n${usage}`);
+    else narrator.title(`The demo failed: ${why}`);
+    return isMisuse ? 64 : 70;
   }
 }
 
-try {
-  await demo();
-} catch (error) {
-  narrator.title(`The demo failed: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 70;
-}
+process.exitCode = await main();

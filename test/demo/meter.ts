@@ -8,6 +8,8 @@ import { writeIntelHex } from '../stand-ins/boards/write-intel-hex.ts';
 
 /** In the middle of the application. */
 const cutAddress = 0x200;
+/** Of a simulated ATmega with its programs. */
+const packages = 'gcc libc6-dev libsimavr-dev libelf-dev gcc-avr binutils-avr avr-libc';
 const startsWithinMs = 1_500;
 const pollMs = 20;
 
@@ -30,7 +32,8 @@ export class Meter implements AsyncDisposable {
       const board = await SimulatedAvr.start({ bootloader: 'optiboot', contents });
       return new Meter(board, Buffer.from(writeIntelHex(next)));
     } catch (error) {
-      onMissing(String(error).split('\n', 1)[0] ?? '');
+      const [why] = String(error).split('\n', 1);
+      onMissing(`simavr, or what builds for it, is not installed (${why}). On Debian: apt install ${packages}`);
       return undefined;
     }
   }

@@ -1,5 +1,7 @@
 import process from 'node:process';
 
+import { phaseTitles } from '../../src/cli/screen/progress-line.ts';
+
 const { stdout } = process;
 const colours = stdout.isTTY && process.env['NO_COLOR'] === undefined;
 const paint = (code: string, text: string): string => (colours ? `\u001B[${code}m${text}\u001B[0m` : text);
@@ -11,36 +13,45 @@ const widestText = 100;
 export const narrator = {
   title: (text: string): void => say(`\n${paint('1', wrapped(text))}`),
   tell: (text: string): void => say(wrapped(text)),
-  /** A command as a technician types it. A terminal is its own while it runs: it may show progress there. */
+  /** As it stands, to be copied. */
+  say: (text: string): void => say(text),
+  /** A command as a technician types it. Meanwhile the screen is its own: what the daemon does, it shows itself. */
   command: async (text: string, run: () => Promise<void>): Promise<void> => {
     say(`${paint('1;36', '$')} ${paint('36', text)}`);
-    if (stdout.isTTY) kept = [];
+    isQuiet = true;
     await run();
-    const told = kept ?? [];
-    kept = undefined;
-    for (const line of told) say(line);
+    isQuiet = false;
   },
-  /** A line of the daemon's log, without time and fields. */
-  log: (line: string): void => aside(paint('2', cut(`  daemon │ ${messageOf(line)}`))),
+  /** A line of the daemon's log, in the words of the commands. */
+  log: (line: string): void => {
+    const told = retold(line);
+    if (told !== undefined) aside(paint('2', cut(`  daemon │ ${told}`)));
+  },
   service: (line: string): void => aside(paint('35', cut(`  service│ ${line}`))),
 };
 
-/** What is told when the command has ended. */
-let kept: string[] | undefined;
+let isQuiet = false;
 
 function aside(line: string): void {
-  if (kept === undefined) say(line);
-  else kept.push(line);
+  if (!isQuiet) say(line);
 }
 
 function say(text: string): void {
   stdout.write(`${text}\n`);
 }
 
-/** `2026-11-21T04:47:46.314Z info  checking phase=checking` */
-function messageOf(line: string): string {
+/** Of the inside, and what is true of any gateway without a time server. */
+const untold = /^(settling|checking|activated|as thing|the clock is taken as it is|rebooting into)|is up to date$/;
+
+/** `2026-11-21T04:47:46.314Z info  health phase=health`; undefined: it belongs into no story. */
+function retold(line: string): string | undefined {
   const [, level = 'info', message = line] = /^\S+Z (\w+) +(.*?)(?: \w+=\S*)*$/.exec(line) ?? [];
-  return level === 'info' ? message : `${level}: ${message}`;
+  if (level !== 'info') return `${level}: ${message}`;
+  if (untold.test(message)) return undefined;
+  const [name = '', detail] = message.split(/: (.*)/s, 2);
+  const title = Object.entries(phaseTitles).find(([phase]) => phase === name)?.[1];
+  if (title === undefined) return message;
+  return detail === undefined ? title : `${title}: ${detail}`;
 }
 
 function cut(line: string): string {

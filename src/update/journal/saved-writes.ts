@@ -4,7 +4,9 @@ import type { StagedFirmware } from '../ports.ts';
 export function savedWrites(firmware: StagedFirmware): string {
   const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
   const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);
-  return `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
+  return unchanged === 0
+    ? mebibytes(total)
+    : `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
 }
 
 function mebibytes(bytes: number): string {

@@ -126,9 +126,11 @@ export class SimulatedAvr implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const ended = new Promise((resolve) => this.#child.once('close', resolve));
-    this.#child.kill('SIGKILL');
-    await ended;
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      const ended = new Promise((resolve) => this.#child.once('close', resolve));
+      this.#child.kill('SIGKILL');
+      await ended;
+    }
     await rm(this.#folder, { recursive: true, force: true });
   }
 
