@@ -1,3 +1,4 @@
+import { access } from 'node:fs/promises';
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
@@ -54,6 +55,7 @@ export async function exchange<T>(
  * path that it does not have, and every answer will do. Throws `daemon-silent` and `control-not-permitted`.
  */
 export async function answersAtAll(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
+  if (await isMissing(socketPath)) return false;
   try {
     await exchange(socketPath, { method: 'GET', path: '', silentMs }, async () => {}, signal);
   } catch (error) {
@@ -64,6 +66,17 @@ export async function answersAtAll(socketPath: string, silentMs: number, signal:
     return code !== 'ENOENT' && code !== 'ECONNREFUSED';
   }
   return true;
+}
+
+/** Nobody who starts without a daemon pays for three requests to nobody. */
+async function isMissing(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return false;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return systemErrorCode(error) === 'ENOENT';
+  }
 }
 
 /** The text of a reply, which must be short. */

@@ -1,15 +1,18 @@
+import { lstatSync, readlinkSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
 import { systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { describeExposures, findExposures } from './guarded-file.ts';
-import type { Exposure } from './guarded-file.ts';
+import type { Exposure, LookFs } from './guarded-file.ts';
 import { OutsideFileError, readOutsideFile } from './outside-file.ts';
 
 /** What Linux reads of a script to find its interpreter (BINPRM_BUF_SIZE). */
 const FIRST_BYTES = 256;
 const SEPARATOR = /[ \t]+/;
+/** By no other threads, which cost more than the looks: whoever starts a program goes the same way in execve(2), and waits. */
+const atOnce: LookFs = { lstat: async (path) => lstatSync(path), readlink: async (path) => readlinkSync(path) };
 
 /** What lets others change what a program does: the file, and where it is a script, the program that reads it. */
 export async function findProgramExposures(
@@ -18,7 +21,7 @@ export async function findProgramExposures(
 ): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
   for (const file of [path, ...(await interpretersOf(path, searched))]) {
-    for (const exposure of await findExposures(file)) found.set(exposure.path, exposure);
+    for (const exposure of await findExposures(file, atOnce)) found.set(exposure.path, exposure);
   }
   return [...found.values()];
 }

@@ -13,8 +13,8 @@ const passedOn = /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TM
 
 /** What a program gets of the agent's environment: nothing that could hold a secret, or steer a runtime. */
 export function programEnvironment(environment: Environment, more: Environment = {}): NodeJS.ProcessEnv {
-  const kept = Object.entries(environment).filter(([name]) => passedOn.test(name));
-  return { ...Object.fromEntries(kept), ...more };
+  const names = Object.keys(environment).filter((name) => passedOn.test(name));
+  return { ...Object.fromEntries(names.map((name) => [name, environment[name]])), ...more };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,6 +30,16 @@ describe('the tree that a build makes', () => {
   test('runs by its own launcher and its own runtime', async () => {
     expect(await run(join(tree, 'agent'), '--version')).toEqual({ exitCode: 0, output: `agent ${agentVersion}\n` });
     expect(await run(join(tree, 'bin/node'), '--version')).toEqual({ exitCode: 0, output: `${process.version}\n` });
+  });
+
+  test('is found by its launcher through a link, by a relative path, and from PATH', async () => {
+    const link = join(directory, 'link');
+    await symlink('dist/agent', link);
+    const expected = { exitCode: 0, output: `agent ${agentVersion}\n` };
+    expect(await run(link, '--version')).toEqual(expected);
+    for (const typed of ['./agent', 'sh agent', '../link', 'PATH=.:$PATH; agent']) {
+      expect(await run('sh', '-c', `cd '${tree}'; ${typed} --version`)).toEqual(expected);
+    }
   });
 
   test('is flat, so that files find each other wherever the bundler puts the code that looks for them', async () => {

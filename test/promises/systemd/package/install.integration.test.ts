@@ -165,7 +165,7 @@ describe('systemd/install', () => {
 
   test('leaves what the package manager brought to it', async () => {
     const list = join(root, 'var/lib/dpkg/info/thing-agent.list');
-    await mkdir(join(list, '../..'), { recursive: true });
+    await mkdir(join(list, '..'), { recursive: true });
     await writeFile(list, '/.\n/usr/lib/thing-agent/agent\n');
     const refusal = `install: the package thing-agent is installed in ${root}: apt remove thing-agent first\n`;
     const tree = await fakeTree(directory, 'one');
