@@ -158,7 +158,7 @@ export class Updater {
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal, true);
-    if (waiting === undefined) return settled;
+    if (waiting === undefined || settled.kind === 'rolled-back') return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
 
@@ -246,15 +246,16 @@ export class Updater {
     return phase.kind === 'staging' && phase.attempt.version.id === id && phase.attempt.rebootByHand === true;
   }
 
-  /** Undefined, or `installed`: nothing stands in the way. A reboot that a person wanted to make is made only for a person. */
+  /** Undefined, or `installed`: nothing stands in the way; `rolled-back`: what runs is left by the next reboot. A reboot that a person wanted to make is made only for a person. */
   async #settleFor(
     options: InstallOptions & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome | undefined> {
     const settled = await this.settle(onEvent, signal, options);
-    if (settled.kind === 'settled' || settled.kind === 'rolled-back') return undefined;
     const { phase } = this.journal.state;
+    const hasEnded = settled.kind === 'rolled-back' && phase.kind !== 'rolling-back';
+    if (settled.kind === 'settled' || hasEnded) return undefined;
     const mayReboot = options.reboot && options.manual;
     if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
     const { version, slot } = settled;

@@ -120,7 +120,7 @@ const operationTitles: Readonly<Record<FollowedName, string>> = {
   restore: 'flashing',
 };
 
-function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait }: StatusReport): Headline {
+function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait, activity, daemon }: StatusReport): Headline {
   switch (phase) {
     case 'staging': {
       const there = arrived === undefined ? '' : `; ${bytes(arrived.bytes)} of ${bytes(arrived.totalBytes)} are there`;
@@ -136,7 +136,12 @@ function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait }: Statu
     case 'trial':
       return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
     case 'rolling-back':
-      return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
+      if (activity !== undefined || daemon)
+        return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
+      return {
+        tone: 'attention',
+        text: 'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+      };
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }

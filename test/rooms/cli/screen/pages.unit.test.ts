@@ -96,6 +96,10 @@ describe('the first line of the status', () => {
     [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
     [{ phase: 'trial' }, 'A new firmware is on trial. It is kept when it is healthy, else undone.'],
     [{ phase: 'rolling-back' }, 'Busy: going back to the previous firmware.'],
+    [
+      { phase: 'rolling-back', daemon: false },
+      'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+    ],
     [{ phase: 'lost' }, 'Attention: the record of updates was unreadable and was set aside.'],
     [{ phase: 'dreaming' }, 'Busy: dreaming.'],
     [{ thingId: undefined }, 'Attention: not activated yet.'],

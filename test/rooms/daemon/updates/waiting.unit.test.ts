@@ -238,3 +238,40 @@ describe('a trial that a list revoked meanwhile', () => {
     expect((await technician.updater()).journal.state.phase.kind).toBe('trial');
   });
 });
+
+describe('a firmware that runs on trial, and is not well', () => {
+  /** A person makes the reboots. */
+  async function sick(): Promise<Technician> {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = 'bad';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.reboots = 0;
+    return technician;
+  }
+  const left = { kind: 'rolled-back', version: 'version bad' };
+  const why = expect.stringContaining('slot B starts with the next boot: agent reboot') as string;
+
+  // Seen: "an update is under way (rolling-back)", and nobody said that the old slot waits for a reboot.
+  test('is left where a person looks who wants to reboot by hand, who is told that a reboot is needed', async () => {
+    const technician = await sick();
+    const options = { ...byHand, reboot: false };
+    expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });
+    expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });
+    expect(technician.reboots).toBe(0);
+    technician.gateway.start();
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  test('is left where a person brings a file, who is told the same', async () => {
+    const technician = await sick();
+    const source = technician.gateway.service.firmware('3');
+    const install = async () =>
+      (await technician.updater()).installFile(source, 'stick', byHand, { onEvent: ignore, signal });
+    expect(await install()).toMatchObject({ ...left, reason: why });
+    expect(technician.reboots).toBe(0);
+    technician.gateway.start();
+    expect(await install()).toMatchObject({ kind: 'rebooting', version: 'stick' });
+  });
+});
