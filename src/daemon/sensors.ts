@@ -11,7 +11,7 @@ import type { Wiring } from './wiring/wiring.ts';
 interface Where {
   readonly wiring: Pick<Wiring, 'config' | 'world'>;
   /** The daemon's. */
-  readonly telemetry: Telemetry | undefined;
+  readonly telemetry: Pick<Telemetry, 'sensors' | 'trySensor'> | undefined;
 }
 
 /** As they fare; without a daemon, as they are configured. */

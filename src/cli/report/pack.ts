@@ -62,6 +62,7 @@ const meanings: Readonly<Record<PackedFile['part'], string>> = {
   journal: 'where the running update stands',
   history: 'the last attempts to install',
   security: 'what concerned security',
+  sensors: 'agent sensors, with the last readings',
   log: 'what the agent logged (journalctl)',
   unit: 'how systemd sees the agent',
   versions: 'agent, node, kernel, os-release',

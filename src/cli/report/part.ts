@@ -34,6 +34,7 @@ export const partNames = [
   'journal',
   'history',
   'security',
+  'sensors',
   'log',
   'unit',
   'versions',

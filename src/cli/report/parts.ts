@@ -34,6 +34,7 @@ export const parts: readonly Part[] = [
   { name: 'journal', timeoutMs: LOOK_MS, gather: journal },
   { name: 'history', timeoutMs: LOOK_MS, gather: async (sources, signal) => records('history', sources, signal) },
   { name: 'security', timeoutMs: LOOK_MS, gather: async (sources, signal) => records('security', sources, signal) },
+  { name: 'sensors', timeoutMs: LOOK_MS, gather: sensors },
   { name: 'log', timeoutMs: LOOK_MS, gather: log },
   { name: 'unit', timeoutMs: LOOK_MS, gather: unit },
   { name: 'versions', timeoutMs: LOOK_MS, gather: versions },
@@ -88,6 +89,10 @@ async function records(
   const file = `${name}.json`;
   if (agent instanceof AgentError) return [{ file, content: await stateFile(support, file, signal) }];
   return [{ file, content: await (name === 'history' ? agent.history({}, signal) : agent.securityLog({}, signal)) }];
+}
+
+async function sensors({ agent }: Sources, signal: AbortSignal): Promise<readonly PartFile[]> {
+  return [{ file: 'sensors.json', content: await asked(agent).sensors({}, signal) }];
 }
 
 async function log(_sources: Sources, signal: AbortSignal): Promise<readonly PartFile[]> {
@@ -184,7 +189,7 @@ async function fileText(
 async function printed(command: readonly [string, ...string[]], signal: AbortSignal): Promise<string> {
   const options = { timeoutMs: PROGRAM_MS, maxOutputBytes: MAX_PRINTED_BYTES };
   const { exitCode, stdout, stderr } = await runProgram(command, options, signal);
-  if (exitCode === 0) return stdout;
+  if (exitCode === 0 && (stdout !== '' || stderr === '')) return stdout;
   throw lacking(`${command[0]} ended with exit code ${exitCode ?? 'none'}: ${stderr.trim().split('\n', 1)[0] ?? ''}`);
 }
 

@@ -201,7 +201,7 @@ export class Day implements AsyncDisposable {
   }
 
   async #askTheSocket(): Promise<void> {
-    const operations = ['status', 'check', 'doctor', 'spool', 'boards', 'properties/p', 'nothing'];
+    const operations = ['status', 'check', 'doctor', 'spool', 'sensors', 'boards', 'properties/p', 'nothing'];
     for (const path of [...operations.map((operation) => `/v1/${operation}`), '/metrics']) {
       const connection = rawConnection(join(this.gateway.directory, 'run/root.sock'), requestText('GET', path));
       this.ear.hear(`GET ${path} on the control socket`, await connection.ended);

@@ -35,7 +35,9 @@ test('no key and no password is in any log, error, status, answer, file or call'
   for (const words of ['activate', 'doctor', 'status --json', 'check', 'property set p 1', 'datapoint send e 1']) {
     await day.type(words);
   }
-  for (const words of ['config show', 'config show --json', 'config check', 'config schema']) await day.type(words);
+  for (const words of ['config show', 'config show --json', 'config check', 'config schema', 'sensors', 'sensors e']) {
+    await day.type(words);
+  }
   await day.report();
   await day.withDaemon(async () => day.gateway.rebootRequest(AbortSignal.timeout(60_000)));
   day.gateway.boot();

@@ -15,7 +15,17 @@ import { fakeAgent } from '../fake-operations.ts';
 import { openReport } from './open-report.ts';
 
 const run = promisify(execFile);
-const always = ['status', 'doctor', 'configuration', 'history', 'security', 'versions', 'mounts', 'boot-environment'];
+const always = [
+  'status',
+  'doctor',
+  'configuration',
+  'history',
+  'security',
+  'sensors',
+  'versions',
+  'mounts',
+  'boot-environment',
+];
 
 let stack: AsyncDisposableStack;
 let gateway: FileGateway;
@@ -158,7 +168,7 @@ describe('a secret', () => {
     const inBase64 = Buffer.from(secret).toString('base64');
     const password = join(gateway.directory, 'password');
     await writeFile(password, `${secret}\n`, { mode: 0o600 });
-    const messaging = `messaging = { url = "mqtts://b.example.com", topic_id = "a", password_file = "${password}" }`;
+    const messaging = `messaging = { url = "mqtts://b.example.com", topic_id = "a", username = "u", password_file = "${password}" }`;
     await gateway.configure({
       serviceUrl: 'http://127.0.0.1:9',
       image: Buffer.alloc(0),
@@ -178,6 +188,8 @@ describe('a secret', () => {
     const files = await openReport(file);
     expect(files['log.txt']).toBe('x ******** ******** https://********@host/\napiKey: ********\n');
     expect(JSON.parse(files['journal.json'] ?? '')).toEqual({ why: '******** ********' });
+    expect(files['config-problems.txt']).toBeUndefined();
+    expect(files['config.toml']).toContain('"/bin/true", "********"');
     const all = Object.values(files).join('\n');
     for (const word of [secret, inBase64, 'k3y-of-it', 'b0b', 'pr0xy-w0rd', 'an-argument'])
       expect(all).not.toContain(word);

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+
+import type { Config } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
+import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { trySensor } from '../../../../src/daemon/sensors.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
+
+const forever = new AbortController().signal;
+const world = { environment: {}, clock: systemClock, random: () => 0.5, log: silentLog, agentVersion: '0' };
+
+function configured(): Config {
+  const sensor =
+    '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-rtu", port = "/dev/none", address = 0 }';
+  return resolveConfig(
+    parseConfig('c', `[service]\nurl = "https://a.example.com"\n[device]\ndevice_type = "b"\n${sensor}\n`),
+  );
+}
+
+// Two that open one port get in each other's way.
+test('where telemetry runs, a sensor is tried by it, which has the ports', async () => {
+  const tried: string[] = [];
+  const telemetry = {
+    sensors: () => [],
+    trySensor: async (name: string) => {
+      tried.push(name);
+      return 42;
+    },
+  };
+  const where = { wiring: { config: configured(), world }, telemetry };
+  expect(await trySensor('sensors[0] (e)', where, forever)).toEqual({ reading: '42' });
+  expect(tried).toEqual(['sensors[0] (e)']);
+});
+
+test('a sensor that is not configured is none', async () => {
+  const where = { wiring: { config: configured(), world }, telemetry: undefined };
+  await expect(trySensor('sensors[1]', where, forever)).rejects.toMatchObject({ code: 'sensor-unknown' });
+});
