@@ -120,7 +120,8 @@ const operationTitles: Readonly<Record<FollowedName, string>> = {
   restore: 'flashing',
 };
 
-function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait, activity, daemon }: StatusReport): Headline {
+function headlineOfPhase(report: StatusReport): Headline {
+  const { phase, arrived, idleReason, rebootWait: wait, activity, daemon } = report;
   switch (phase) {
     case 'staging': {
       const there = arrived === undefined ? '' : `; ${bytes(arrived.bytes)} of ${bytes(arrived.totalBytes)} are there`;
@@ -132,7 +133,7 @@ function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait, activit
           tone: 'attention',
           text: 'A new firmware is staged. It starts in its reboot window, or with: agent reboot',
         };
-      return { tone: 'attention', text: 'A new firmware is staged; it starts with the next boot: agent reboot' };
+      return { tone: 'attention', text: `A new firmware is staged; ${howItStarts(report)}` };
     case 'trial':
       return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
     case 'rolling-back':
@@ -145,6 +146,13 @@ function headlineOfPhase({ phase, arrived, idleReason, rebootWait: wait, activit
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }
+}
+
+/** Any reboot starts what the bootloader would boot next; what it was not told of yet, only the agent does. */
+function howItStarts({ booted, slotStates }: StatusReport): string {
+  const isArmed =
+    slotStates === undefined || Object.entries(slotStates).some(([slot, { next }]) => next && slot !== booted);
+  return isArmed ? 'it starts with the next boot: agent reboot' : 'to start it: agent reboot';
 }
 
 /** What a person holds, and its end. */

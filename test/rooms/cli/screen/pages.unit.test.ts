@@ -94,6 +94,14 @@ describe('the status of a gateway in trouble', () => {
 describe('the first line of the status', () => {
   test.each<[Partial<StatusReport>, string]>([
     [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
+    [
+      {
+        phase: 'staged',
+        booted: 'A',
+        slotStates: { A: { bootable: true, next: true }, B: { bootable: false, next: false } },
+      },
+      'A new firmware is staged; to start it: agent reboot',
+    ],
     [{ phase: 'trial' }, 'A new firmware is on trial. It is kept when it is healthy, else undone.'],
     [{ phase: 'rolling-back' }, 'Busy: going back to the previous firmware.'],
     [
