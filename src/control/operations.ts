@@ -196,7 +196,12 @@ export const operationTable = {
     kind: 'followed',
     path: 'flash',
     title: 'the flashing of a microcontroller',
-    input: z.strictObject({ board: identifier(), path: filePath(), allowDowngrade: z.literal(true).optional() }),
+    input: z.strictObject({
+      board: identifier(),
+      path: filePath(),
+      allowDowngrade: z.literal(true).optional(),
+      keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
+    }),
   },
   /** Puts back what the board held before it was flashed last. */
   restore: {

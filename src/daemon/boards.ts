@@ -88,7 +88,7 @@ export async function planBoard(wiring: Wiring, name: string, path: string, sign
  */
 export async function flashBoard(
   wiring: Wiring,
-  { board: name, path, allowDowngrade }: InputOf<'flash'>,
+  { board: name, path, allowDowngrade, keep }: InputOf<'flash'>,
   onEvent: OnEvent,
   signal: AbortSignal,
 ): Promise<OperationOutcome> {
@@ -101,7 +101,7 @@ export async function flashBoard(
   const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
   const version = basename(path);
-  const { unitsWritten } = await flashImage({ board, store, image, payload, name: version }, signal);
+  const { unitsWritten } = await flashImage({ board, store, image, payload, name: version, keep }, signal);
   return { kind: 'flashed', version, board: name, ...(unitsWritten === 0 && { unchanged: true }) };
 }
 

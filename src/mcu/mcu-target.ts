@@ -80,6 +80,8 @@ export interface FlashJob {
   readonly payload: BoardPayload;
   /** What people call it. */
   readonly name: string;
+  /** false: what the board holds is not read to be kept; what is remembered of it is. */
+  readonly keep?: false | undefined;
 }
 
 /** What restoring is called where an image's name is shown. */
@@ -91,12 +93,12 @@ const putBack = 'put back';
  * read from a board whose last write was cut: what stood there before that stays on offer.
  */
 export async function flashImage(
-  { board, store, image, payload, name }: FlashJob,
+  { board, store, image, payload, name, keep: mayKeep }: FlashJob,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
-  const mayRead = await keepWhatIsKnown(store, digest, expected);
+  const mayRead = (await keepWhatIsKnown(store, digest, expected)) && mayKeep !== false;
   const keep = async (previous: Image | undefined): Promise<void> =>
     store.keep({ payload: digest, read: true, image: previous ?? expected });
   const job = { board, store, onProgress };

@@ -31,12 +31,13 @@ export const boardCommands: readonly Command[] = [
   {
     name: 'mcu flash',
     operands: ['NAME', 'FILE'],
-    options: ['plan', 'allow-downgrade'],
+    options: ['plan', 'no-keep', 'allow-downgrade'],
     group: 'Microcontrollers',
     summary: 'flash a file; --plan only compares',
     details: [
       'FILE is Intel HEX, S-record, ELF, UF2, an image for MCUboot, or a raw binary.',
-      'What the board held is kept; a file without a signature needs allow_unsigned.',
+      'A file without a signature needs allow_unsigned.',
+      'What the board holds is copied out first, so that mcu restore can put it back; of a large chip that takes minutes.',
       throughDaemon,
     ],
     run: flashBoard,
@@ -85,8 +86,11 @@ async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
 }
 
 function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
-  const input = boardAndFile(typed, context);
-  return typed.flags.has('allow-downgrade') ? { ...input, allowDowngrade: true } : input;
+  return {
+    ...boardAndFile(typed, context),
+    ...(typed.flags.has('allow-downgrade') && { allowDowngrade: true }),
+    ...(typed.flags.has('no-keep') && { keep: false }),
+  };
 }
 
 async function planBoard(typed: Typed, context: CliContext): Promise<number> {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { BoardStore, payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
-import { createMcuTarget } from '../../../src/mcu/mcu-target.ts';
+import { createMcuTarget, flashImage } from '../../../src/mcu/mcu-target.ts';
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
@@ -138,6 +138,20 @@ describe('a board of an update', () => {
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: true });
     await writeFile(join(directory, 'boards/meter/previous.json'), '{');
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: false });
+  });
+
+  test('is not copied out first where a person wants that, and what was flashed so is what the next flash keeps', async () => {
+    const { board, store, model } = benchOf(avr);
+    const flash = async (bytes: Uint8Array, keep?: false): Promise<void> => {
+      const payload = { digest: payloadDigest(bytes), onProgress: (step: BoardProgress) => void progress.push(step) };
+      await flashImage({ board, store, image: await asImage(bytes, 0), payload, name: 'by hand', keep }, signal);
+    };
+    await flash(next, false);
+    expect(progress.map(({ step }) => step)).not.toContain('keeping');
+    expect(Buffer.compare(model.memory, next)).toBe(0);
+    expect((await store.kept())?.image).toBeUndefined();
+    await flash(old, false);
+    expect((await store.kept())?.image?.digest).toBe((await asImage(next, 0)).digest);
   });
 
   test('refuses while it is staged what is no image', async () => {

@@ -49,6 +49,7 @@ test.each<[string, unknown]>([
   ['mcu probe meter', ['probeBoard', { board: 'meter' }]],
   ['mcu flash meter a.hex', ['flash', { board: 'meter', path: HEX }]],
   ['mcu flash meter a.hex --allow-downgrade', ['flash', { board: 'meter', path: HEX, allowDowngrade: true }]],
+  ['mcu flash meter a.hex --no-keep', ['flash', { board: 'meter', path: HEX, keep: false }]],
   ['mcu flash meter a.hex --plan', ['planBoard', { board: 'meter', path: HEX }]],
   ['mcu restore meter', ['restore', { board: 'meter' }]],
   ['mcu reset meter', ['resetBoard', { board: 'meter' }]],
