@@ -99,7 +99,7 @@ export class SourceRunner {
       lastReading: this.#lastReading,
       perMinute: this.#pace.perMinute(nowMs),
       lastErrorCode: isFailing ? this.#lastErrorCode : undefined,
-      failingForMs: isFailing ? nowMs - this.#failingSinceMs : undefined,
+      failingForMs: isFailing ? Math.round(nowMs - this.#failingSinceMs) : undefined,
     };
   }
 

@@ -16,7 +16,7 @@ export const scanCommand: Command = {
   summary: 'look for sensors, and propose [[sensors]]',
   details: [
     'KIND is hwmon, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
-      'HOST[:PORT]. There the units 1 to 247 are asked for holding register 0, for two minutes at most.',
+      'HOST[:PORT]. There each unit from 1 to 247 is asked for holding register 0, which takes two minutes where nobody answers.',
     'Prints TOML that agent config check accepts, and writes nothing.',
   ],
   run: scan,

@@ -12,7 +12,11 @@ export class ReadingPace {
   /** Undefined: it takes two readings to know. */
   perMinute(nowMs: number): number | undefined {
     const [firstMs] = this.#timesMs;
-    if (firstMs === undefined || this.#timesMs.length < 2 || nowMs <= firstMs) return undefined;
-    return ((this.#timesMs.length - 1) * 60_000) / (nowMs - firstMs);
+    const lastMs = this.#timesMs.at(-1);
+    if (firstMs === undefined || lastMs === undefined || lastMs <= firstMs) return undefined;
+    const intervals = this.#timesMs.length - 1;
+    const usualMs = (lastMs - firstMs) / intervals;
+    const spanMs = Math.max(lastMs, nowMs - usualMs) - firstMs;
+    return Math.round((intervals * 6_000_000) / spanMs) / 100;
   }
 }

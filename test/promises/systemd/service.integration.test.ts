@@ -71,6 +71,22 @@ describe('the installed service', () => {
     expect(await gateway.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
   });
 
+  test('gives a supporter its log and how systemd sees it; to a reader what he may see, with the reasons for the rest', async () => {
+    const words = (file: string): readonly string[] => ['agent', 'report', file, '--overwrite', '--json'];
+    const of = async (file: string, user: string): Promise<unknown> =>
+      JSON.parse((await gateway.exec(words(file), user)).stdout);
+    const parts = ['status', 'doctor', 'configuration', 'journal', 'log', 'unit', 'boot-environment'];
+    expect(await of('/run/gw.tar.gz', 'root')).toMatchObject({
+      files: expect.arrayContaining(parts.map((part) => expect.objectContaining({ part }) as unknown)) as unknown,
+    });
+    expect(await gateway.tell('tar', 'xzOf', '/run/gw.tar.gz', 'gw/log.txt')).toMatch(/the agent is up/);
+    expect(await gateway.tell('tar', 'xzOf', '/run/gw.tar.gz', 'gw/unit.txt')).toMatch(/^ActiveState=active$/m);
+    expect(await of('/tmp/reader.tar.gz', 'reader')).toMatchObject({
+      files: expect.arrayContaining([expect.objectContaining({ part: 'status' })]) as unknown,
+      missing: expect.arrayContaining([{ part: 'security', code: 'control-not-permitted' }]) as unknown,
+    });
+  });
+
   test('shows members of its group how it stands, does what operators ask, and answers nobody else', async () => {
     for (const user of ['root', 'technician', 'reader']) {
       expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({

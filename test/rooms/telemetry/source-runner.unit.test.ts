@@ -75,7 +75,7 @@ test('of a source that fails it is known since when and by which code, and what 
   await made.once(forever);
   expect(made.details).toMatchObject({
     lastReading: 5,
-    perMinute: 3,
+    perMinute: 4,
     lastErrorCode: 'source-failed',
     failingForMs: 10_000,
   });

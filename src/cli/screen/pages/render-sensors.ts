@@ -76,14 +76,13 @@ function pace({ perMinute }: SensorReport): readonly string[] {
 
 function troubles(sensor: SensorReport): readonly string[] {
   const { dropped } = sensor;
-  return [...(dropped === 0 ? [] : [`${dropped} dropped`]), ...failing(sensor)];
+  return [...(dropped === 0 ? [] : [`${dropped} dropped`]), ...failing(sensor).map((text) => `fails ${text}`)];
 }
 
 function failing({ lastError, lastErrorCode, failingForMs }: SensorReport): readonly string[] {
   if (lastError === undefined) return [];
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
-  const since = failingForMs === undefined ? '' : ` for ${shortDuration(failingForMs)}`;
-  return [`fails${since}: ${lastError}${code}`];
+  return [`for ${shortDuration(failingForMs ?? 0)}: ${lastError}${code}`];
 }
 
 function describeOutput({ kind, id, pointer, scale, offset }: SensorReport['outputs'][number]): string {

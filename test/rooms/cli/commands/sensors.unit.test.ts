@@ -57,7 +57,7 @@ describe('agent sensors', () => {
         'Last         no reading yet',
         'Since start  0 readings, 3 failures',
         'Dropped      2, the last because of it is nested too deep',
-        'Failing      fails for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
+        'Failing      for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
         '',
       ].join('\n'),
     );

@@ -24,7 +24,8 @@ test('the pace is that of the last readings, and falls while nothing comes', () 
   expect(pace.perMinute(0)).toBeUndefined();
   for (let atMs = 0; atMs <= 1_000_000; atMs += 1_000) pace.note(atMs);
   expect(pace.perMinute(1_000_000)).toBe(60);
-  expect(pace.perMinute(1_063_000)).toBe(30);
+  expect(pace.perMinute(1_000_999)).toBe(60);
+  expect(pace.perMinute(1_064_000)).toBe(30);
 });
 
 test.each([
