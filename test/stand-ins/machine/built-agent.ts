@@ -12,13 +12,19 @@ export function agentProgram(): string {
   return process.env['THING_AGENT_BUILT'] ?? join(repository, 'agent');
 }
 
-/** Vitest calls it once, before the first integration test; what it returns, after the last. */
+/**
+ * Vitest calls it once, before the first integration test; what it returns, after the last. What V8 compiles in one of these
+ * processes, and what Node makes of a TypeScript file, is there for the next one: by the checksum of the source, in a
+ * folder of this run alone.
+ */
 export async function setup(): Promise<() => Promise<void>> {
-  const tree = await mkdtemp(join(tmpdir(), 'built-agent-'));
+  const folder = await mkdtemp(join(tmpdir(), 'built-agent-'));
+  const tree = join(folder, 'tree');
   await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
-  process.env['THING_AGENT_BUILT'] = join(tree, 'agent');
+  const ours = { THING_AGENT_BUILT: join(tree, 'agent'), NODE_COMPILE_CACHE: join(folder, 'compile-cache') };
+  Object.assign(process.env, ours);
   return async () => {
-    delete process.env['THING_AGENT_BUILT'];
-    await rm(tree, { recursive: true });
+    for (const name of Object.keys(ours)) Reflect.deleteProperty(process.env, name);
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
 }
