@@ -1,7 +1,8 @@
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const project = join(import.meta.dirname, '../..');
+const pages = 'systemd/doc';
 
 /** What a document of the source tree calls by its path there, and where that lies on a gateway. */
 const installedAs: Readonly<Record<string, string>> = {
@@ -11,9 +12,12 @@ const installedAs: Readonly<Record<string, string>> = {
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '("Guarantees" of `src/README.md`)': '(GUARANTEES.md)',
-  '[hooks.md](systemd/doc/hooks.md)': 'hooks.md',
-  '[monitoring.md](systemd/doc/monitoring.md)': 'monitoring.md',
-  '[socket-api.md](systemd/doc/socket-api.md)': 'socket-api.md',
+  '](systemd/doc/': '](',
+  '](../../src/slots/bootloaders/README.md)': '](bootloaders.md)',
+  '](../../src/ERRORS.md)': '](ERRORS.md)',
+  '](../../src/README.md#guarantees)': '](GUARANTEES.md)',
+  '](../../SECURITY.md)': '](SECURITY.md)',
+  ' In the source tree, after `npm ci`, all of it works as well: `agent` is\n`./agent` there.': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
   '; what `systemd/install` brought has to be followed by removing it by hand': '',
@@ -22,29 +26,35 @@ const installedAs: Readonly<Record<string, string>> = {
 /** Words in parentheses that only name tests, or commands of the source tree. */
 const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:, )?)+\)/g;
 
-/** A sentence about what is tried with the tests' stand-ins. */
-const standIns = / To try it by\s+hand:[^]*?\.\n/g;
+/** A section about what is done in the source tree alone, which says so. */
+const sourceSections = /\n## [^\n]*\(source tree\)\n[^]*?(?=\n## |$)/g;
 
 /** Documents for people at a gateway, by the names that they have there. */
 export async function documents(): Promise<Readonly<Record<string, string>>> {
-  const texts = {
+  const texts: Readonly<Record<string, string>> = {
+    ...(await pagesOfFolder()),
     'README.md': await readme(),
     'GUARANTEES.md': await guarantees(),
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
     'bootloaders.md': await source('src/slots/bootloaders/README.md'),
-    'hooks.md': await source('systemd/doc/hooks.md'),
-    'monitoring.md': await source('systemd/doc/monitoring.md'),
-    'socket-api.md': await source('systemd/doc/socket-api.md'),
   };
-  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, forGateway(name, text)]));
+  const there = Object.keys(texts);
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, forGateway(name, text, there)]));
+}
+
+async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
+  const names = (await readdir(join(project, pages))).filter((name) => name.endsWith('.md'));
+  const texts = names.map(async (name) => [name, await source(join(pages, name))] as const);
+  return Object.fromEntries<string>(await Promise.all(texts));
 }
 
 /** Throws where something is left that only the source tree has. */
-function forGateway(name: string, text: string): string {
+function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
-  const done = replaced.replaceAll(standIns, '\n').replaceAll(sourceOnly, '');
-  const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(done);
+  const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '');
+  const beside = there.reduce((all, file) => all.replaceAll(`](${file})`, ']'), done);
+  const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(beside);
   if (left !== null) throw new Error(`${name} of the package names ${left[0]}, which only the source tree has`);
   return done;
 }
@@ -53,10 +63,12 @@ async function source(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');
 }
 
+/** The index of the pages, and what the page of the source tree says for people at a gateway. */
 async function readme(): Promise<string> {
   const text = await source('README.md');
+  const index = (await source(join(pages, 'README.md'))).replace(/^# .*\n\n/, '');
   const parts = ['Configure', 'Measure', 'Operate', 'When something is wrong'].map((title) => sectionOf(text, title));
-  return `# Thing Agent on this gateway\n\nSee also agent(8), thing-agent.toml(5), and the files beside this one.\n\n${parts.join('\n')}`;
+  return `# Thing Agent on this gateway\n\nSee also agent(8) and thing-agent.toml(5).\n\n${index}\n${parts.join('\n')}`;
 }
 
 /** What is promised, and of whom that is assumed; not by which tests it is shown. */

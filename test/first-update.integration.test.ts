@@ -1,6 +1,5 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -12,16 +11,18 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { blockOf, readPage } from './page-examples.ts';
 import { Mosquitto } from './rooms/service/messaging/mosquitto.ts';
+import { agentProgram } from './stand-ins/machine/built-agent.ts';
 
 const root = resolve(import.meta.dirname, '..');
-const page = readFileSync(join(root, 'README.md'), 'utf8');
-const env = { ...process.env, NO_COLOR: '1', no_proxy: '*', NO_PROXY: '*' };
+const page = await readPage('first-update.md');
+const env = { ...process.env, AGENT: agentProgram(), NO_COLOR: '1', no_proxy: '*', NO_PROXY: '*' };
 
 let folder: string;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'readme-'));
+  folder = await mkdtemp(join(tmpdir(), 'first-update-'));
 });
 afterEach(async () => {
   await rm(folder, { recursive: true });
@@ -29,22 +30,46 @@ afterEach(async () => {
 
 /** What stands there is what is run, but for the folder and the port; through a broker, with what stands there for that. */
 function script(name: string, port: number, brokerUrl?: string): string {
-  const text = new RegExp(`^\`\`\`sh by-hand ${name}\\n(.*?)^\`\`\``, 'ms').exec(page)?.[1];
-  if (text === undefined) throw new Error(`README.md has no script ${name}`);
+  const text = blockOf(page, `sh first-update ${name}`);
   const placed = text.replaceAll('/tmp/thing-gateway', join(folder, 'gateway')).replaceAll('8080', String(port));
   if (brokerUrl === undefined) return placed;
   const [, option = '', transport = '', messaging = ''] =
-    /`(--broker mqtt:\S+)` at the stand-in[^`]*`(transport = [^`]+)` with `(messaging = [^`]+)`/.exec(page) ?? [];
+    /`(--broker mqtt:\S+)` at the stand-in[^`]*`url`[^`]*`service`[^`]*`(transport = [^`]+)` with `(messaging = [^`]+)`/.exec(
+      page,
+    ) ?? [];
   return placed
     .replace('npm run service --', `$& ${option}`)
     .replace(/^service = \{.*(?= \})/m, `$&, ${transport}, ${messaging}`)
     .replaceAll('mqtt://127.0.0.1', brokerUrl);
 }
 
-test.each(['by HTTP', 'through a broker'])('an update by hand goes as README.md tells it, %s', async (way) => {
-  await using broker = await Mosquitto.start();
-  const brokerUrl = way === 'by HTTP' ? undefined : broker.url;
+/** One after the other; what they print, on one line. */
+async function type(...scripts: readonly string[]): Promise<string> {
+  const text = ['agent() { "$AGENT" "$@"; }', ...scripts].join('\n');
+  const { stdout } = await promisify(execFile)('sh', ['-ec', text], { cwd: root, env });
+  return stdout.replaceAll(/\s+/g, ' ');
+}
+
+test('a first update goes as the page tells it: from a file, then from the service', async () => {
   const port = await freePort();
+  const said = await type(...['release', 'gateway', 'file'].map((name) => script(name, port)));
+  expect(said).toMatch(/config\.toml is valid\. File 1\.4\.0, .* Here It would be installed: agent install FILE /);
+  expect(said).toMatch(
+    / 1\.4\.0 is staged in slot B; .* State A new firmware is on trial\. .* 1\.4\.0: installed after /,
+  );
+  expect(said).toMatch(/ slot B holds what was released $/);
+  expect(await updateFromService(port)).toHaveLength(1);
+});
+
+test('a first update through a broker goes as the page tells it', async () => {
+  await using broker = await Mosquitto.start();
+  const port = await freePort();
+  await type(...['release', 'gateway'].map((name) => script(name, port, broker.url)));
+  expect(await updateFromService(port, broker.url)).toHaveLength(1);
+});
+
+/** The calls by which the service was told what runs. */
+async function updateFromService(port: number, brokerUrl?: string): Promise<readonly string[]> {
   await using stack = new AsyncDisposableStack();
   const service = spawn('sh', ['-ec', script('service', port, brokerUrl)], { cwd: root, env, detached: true });
   const ended = once(service, 'exit');
@@ -54,16 +79,17 @@ test.each(['by HTTP', 'through a broker'])('an update by hand goes as README.md 
   });
   const called: string[] = [];
   await lineOf(service.stdout, 'the stand-in listens', ended, (line) => called.push(line));
-  const { stdout } = await promisify(execFile)('sh', ['-ec', script('gateway', port, brokerUrl)], { cwd: root, env });
-  const said = stdout.replaceAll(/\s+/g, ' ');
+  const said = await type(script('update', port, brokerUrl));
   expect(said).toMatch(
-    /^A .*config\.toml is valid\. 1\.4\.0 is staged in slot B; .* B Done: 1\.4\.0 is installed\. State Attention: no daemon runs, so nobody follows the service/,
+    /^1\.5\.0 is staged in slot [AB]; .* Done: 1\.5\.0 is installed\. State Attention: no daemon runs, so/,
   );
-  expect(said).toMatch(/signed by [0-9a-f]{10},.* slot B holds what was released $/);
+  expect(said).toMatch(/signed by [0-9a-f]{10},/);
   const isSwitch =
     brokerUrl === undefined ? /^204 PUT .*\/switch\.json/ : /^RPC things\.versions\.switch on v1\.a1b2\.json/;
-  await expect.poll(() => called.filter((line) => isSwitch.test(line)), { timeout: 20_000 }).toHaveLength(1);
-});
+  const switches = (): readonly string[] => called.filter((line) => isSwitch.test(line));
+  await expect.poll(switches, { timeout: 20_000 }).not.toHaveLength(0);
+  return switches();
+}
 
 /** Rejects if the process ends before. */
 async function lineOf(

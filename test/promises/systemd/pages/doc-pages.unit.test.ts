@@ -1,0 +1,85 @@
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+
+import { describe, expect, test } from 'vitest';
+
+import { documents } from '../../../../systemd/pages/documents.ts';
+import { usageErrorOf, typedIn, wordsOf } from './typed-commands.ts';
+
+const project = resolve(import.meta.dirname, '../../../..');
+const doc = 'systemd/doc';
+const names = (await readdir(join(project, doc))).filter((name) => name.endsWith('.md')).map((name) => join(doc, name));
+const paths = [...names, 'README.md', 'SECURITY.md', 'src/ERRORS.md', 'src/slots/bootloaders/README.md'];
+
+async function textOf(path: string): Promise<string> {
+  return readFile(join(project, path), 'utf8');
+}
+
+/** Links that are no addresses: file and heading. */
+function linksOf(text: string): readonly (readonly [string, string])[] {
+  const links = text.matchAll(/\]\((?!https?:)(?<file>[^)#]*)(?:#(?<heading>[^)]*))?\)/g);
+  return [...links].map(({ groups }) => [groups?.['file'] ?? '', groups?.['heading'] ?? '']);
+}
+
+/** As GitHub names them; the empty one is the whole page. */
+function headingsOf(text: string): readonly string[] {
+  return [
+    '',
+    ...[...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w\s-]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  ];
+}
+
+describe('the pages for people at a gateway', () => {
+  test.each(paths)('%s: its links lead somewhere', async (path) => {
+    for (const [file, heading] of linksOf(await textOf(path))) {
+      const there = file === '' ? path : join(dirname(path), file);
+      expect(existsSync(join(project, there)), `${path} links ${file}`).toBe(true);
+      expect(headingsOf(await textOf(there))).toContain(heading);
+    }
+  });
+
+  test.each(paths)('%s: what is typed is understood by the agent', async (path) => {
+    const lines = typedIn(await textOf(path));
+    for (const line of lines) expect(usageErrorOf(line), `${path}: agent ${line}`).toBeUndefined();
+  });
+
+  test('the index names each, and nothing else', async () => {
+    const index = await textOf(join(doc, 'README.md'));
+    const beside = linksOf(index).map(([file]) => join(doc, file));
+    expect(beside.filter((path) => path.startsWith(doc)).toSorted()).toEqual(
+      names.filter((path) => !path.endsWith('/README.md')).toSorted(),
+    );
+  });
+
+  test('are installed with the package, where their links lead somewhere, too', async () => {
+    const texts = await documents();
+    expect(Object.keys(texts)).toEqual(expect.arrayContaining(names.map((path) => path.slice(doc.length + 1))));
+    for (const text of Object.values(texts)) {
+      for (const [file, heading] of linksOf(text)) {
+        expect(Object.keys(texts)).toContain(file);
+        expect(headingsOf(texts[file] ?? '')).toContain(heading);
+      }
+    }
+    expect(texts['first-update.md']).not.toContain('source tree');
+  });
+});
+
+describe('what is typed', () => {
+  test('is found in blocks and in sentences, without comments and what follows it', () => {
+    const page =
+      'Say `agent hold 4h`, or `agent`.\n\n```sh\nsudo agent install "a b" && agent status | cat    # agent no\nagent-x\n  agent info \\\n  FILE > out\n```\n';
+    expect(typedIn(page)).toEqual(['install "a b"', 'status', 'info FILE', 'hold 4h']);
+    expect(wordsOf('install "a b" \'c d\' e')).toEqual(['install', 'a b', 'c d', 'e']);
+  });
+
+  test('that the agent does not know is told', () => {
+    expect(usageErrorOf('instal FILE')).toContain('instal');
+    expect(usageErrorOf('status --force')).toBeDefined();
+  });
+});
