@@ -7,6 +7,9 @@ import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
 import type { OnAsked } from '../../telemetry/scan/scan-modbus.ts';
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
 
+/** Where nothing else is proposed; the configuration wants it of what speaks by itself, too. */
+const EVERY = '10s';
+
 /** What could be a source here, with what to write into the configuration for it. */
 export async function scanForSensors(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport> {
   const { found, isCut } = await scan(order, onAsked, signal);
@@ -31,7 +34,7 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
 
 /** What the configuration would refuse is not proposed. Pure. */
 export function asReport({ sensor, title, reading, unit, problem }: Found): ScanReport['found'][number] {
-  const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: '10s', ...sensor }).success;
+  const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: EVERY, ...sensor }).success;
   return {
     title,
     reading,
@@ -41,7 +44,7 @@ export function asReport({ sensor, title, reading, unit, problem }: Found): Scan
   };
 }
 
-function tomlOf({ source, ...rest }: ProposedSensor): string {
+function tomlOf({ event, every = EVERY, source, ...rest }: ProposedSensor): string {
   const inline = Object.entries(source).map(([key, value]) => writeToml({ [key]: value }).trim());
-  return `[[sensors]]\n${writeToml({ every: '10s', ...rest }).trim()}\nsource = { ${inline.join(', ')} }\n`;
+  return `[[sensors]]\n${writeToml({ event, every, ...rest }).trim()}\nsource = { ${inline.join(', ')} }\n`;
 }
