@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import { documents } from '../../../../systemd/pages/documents.ts';
+import { configOf, settingsOf } from './page-config.ts';
 import { usageErrorOf, typedIn, wordsOf } from './typed-commands.ts';
 
 const project = resolve(import.meta.dirname, '../../../..');
@@ -47,6 +48,10 @@ describe('the pages for people at a gateway', () => {
   test.each(paths)('%s: what is typed is understood by the agent', async (path) => {
     const lines = typedIn(await textOf(path));
     for (const line of lines) expect(usageErrorOf(line), `${path}: agent ${line}`).toBeUndefined();
+  });
+
+  test.each(names)('%s: its settings are a configuration', async (path) => {
+    for (const settings of settingsOf(await textOf(path))) expect(configOf(settings).service.url).toBeDefined();
   });
 
   test('the index names each, and nothing else', async () => {
