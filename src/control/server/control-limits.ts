@@ -18,6 +18,8 @@ export interface ControlLimits {
   readonly stalledMs: number;
   /** A client that has not read this much is dropped. */
   readonly maxBacklogBytes: number;
+  /** How often it is looked whether the socket is still where others look for it. */
+  readonly lookMs: number;
   /** How long open connections get when the daemon stops. */
   readonly closingMs: number;
 }
@@ -33,5 +35,6 @@ export const controlLimits: ControlLimits = {
   aliveMs: 10_000,
   stalledMs: 30_000,
   maxBacklogBytes: 256 * 1024,
+  lookMs: 5_000,
   closingMs: 2_000,
 };

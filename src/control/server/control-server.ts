@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -17,8 +16,8 @@ import type { FoundOperation } from '../find-operation.ts';
 import { agentMetrics } from '../metrics/agent-metrics.ts';
 import { openMetrics, openMetricsType } from '../metrics/render-metrics.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
-import { listenOnSocket } from './control-socket.ts';
 import { endResponse, EventStream } from './event-stream.ts';
+import { LastingSocket } from './lasting-socket.ts';
 import { answer, follow } from './perform.ts';
 import type { Asked, Performer } from './perform.ts';
 
@@ -52,18 +51,17 @@ export async function startControlServer(
 /** One socket, and who may speak there. */
 class ControlServer implements AsyncDisposable {
   readonly #caller: Caller;
-  readonly #socketPath: string;
   readonly #options: ControlServerOptions;
   readonly #limits: ControlLimits;
   readonly #signal: AbortSignal;
   readonly #server: Server;
+  readonly #socket: LastingSocket;
   /** Connections that have not asked yet, oldest first. */
   readonly #waiting = new Set<Socket>();
   readonly #served = { answered: 0, followed: 0 };
 
   constructor(caller: Caller, options: ControlServerOptions, signal: AbortSignal) {
     this.#caller = caller;
-    this.#socketPath = join(options.runDirectory, socketNames[caller]);
     this.#options = options;
     this.#limits = { ...controlLimits, ...options.limits };
     this.#signal = signal;
@@ -77,16 +75,17 @@ class ControlServer implements AsyncDisposable {
     this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', refuseUnreadable);
+    const path = join(options.runDirectory, socketNames[caller]);
+    this.#socket = new LastingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: options.log });
   }
 
   async start(): Promise<void> {
-    await listenOnSocket(this.#server, this.#socketPath, this.#caller);
+    await this.#socket.listen();
     this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'control socket'));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#server.listening) return;
-    await rm(this.#socketPath, { force: true });
+    await this.#socket[Symbol.asyncDispose]();
     const closed = Promise.withResolvers<void>();
     this.#server.close(() => closed.resolve());
     const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
@@ -91,13 +92,9 @@ async function refuseTaken(path: string): Promise<void> {
 }
 
 async function listen(server: Server, path: string): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ path }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  const listening = once(server, 'listening');
+  server.listen({ path });
+  await listening;
 }
 
 function unavailable(path: string, why: string, cause?: unknown): ControlError {

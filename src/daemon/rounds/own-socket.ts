@@ -1,8 +1,12 @@
 import { access } from 'node:fs/promises';
+import { join } from 'node:path';
 
-import { connectToDaemon } from '../../control/client/control-client.ts';
+import { socketNames } from '../../control/access.ts';
+import { controlClient } from '../../control/client/control-client.ts';
+import { ReportedFailure } from '../../control/control-errors.ts';
+import type { AgentOperations } from '../../control/operations.ts';
 import { abortable } from '../../system/abortable.ts';
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
@@ -43,18 +47,21 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive }: Watchdog
 }
 
 /**
- * Whether the daemon answers who asks it: it asks itself, as others do, through its control socket, and looks at a file, which
- * needs one of the threads that files of others can hold. A connection that is refused because there are too many is an answer.
+ * Whether the daemon answers who asks it: it asks itself, as others do, through the control socket of root, and looks at a
+ * file, which needs one of the threads that files of others can hold. A refusal of its own is an answer, too; where there is no
+ * socket, or nobody speaks, there is none.
  */
 class OwnSocket implements AsyncDisposable {
   readonly #options: OwnSocketOptions;
+  readonly #client: AgentOperations;
   readonly #stop = new AbortController();
   readonly #asking: Promise<void>;
-  /** Of what is not answered yet. */
+  /** Since when it is asked in vain. */
   #askedAtMs: number | undefined;
 
   constructor(options: OwnSocketOptions) {
     this.#options = options;
+    this.#client = controlClient(join(options.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
     this.#asking = this.#askAgain();
   }
 
@@ -72,9 +79,8 @@ class OwnSocket implements AsyncDisposable {
     const { signal } = this.#stop;
     try {
       while (!signal.aborted) {
-        this.#askedAtMs = clock.monotonicMs();
-        await this.#ask(signal);
-        this.#askedAtMs = undefined;
+        this.#askedAtMs ??= clock.monotonicMs();
+        if (await this.#isAnswered(signal)) this.#askedAtMs = undefined;
         await clock.sleep(Math.min(everyMs, LONGEST_PAUSE_MS), signal);
       }
     } catch (error) {
@@ -82,13 +88,14 @@ class OwnSocket implements AsyncDisposable {
     }
   }
 
-  async #ask(signal: AbortSignal): Promise<void> {
-    const { runDirectory } = this.#options;
-    await abortable(access(runDirectory), signal);
+  async #isAnswered(signal: AbortSignal): Promise<boolean> {
     try {
-      await (await connectToDaemon(runDirectory, { greetingMs: 2 * MOST_SILENCE_MS }, signal))?.spool({}, signal);
+      await abortable(access(this.#options.runDirectory), signal);
+      await this.#client.spool({}, signal);
+      return true;
     } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
+      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+      return error instanceof ReportedFailure;
     }
   }
 }

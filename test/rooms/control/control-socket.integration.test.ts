@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { lstatSync } from 'node:fs';
-import { chmod, chown, lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,6 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { socketNames } from '../../../src/control/access.ts';
 import { connectToDaemon, controlClient } from '../../../src/control/client/control-client.ts';
 import { listenOnSocket, somebodyAnswers } from '../../../src/control/server/control-socket.ts';
+import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, impostor, runDirectory } from './control-rig.ts';
 
 const run = promisify(execFile);
@@ -111,6 +112,55 @@ describe('the socket', () => {
   });
 });
 
+describe('a socket that is no longer where others look for it', () => {
+  const patience = { timeout: 30_000, interval: 10 };
+
+  // Seen: with its three sockets moved away nobody reached the daemon, which held itself to be well.
+  test.each([
+    ['was removed', async (path: string) => rm(path)],
+    ['was moved', async (path: string) => rename(path, `${path}.old`)],
+    [
+      'was replaced by one on which nobody listens',
+      async (path: string) => rm(path).then(() => leaveStaleSocket(path)),
+    ],
+  ])('and %s, is made anew for each of the three', async (_name, take) => {
+    await using rig = await controlRig(fakeAgent(), { lookMs: 10 });
+    const paths = Object.values(socketNames).map((name) => join(rig.runDirectory, name));
+    const modes = await Promise.all(paths.map(modeOf));
+    await Promise.all(paths.map(take));
+    for (const path of paths) await expect.poll(() => somebodyAnswers(path), patience).toBe(true);
+    expect(await Promise.all(paths.map(modeOf))).toEqual(modes);
+    expect((await rig.client.status({}, forever)).serialNumber).toBe('GW-0001');
+  });
+
+  test('costs no operation that is under way', async () => {
+    const operation = new ConductedOperation();
+    const agent = fakeAgent({ update: (_options, onEvent, signal) => operation.run(onEvent, signal) });
+    await using rig = await controlRig(agent, { lookMs: 10 });
+    const followed = rig.client.update({ reboot: true, force: false }, () => {}, forever);
+    await operation.begun;
+    await rm(rig.socket);
+    await expect.poll(() => somebodyAnswers(rig.socket), patience).toBe(true);
+    operation.end({ kind: 'installed', version: 'v1' });
+    expect(await followed).toEqual({ kind: 'installed', version: 'v1' });
+  });
+
+  test('is not made over what another one put there, which is said once; and is made when that is gone', async () => {
+    await using rig = await controlRig(fakeAgent(), { lookMs: 10 });
+    await rm(rig.socket);
+    await writeFile(rig.socket, 'precious');
+    const said = (): number =>
+      rig.log.lines.filter((line) => line.startsWith('nobody finds the control socket')).length;
+    await expect.poll(said, patience).toBe(1);
+    expect(await readFile(rig.socket, 'utf8')).toBe('precious');
+    await rm(rig.socket);
+    await expect.poll(() => somebodyAnswers(rig.socket), patience).toBe(true);
+    expect(said()).toBe(1);
+    await rig.stop();
+    expect(await readdir(rig.runDirectory)).toEqual([]);
+  });
+});
+
 describe('who calls', () => {
   test('learns that nobody answers where there is no socket', async () => {
     await using directory = await runDirectory();
@@ -201,6 +251,10 @@ describe('who calls', () => {
     await expect(connected).rejects.toThrow('enough');
   });
 });
+
+async function modeOf(path: string): Promise<string> {
+  return ((await lstat(path)).mode & 0o777).toString(8);
+}
 
 /** As tmpfiles.d makes it. */
 async function makeOperators(runDirectory: string, group: number): Promise<void> {

@@ -1,17 +1,20 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
 import { loadConfig } from '../../../../src/config/load-config.ts';
+import { socketNames } from '../../../../src/control/access.ts';
+import { somebodyAnswers } from '../../../../src/control/server/control-socket.ts';
 import { Liveness } from '../../../../src/daemon/rounds/liveness.ts';
 import { runDaemon } from '../../../../src/daemon/rounds/run-daemon.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import { impostor } from '../../control/control-rig.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 
 const MINUTE_MS = 60_000;
@@ -37,6 +40,7 @@ interface Watched {
   readonly fed: () => number;
   /** So often somebody asked what time it is. */
   readonly looks: () => number;
+  readonly runDirectory: string;
   readonly putAhead: (ms: number) => void;
 }
 
@@ -81,6 +85,7 @@ async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
   const all = stack.move();
   return {
     gateway,
+    runDirectory: loaded.config.paths.run,
     fed: () => fed,
     looks: () => looks,
     putAhead: (ms) => void (aheadMs += ms),
@@ -117,3 +122,33 @@ test('a daemon that has not answered its own socket for a minute does not feed t
   closeSync(writer);
   await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
 });
+
+// Seen: the watchdog was fed while nobody could reach the daemon, whose sockets had been moved away.
+test('a daemon that finds no socket of its own for a minute does not feed the watchdog', async () => {
+  await using daemon = await watchedDaemon();
+  await rename(daemon.runDirectory, `${daemon.runDirectory}.old`);
+  expect(await fedAMinuteLater(daemon)).toBeLessThan(2);
+});
+
+test('nor does one whose socket takes connections and says nothing, until its own is there again', async () => {
+  await using daemon = await watchedDaemon();
+  const path = join(daemon.runDirectory, socketNames.root);
+  await rm(path);
+  {
+    await using _silent = await impostor(path, '', false);
+    expect(await fedAMinuteLater(daemon)).toBeLessThan(2);
+  }
+  const lastFed = daemon.fed();
+  await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
+  expect(await somebodyAnswers(path)).toBe(true);
+});
+
+/** So often it was fed since then; what was asked before may still be answered. */
+async function fedAMinuteLater(daemon: Watched): Promise<number> {
+  const looked = daemon.looks();
+  await expect.poll(() => daemon.looks() - looked, patience).toBeGreaterThan(20);
+  daemon.putAhead(61_000);
+  const [lastFed, lastLooks] = [daemon.fed(), daemon.looks()];
+  await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(20);
+  return daemon.fed() - lastFed;
+}

@@ -1,0 +1,77 @@
+import { lstat, rm } from 'node:fs/promises';
+import type { Server } from 'node:net';
+
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Caller } from '../access.ts';
+import { listenOnSocket } from './control-socket.ts';
+
+export interface LastingSocketOptions {
+  readonly path: string;
+  readonly caller: Caller;
+  /** How often it is looked whether the socket is still there. */
+  readonly lookMs: number;
+  readonly log: Log;
+}
+
+/**
+ * Keeps a server listening on its path: a socket that somebody moved, removed or replaced is made anew, since nobody would
+ * find the one that is listened on. What is under way on the old one goes on. Disposing removes the socket, if it is ours.
+ */
+export class LastingSocket implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #options: LastingSocketOptions;
+  /** Of the socket that is listened on. */
+  #inode: bigint | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #look: Promise<void> | undefined;
+  /** What the log was told last. */
+  #trouble: string | undefined;
+
+  constructor(server: Server, options: LastingSocketOptions) {
+    this.#server = server;
+    this.#options = options;
+  }
+
+  async listen(): Promise<void> {
+    const { path, caller, lookMs } = this.#options;
+    await listenOnSocket(this.#server, path, caller);
+    this.#inode = await inodeAt(path);
+    this.#timer ??= setInterval(() => {
+      this.#look ??= this.#keep().finally(() => (this.#look = undefined));
+    }, lookMs);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#look;
+    if (this.#inode === undefined || (await inodeAt(this.#options.path)) !== this.#inode) return;
+    await rm(this.#options.path, { force: true });
+  }
+
+  async #keep(): Promise<void> {
+    const { path, log } = this.#options;
+    try {
+      if (this.#server.listening && (await inodeAt(path)) === this.#inode) return;
+      this.#server.close();
+      await this.listen();
+      this.#trouble = undefined;
+      log.warn({ path }, 'the control socket was gone, or another one: it was made anew');
+    } catch (error) {
+      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+      const trouble = describeError(error);
+      if (trouble !== this.#trouble) log.error({ path, error: trouble }, 'nobody finds the control socket');
+      this.#trouble = trouble;
+    }
+  }
+}
+
+/** Undefined: there is nothing. The inode of a socket that is listened on is given to no other file. */
+async function inodeAt(path: string): Promise<bigint | undefined> {
+  try {
+    return (await lstat(path, { bigint: true })).ino;
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
