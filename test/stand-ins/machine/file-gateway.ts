@@ -36,6 +36,8 @@ export interface FileGatewayOptions {
   readonly healthService?: boolean;
   /** Default: the sources. */
   readonly program?: string;
+  /** Whether outcomes are reported: a service that is away is waited for with each. Default: yes. */
+  readonly reports?: boolean;
   /** Of looks. Default: none. */
   readonly splay?: string;
 }
@@ -266,8 +268,7 @@ ${options.updateToml ?? ''}
 [trust]
 ${trust}
 
-[report]
-outcome = "update_outcome"
+${options.reports === false ? '' : '[report]\noutcome = "update_outcome"'}
 
 [system]
 reboot_command = ["${directory}/reboot"]

@@ -64,6 +64,7 @@ async function gatewayAt(serviceUrl: string, follow: string): Promise<FileGatewa
       slotBytes: SLOT_BYTES,
       trustedKey: keys.publicPem,
       updateToml: `follow = "${follow}"`,
+      reports: follow !== 'none',
       healthService: false,
     }),
   );

@@ -41,6 +41,7 @@ beforeEach(async () => {
       slotBytes: SLOT_BYTES,
       trustedKey: keys.publicPem,
       updateToml: 'follow = "none"',
+      reports: false,
       healthService: false,
       extraToml: `[targets.boot]\nkind = "slots"\nslots = { A = "${A}", B = "${B}" }\n`,
     }),

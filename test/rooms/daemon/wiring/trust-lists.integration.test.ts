@@ -79,7 +79,8 @@ async function list(
 }
 
 async function gatewayAt(serviceUrl: string, follow: string): Promise<FileGateway> {
-  const options = { serviceUrl, image: rootOf('0'), slotBytes: 400_000, healthService: false };
+  const reports = follow !== 'none';
+  const options = { serviceUrl, image: rootOf('0'), slotBytes: 400_000, healthService: false, reports };
   return stack.use(
     await FileGateway.create({ ...options, trustedKey: keys.old.publicPem, updateToml: `follow = "${follow}"` }),
   );
