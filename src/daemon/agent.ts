@@ -254,7 +254,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { config, journal, trust, updater } = this.#wiring;
     return [
       ...this.#options.warnings(),
-      ...(await trust.concerns(journal.state.installed?.digest, signal)),
+      ...(await trust.concerns(journal.state, signal)),
       ...(await stateConcerns(config)),
       ...(updater?.hookTroubles ?? []),
     ];

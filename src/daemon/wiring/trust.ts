@@ -24,6 +24,12 @@ export interface TrustParts {
   readonly probe: ProbeSynchronization;
 }
 
+/** Undefined: it is not known; a slot of the factory has no digest. */
+interface WhatRan {
+  readonly installed?: Partial<StagedBefore> | undefined;
+  readonly previous?: Partial<StagedBefore> | undefined;
+}
+
 /** What this gateway trusts, and what is known of the time. */
 export class Trust {
   readonly #parts: TrustParts;
@@ -77,7 +83,7 @@ export class Trust {
    * Why the list forbids what runs already; a configuration that an image brings itself, and the time, are no reason: only a signed
    * list is. Undefined also where the list cannot be read.
    */
-  async revoked({ digest, signedBy = '' }: StagedBefore): Promise<string | undefined> {
+  async revoked({ digest = '', signedBy = '' }: Partial<StagedBefore>): Promise<string | undefined> {
     const list = await this.#store.read().catch(whereNotKnown);
     if (list?.revoked.releases.includes(digest) === true) return `was revoked by list ${list.number}`;
     if (list?.revoked.keys.includes(signedBy) === true)
@@ -106,16 +112,17 @@ export class Trust {
   }
 
   /** What a person should know, each in a sentence. */
-  async concerns(installedDigest: string | undefined, signal: AbortSignal): Promise<readonly string[]> {
+  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly string[]> {
     try {
       const keyring = await this.keyring(signal);
-      const { list, revoked, damage } = keyring;
+      const { damage } = keyring;
       const found: string[] = damage === undefined ? [] : [damage.message];
       const usable = keyring.keys.filter((key) => isUsable(key, keyring));
       if (keyring.keys.length > 0 && usable.length === 0) found.push(NO_KEY_LEFT);
-      if (installedDigest !== undefined && revoked?.releases.has(installedDigest) === true) {
-        found.push(`the release that is installed was revoked by list ${list?.number ?? 0}`);
-      }
+      const runs = installed && (await this.revoked(installed));
+      if (runs !== undefined) found.push(`the release that is installed ${runs}`);
+      const before = previous && (await this.revoked(previous));
+      if (before !== undefined) found.push(`the release to which agent rollback goes back ${before}`);
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;

@@ -94,9 +94,11 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
   if (signature === undefined) {
     throw new VerificationError('artifact-unsigned', 'artifact: it is not signed', 'sign it with a trusted key');
   }
+  const believed = trust.keys.filter((key) => refusalOf(key, trust) === undefined).map(shortOf);
+  const keys = believed.length === 0 ? 'none is left' : believed.join(', ');
   throw new VerificationError(
     'signature-invalid',
-    `artifact: its signature is not by a trusted key (${trust.keys.map((key) => key.name).join(', ')}), or it was changed`,
+    `artifact: its signature is not by a trusted key (${keys}), or it was changed`,
     'sign it with a trusted key, or add its public key to [trust] keys',
   );
 }
@@ -104,10 +106,7 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
 /** Undefined: the key is believed. */
 function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError | undefined {
   const refuse = (code: 'key-revoked' | 'key-expired' | 'key-not-yet-valid', why: string): VerificationError =>
-    new VerificationError(
-      code,
-      `artifact: the key ${JSON.stringify(signer.name)} that signed it ${why} (${signer.fingerprint})`,
-    );
+    new VerificationError(code, `artifact: the key that signed it ${why} (${signer.fingerprint})`);
   switch (keyStateOf(signer, trust)) {
     case 'revoked':
       return refuse('key-revoked', 'was revoked');
@@ -119,6 +118,11 @@ function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError 
     case 'unknown':
       return undefined;
   }
+}
+
+/** Enough of the fingerprint to tell it from others, as `agent status` shows it. */
+function shortOf({ fingerprint }: TrustedKey): string {
+  return fingerprint.replace('sha256:', '').slice(0, 10);
 }
 
 function describeTime(ms = 0): string {

@@ -1,6 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
-import type { PhaseOf } from '../journal/state.ts';
-import type { FirmwareHeader, FirmwareSource } from '../ports.ts';
+import { checkpointOf } from '../journal/checkpoint.ts';
+import type { PhaseOf, UpdateState } from '../journal/state.ts';
+import type { FirmwareHeader, FirmwareSource, ProvisioningService, Version } from '../ports.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'stageFirmware'>;
@@ -49,6 +50,63 @@ export async function acceptableHeaderOf(
     if (!(error instanceof AgentError) || error.remedy === 'retry') throw error;
     return undefined;
   }
+}
+
+const FIRST_PAUSE_MS = 60_000;
+const LONGEST_PAUSE_MS = 86_400_000;
+
+interface ScoutParts {
+  readonly ports: Ports & Pick<UpdatePorts, 'clock' | 'log'>;
+  readonly service: Pick<ProvisioningService, 'firmware'>;
+}
+
+/** Finds out whether a version that has to wait is a list of keys and revocations. */
+export class ListScout {
+  readonly #parts: ScoutParts;
+  /** Its header was read, and is that of a firmware. */
+  #firmwareId: string | undefined;
+  /** Of what was refused, or was a list and could not be taken. */
+  #asked: { readonly id: string; readonly times: number; readonly atMs: number } | undefined;
+
+  constructor(parts: ScoutParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads the header: of a firmware once, else after pauses that grow, but for a person who waits. */
+  async isList({ id, name }: Version, { manual }: { readonly manual: boolean }, signal: AbortSignal): Promise<boolean> {
+    const { ports, service } = this.#parts;
+    if (id === this.#firmwareId || isPartlyStaged(id, ports.journal.state)) return false;
+    if (!manual && this.#isPausing(id)) return false;
+    try {
+      const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
+      const isFirmware = header !== undefined && header.kind !== 'trust-list';
+      if (isFirmware) this.#firmwareId = id;
+      else this.#note(id);
+      return header?.kind === 'trust-list';
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      const what = `whether ${name}, which has to wait, is a list of keys and revocations`;
+      ports.log.warn({ code: error.code }, `${what}, cannot be seen now: ${error.message}`);
+      return false;
+    }
+  }
+
+  #isPausing(id: string): boolean {
+    if (this.#asked?.id !== id) return false;
+    const { times, atMs } = this.#asked;
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS);
+    return this.#parts.ports.clock.monotonicMs() - atMs < pauseMs;
+  }
+
+  #note(id: string): void {
+    const times = this.#asked?.id === id ? this.#asked.times + 1 : 1;
+    this.#asked = { id, times, atMs: this.#parts.ports.clock.monotonicMs() };
+  }
+}
+
+/** A list leaves no checkpoint. */
+function isPartlyStaged(id: string, { phase }: UpdateState): boolean {
+  return phase.kind === 'staging' && phase.attempt.version.id === id && checkpointOf(phase) !== undefined;
 }
 
 /** `list`: of keys and revocations, which goes into no slot. */

@@ -1,13 +1,11 @@
-import { AgentError } from '../../system/errors.ts';
 import type { Hooks } from '../hooks/hooks.ts';
-import { checkpointOf } from '../journal/checkpoint.ts';
 import type { UpdateEvent } from '../journal/events.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
-import { acceptableHeaderOf } from './header.ts';
+import { ListScout } from './header.ts';
 import { isInstalled } from './held.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
@@ -48,11 +46,11 @@ export interface Look {
 export class Lookout {
   readonly #parts: LookoutParts;
   #lastLook: Look | undefined;
-  /** The id of the version that was last found to be no list. */
-  #noList: string | undefined;
+  readonly #scout: ListScout;
 
   constructor(parts: LookoutParts) {
     this.#parts = parts;
+    this.#scout = new ListScout(parts);
   }
 
   get lastLook(): Look | undefined {
@@ -88,36 +86,17 @@ export class Lookout {
   }
 
   /**
-   * A list of keys and revocations takes effect at once: what it forbids must not run on until a person lifts a hold, a window
-   * opens, or a hook consents. Whether it is one, only its header tells, which is read once for each version.
+   * A list of keys and revocations takes effect at once, whatever holds back what the service names: what it forbids must not run on
+   * until a person lifts a hold, a window opens, a hook consents, or failures of the way to the service are forgotten.
    */
   async #letListPass(look: Look, options: LookOptions, signal: AbortSignal): Promise<Look> {
     const { offered, plan } = look;
     const { ports, hooks } = this.#parts;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
-    const state = { ...ports.journal.state, standstill: undefined };
-    const circumstances = await this.#circumstances(options);
-    const policy = { ...circumstances.policy, window: undefined };
-    const unheld = planUpdate(state, offered, { ...circumstances, policy, meteredLink: undefined });
-    if (unheld.kind !== 'install' || !(await this.#isList(offered, signal))) return look;
+    const unheld = planUpdate(ports.journal.state, offered, { ...(await this.#circumstances(options)), force: true });
+    if (unheld.kind !== 'install' || !(await this.#scout.isList(offered, options, signal))) return look;
     this.#lastLook = { offered, plan: unheld, isList: true };
     return this.#lastLook;
-  }
-
-  async #isList({ id, name }: Version, signal: AbortSignal): Promise<boolean> {
-    const { ports, service } = this.#parts;
-    if (id === this.#noList || isPartlyStaged(id, ports.journal.state)) return false;
-    try {
-      const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
-      const isList = header?.kind === 'trust-list';
-      this.#noList = isList ? undefined : id;
-      return isList;
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      const what = `whether ${name}, which has to wait, is a list of keys and revocations`;
-      ports.log.warn({ code: error.code }, `${what}, cannot be seen now: ${error.message}`);
-      return false;
-    }
   }
 
   async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
@@ -131,11 +110,6 @@ export class Lookout {
     const nowMs = ports.clock.nowMs();
     return { policy: settings.policy, nowMs, minuteOfDay: minuteOfDay(), meteredLink, ...options };
   }
-}
-
-/** A list leaves no checkpoint. */
-function isPartlyStaged(id: string, { phase }: UpdateState): boolean {
-  return phase.kind === 'staging' && phase.attempt.version.id === id && checkpointOf(phase) !== undefined;
 }
 
 /** A person's firmware learns at the first look what the service names instead of it. */

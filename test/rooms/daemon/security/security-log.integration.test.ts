@@ -85,8 +85,8 @@ test('what concerned security is told in order, also after an update', async () 
 
 test('a member who asks for what is not for members is noted, and the service gets the events as a property', async () => {
   await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
-  const daemon = await gateway.startDaemon();
   await gateway.run('activate');
+  const daemon = await gateway.startDaemon();
   const member = controlClient(join(gateway.directory, 'run/status.sock'));
   const order = { force: true, reboot: true };
   for (let turn = 0; turn < 3; turn += 1)

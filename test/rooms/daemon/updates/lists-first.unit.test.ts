@@ -2,7 +2,9 @@ import { beforeEach, describe, expect, test } from 'vitest';
 
 import { UpdateError } from '../../../../src/update/errors.ts';
 import type { AskHook } from '../../../../src/update/hooks/hooks.ts';
+import type { FirmwareSource } from '../../../../src/update/ports.ts';
 import type { Updater } from '../../../../src/update/updater.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { Technician } from './technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
@@ -135,6 +137,41 @@ describe('what has to wait', () => {
     expect(technician.gateway.running).toBe('image of version 1');
     expect(technician.gateway.bootloader.bootable).toEqual(['B', 'A']);
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'held-back', code: 'held-by-hand' });
+  });
+});
+
+describe('a list that failed before', () => {
+  /** What is not verified, in place of what the service has; returns how to end that. */
+  function spoil(): () => void {
+    const { service } = technician.gateway;
+    const firmware = service.firmware.bind(service);
+    service.firmware = (id) => ({ ...firmware(id), open: garbage });
+    return () => {
+      service.firmware = firmware;
+    };
+  }
+  const garbage = async (): ReturnType<FirmwareSource['open']> =>
+    new MemoryService(new Map([['x', Buffer.from('a login page')]]), 'x').firmware('x').open(undefined, signal);
+
+  // Seen: three bad deliveries kept a list of revocations away for as long as a quarantine lasts.
+  test('takes effect as soon as it comes as it is, however often something else came in its place', async () => {
+    technician.gateway.service.target = 'list';
+    const updater = await technician.updater();
+    const mend = spoil();
+    for (let look = 0; look < 10; look += 1) await updater.updateNow(bySchedule, ignore, signal).catch(() => {});
+    expect(await rounds(updater, 1)).toMatchObject([{ kind: 'held-back', code: 'attempts-used-up' }]);
+    const asked = opened.length;
+    technician.elapsedMs += 3_600_000;
+    mend();
+    expect(await rounds(updater, 1)).toEqual([taken]);
+    expect(asked).toBeLessThan(8);
+  });
+
+  test('takes effect though a person installed a file in its place', async () => {
+    technician.gateway.service.target = 'list';
+    await technician.install('image from a stick', true);
+    const updater = await technician.updater();
+    expect(updater.journal.state.installed?.version).toMatchObject({ name: 'by-hand', id: 'list' });
   });
 });
 

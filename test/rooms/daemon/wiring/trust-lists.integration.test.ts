@@ -201,6 +201,8 @@ test('a release that was revoked is neither installed nor gone back to, but by f
   const back = await gateway.run('rollback');
   expect(back).toMatchObject({ exitCode: 77 });
   expect(back.stderr).toContain('(release-revoked)');
+  const warned = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+  expect(warned).toContain('the release to which agent rollback goes back was revoked by list 1');
   expect(await settle(gateway, 'rollback', '--force')).toMatchObject({ exitCode: 0 });
   expect(await running(gateway)).toBe('healthy root 1.0.0');
   expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('was revoked by list 1');
@@ -216,6 +218,11 @@ test(
     await refused(gateway, await release('2.0.0', 'old'), 'key-revoked');
     await refused(gateway, await list(gateway, 2, 'old', '--keys', file('next.pem')), 'key-revoked');
     expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('no trusted key is left');
+    const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+    expect(page).toContain(
+      `the release that is installed is signed by ${keys.old.trusted.fingerprint}, revoked by list 1`,
+    );
+    expect(page).not.toContain('release.pem');
     expect(await gateway.run('doctor')).not.toMatchObject({ exitCode: 0 });
     expect(await running(gateway)).toBe('healthy root 1.0.0');
     await writeFile(join(gateway.directory, 'release.pem'), keys.next.publicPem);
