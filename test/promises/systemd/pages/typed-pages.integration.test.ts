@@ -1,0 +1,38 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { examplesOf, readPage, runExample } from '../../../page-examples.ts';
+import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  gateway = await FileGateway.create({
+    image: Buffer.from('healthy 0'),
+    slotBytes: 1024 * 1024,
+    serviceUrl: 'http://127.0.0.1:9',
+  });
+});
+afterEach(async () => {
+  await gateway[Symbol.asyncDispose]();
+});
+
+/** What is printed by all that the page says to type. */
+async function typeAll(page: string): Promise<string> {
+  const said: string[] = [];
+  for (const example of examplesOf(await readPage(page))) said.push(await runExample(example, gateway));
+  return said.join('\n');
+}
+
+test('what the page about operating says to type can be typed', async () => {
+  const said = await typeAll('operate.md');
+  expect(said).toContain('a person should look');
+  expect(said).toMatch(/Hold\s+.*the line is being repaired/);
+});
+
+test('what the page about repairs says to type can be typed, and packs a report', async () => {
+  expect(await typeAll('repair.md')).toContain('The artifact’s signature is not by a trusted key');
+  expect((await stat(join(gateway.directory, 'gateway.tar.gz'))).size).toBeGreaterThan(1000);
+});
