@@ -1,8 +1,9 @@
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
+import { readToBound } from '../system/files/outside-file.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { type Finding, findContradictions } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
@@ -43,7 +44,7 @@ export async function readConfigText(
     const facts = await stat(path);
     if (!facts.isFile()) throw fail('is not a file', 'name a configuration file');
     if (facts.size > MAX_FILE_BYTES) throw fail(`is larger than ${MAX_FILE_BYTES} bytes`, 'name a configuration file');
-    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+    return new TextDecoder('utf-8', { fatal: true }).decode(await readToBound(path, { maxBytes: MAX_FILE_BYTES }));
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     if (systemErrorCode(error) === 'ENOENT') {

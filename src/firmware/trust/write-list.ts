@@ -1,15 +1,16 @@
-import { readFile, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { replaceFileDurably } from '../../system/files/durable-file.ts';
+import { readOutsideFile } from '../../system/files/outside-file.ts';
 import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import { readEnvelope } from '../artifact/envelope.ts';
 import { TarReader } from '../artifact/tar-reader.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { openFileSource } from '../file-source.ts';
-import { fromFile, joinRevoked, parseTrustListFile, trustListFile } from './trust-list.ts';
+import { fromFile, joinRevoked, MAX_LIST_BYTES, parseTrustListFile, trustListFile } from './trust-list.ts';
 import type { TrustListFile } from './trust-list.ts';
 
 /** What a release person wants in the next list. */
@@ -79,7 +80,7 @@ async function placeOf(path: string): Promise<string | undefined> {
 }
 
 async function readList(file: string): Promise<TrustListFile> {
-  const bytes = await readFile(file).catch((error: unknown) => {
+  const bytes = await readOutsideFile(file, { maxBytes: MAX_LIST_BYTES + 1, longer: 'cut' }).catch((error: unknown) => {
     throw unreadable(file, error);
   });
   try {

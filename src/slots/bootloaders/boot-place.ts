@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
-
 import type { BootloaderSettings } from '../../config/config.ts';
 import { systemErrorCode } from '../../system/errors.ts';
+import { bootFs } from './boot-fs.ts';
 import { lookAsGrub, mountOf, refuseReadOnly } from './grub/grub-reader.ts';
 import type { GrubReaderParts } from './grub/grub-reader.ts';
 import { countCopies, DEFAULT_FW_ENV_CONFIG } from './uboot.ts';
@@ -37,7 +36,7 @@ export async function lookAtPlace(
 
 async function copiesOf(path: string): Promise<BootPlace> {
   try {
-    if (countCopies(await readFile(path, 'utf8')) !== 1) return {};
+    if (countCopies((await bootFs.readFile(path)).toString('utf8')) !== 1) return {};
     return { weakness: `${path} names one copy of the environment: a power cut while it is written loses it` };
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;

@@ -1,5 +1,3 @@
-import type * as realFs from 'node:fs/promises';
-
 import type { BootNames } from '../../config/config.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
@@ -37,7 +35,10 @@ export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortS
   );
 }
 
-export type ReadFs = Pick<typeof realFs, 'readFile' | 'realpath'>;
+export interface ReadFs {
+  readFile(path: string): Promise<Buffer>;
+  realpath(path: string): Promise<string>;
+}
 
 export interface CommandLineParts {
   /** /proc/cmdline. */
@@ -139,7 +140,7 @@ export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName
 
 async function commandLine({ path, fs }: CommandLineParts): Promise<string> {
   try {
-    return await fs.readFile(path, 'utf8');
+    return (await fs.readFile(path)).toString('utf8');
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
     throw new BootloaderError('booted-slot-unknown', `cannot read ${path}: ${describeError(error)}`, { cause: error });

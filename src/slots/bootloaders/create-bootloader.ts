@@ -1,10 +1,9 @@
-import * as realFs from 'node:fs/promises';
-
 import type { BootloaderSettings, BootNames, BootingSlotsSettings } from '../../config/config.ts';
-import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader, SlotName } from '../../update/ports.ts';
+import { bootFs } from './boot-fs.ts';
+import type { BootFs } from './boot-fs.ts';
 import { BootPrograms } from './boot-programs.ts';
 import type { RunProgram } from './boot-programs.ts';
 import {
@@ -15,15 +14,13 @@ import {
   slotOfRootArgument,
   slotNamedOnCommandLine,
 } from './booted-slot.ts';
-import type { AskForClue, ReadFs } from './booted-slot.ts';
+import type { AskForClue } from './booted-slot.ts';
 import { Handler } from './custom.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
 import { GRUB_TITLE, GrubEnvironmentFile, grubSpelling } from './grub/grub.ts';
 import { AutobootFile } from './tryboot/tryboot.ts';
 import { FwTools, UBOOT_TITLE, ubootSpelling } from './uboot.ts';
 import { VariableEnvironment } from './variable-environment.ts';
-
-export type BootFs = DurableFs & ReadFs;
 
 export interface BootloaderSurroundings {
   /** The slot whose device is mounted as the root file system, if it is one. */
@@ -39,7 +36,7 @@ export interface BootloaderSurroundings {
 
 /** The bootloader of a target of kind slots. Nothing is read or run before its first method is called. */
 export function createBootloader(target: BootingSlotsSettings, surroundings: BootloaderSurroundings): Bootloader {
-  const { mountedSlot, log, onKept, fs = realFs, run = runProgram, commandLine = '/proc/cmdline' } = surroundings;
+  const { mountedSlot, log, onKept, fs = bootFs, run = runProgram, commandLine = '/proc/cmdline' } = surroundings;
   const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = surroundings;
   const settings = target.bootloader;
   const programs = new BootPrograms(run);

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -50,6 +50,8 @@ describe('loadConfig', () => {
 
   test.each([
     ['a directory', async () => mkdir(path), 'is not a file'],
+    ['a pipe', async () => promisify(execFile)('mkfifo', [path]), 'is not a file'],
+    ['a file of the kernel without an end', async () => symlink('/proc/kmsg', path), 'cannot be read: '],
     ['not UTF-8', async () => writeFile(path, Buffer.from([0x23, 0xff, 0x0a])), 'is not UTF-8 text'],
     ['too large', async () => writeFile(path, '#'.repeat(1024 * 1024 + 1)), 'is larger than 1048576 bytes'],
   ])('refuses what is %s', async (_, make, why) => {

@@ -8,6 +8,7 @@ import type { SystemView } from '../../device-identity.ts';
 import { coveringMount } from '../../mountinfo.ts';
 import type { Mount } from '../../mountinfo.ts';
 import { readMounts } from '../../mounts.ts';
+import { bootFs } from '../boot-fs.ts';
 import type { ProgramCommand, RunProgram } from '../boot-programs.ts';
 import { BootloaderError } from '../errors.ts';
 import { readFromMedium } from '../on-medium.ts';
@@ -31,7 +32,8 @@ export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: A
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
-  const block = (await readFromMedium(file, BLOCK_BYTES, realFs)) ?? (await realFs.readFile(file));
+  const cached = await bootFs.readFile(file); // refuses what is no file, before it is opened as one
+  const block = (await readFromMedium(file, BLOCK_BYTES, bootFs)) ?? cached;
   const asked = await compareWithGrub(path, block, parts, signal);
   if (asked) return `${mount.fileSystem}, as GRUB reads it`;
   return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,6 +32,26 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string): string => join(folder, name);
+
+// Seen: the command waited for a pipe for ever, past a SIGTERM, and read a device until the memory was full.
+test.each([
+  ['a pipe', () => execFileSync('mkfifo', [last])],
+  ['a device without an end', () => symlinkSync('/dev/zero', last)],
+])('a list before this one that is %s is refused', async (_, plant) => {
+  plant();
+  await expect(writeTrustList(at('next.json'), { ...nothing, from: last }, now)).rejects.toMatchObject({
+    code: 'file-unreadable',
+    message: `${last} cannot be read: it is not a regular file`,
+  });
+});
+
+test('a list before this one that is too long is none', async () => {
+  writeFileSync(last, ' '.repeat(256 * 1024 + 1));
+  await expect(writeTrustList(at('next.json'), { ...nothing, from: last }, now)).rejects.toMatchObject({
+    code: 'trust-list-malformed',
+    message: expect.stringContaining('it is longer than 262144 bytes') as string,
+  });
+});
 
 describe('a file that exists', () => {
   beforeEach(async () => {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import type { BootFs } from '../../../../src/slots/bootloaders/boot-fs.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
 import { LoopDevice, run, TemporaryMount } from '../loop-device.ts';

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 
+import type { BootFs } from '../../../../src/slots/bootloaders/boot-fs.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import type { BootFs } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
 

@@ -1,7 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
+import { lookAtPlace } from '../../../../src/slots/bootloaders/boot-place.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
@@ -13,6 +15,13 @@ const signal = new AbortController().signal;
 bootloaderContract('U-Boot', () => UbootRig.open(2));
 
 describe('the U-Boot environment', () => {
+  test('whose settings are a pipe keeps nobody waiting who looks at them', async () => {
+    await using rig = await UbootRig.open(2);
+    const fwEnvConfig = rig.folder.file('pipe');
+    execFileSync('mkfifo', [fwEnvConfig]);
+    expect(await lookAtPlace({ ...rig.settings, fwEnvConfig }, { run: runProgram }, signal)).toEqual({});
+  });
+
   test('is set by one run of fw_setenv for each change', async () => {
     await using rig = await UbootRig.open(2);
     const runs: (readonly string[])[] = [];

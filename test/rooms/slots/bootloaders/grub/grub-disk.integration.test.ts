@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import type { BootloaderSettings } from '../../../../../src/config/config.ts';
+import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
 import type { RunProgram } from '../../../../../src/slots/bootloaders/boot-programs.ts';
-import type { BootFs } from '../../../../../src/slots/bootloaders/create-bootloader.ts';
 import { lookAsGrub } from '../../../../../src/slots/bootloaders/grub/grub-reader.ts';
 import { AgentError } from '../../../../../src/system/errors.ts';
 import { runProgram } from '../../../../../src/system/processes/child-process.ts';

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
 
-import type { BootFs } from '../../../../../src/slots/bootloaders/create-bootloader.ts';
+import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
 import { bootloaderContract, evidence } from '../bootloader-contract.ts';
 import { readmeScript } from '../readme-script.ts';
 import { GrubRig } from './grub-rig.ts';

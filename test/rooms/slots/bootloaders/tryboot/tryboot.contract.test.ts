@@ -1,8 +1,9 @@
-import { readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
-import type { BootFs } from '../../../../../src/slots/bootloaders/create-bootloader.ts';
+import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
 import { bootloaderContract, evidence } from '../bootloader-contract.ts';
 import { factoryAutoboot, TrybootRig } from './tryboot-rig.ts';
 
@@ -75,6 +76,20 @@ describe('autoboot.txt', () => {
     await expect(bootloader.canary(signal)).rejects.toMatchObject({
       code: 'boot-environment-unwritable',
       message: expect.stringContaining('read-only file system') as unknown,
+    });
+  });
+
+  // Seen of other files that the configuration names: a pipe was waited for, a device was read until the memory was full.
+  test.each([
+    ['a pipe', async (path: string) => void execFileSync('mkfifo', [path])],
+    ['a device', async (path: string) => symlink('/dev/zero', path)],
+  ])('that is %s is refused', async (_, plant) => {
+    await using rig = await TrybootRig.open();
+    await rm(rig.settings.autoboot);
+    await plant(rig.settings.autoboot);
+    await expect(rig.folder.bootloader(rig.settings).inspect(signal)).rejects.toMatchObject({
+      code: 'boot-environment-unreadable',
+      message: expect.stringContaining('it is not a regular file') as unknown,
     });
   });
 
