@@ -19,6 +19,12 @@ test('the page about repairs names codes that there are, once', async () => {
   expect(codes.filter((code) => !known.has(code))).toEqual([]);
 });
 
+test('the page about the service names codes that there are', async () => {
+  const named = [...(await readPage('service.md')).matchAll(/`([a-z]+(?:-[a-z]+)+)`/g)].map(([, code = '']) => code);
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((code) => !known.has(code))).toEqual([]);
+});
+
 test('what is explained on a page is a code', async () => {
   const pages = await Promise.all(['first-update.md', 'operate.md', 'repair.md'].map(readPage));
   const explained = pages.flatMap(typedIn).flatMap((line) => /^explain ([a-z].*)$/.exec(line)?.[1] ?? []);

@@ -1,9 +1,9 @@
-import { stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { examplesOf, readPage, runExample } from '../../../page-examples.ts';
+import { examplesOf, patternOf, readPage, runExample } from '../../../page-examples.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 
 let gateway: FileGateway;
@@ -35,4 +35,12 @@ test('what the page about operating says to type can be typed', async () => {
 test('what the page about repairs says to type can be typed, and packs a report', async () => {
   expect(await typeAll('repair.md')).toContain('The artifact’s signature is not by a trusted key');
   expect((await stat(join(gateway.directory, 'gateway.tar.gz'))).size).toBeGreaterThan(1000);
+});
+
+test('what the page for integrators says to type makes releases and lists', async () => {
+  const examples = examplesOf(await readPage('integrate.md'));
+  expect(examples).toHaveLength(4);
+  for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
+  const made = ['1.4.0.mender', '1.5.0.mender', 'firmware.json', 'trust-2.json'];
+  expect(await readdir(gateway.directory)).toEqual(expect.arrayContaining(made));
 });
