@@ -12,6 +12,7 @@ import {
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
+import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
 import { readState } from './read-state.ts';
 import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
@@ -49,6 +50,7 @@ export class FileJournal implements Journal {
   readonly #fs: DurableFs;
   readonly #log: Log;
   readonly #admit: () => Promise<void>;
+  readonly #floors: FloorsCopy;
   #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
   #missing: AgentError | undefined;
   #isUnreadable = false;
@@ -60,6 +62,7 @@ export class FileJournal implements Journal {
     this.#log = log;
     this.#fs = fs;
     this.#admit = admit;
+    this.#floors = new FloorsCopy(directory, fs, log);
   }
 
   /**
@@ -93,7 +96,7 @@ export class FileJournal implements Journal {
     this.#trouble = undefined;
     this.#missing = text === undefined ? new StorageError('read', this.#path, 'there is none') : undefined;
     const { state, damage } = text === undefined ? { state: initialState, damage: [] } : readState(text);
-    this.#state = state;
+    this.#state = await this.#floors.addTo(state);
     if (text === undefined || damage.length === 0) return;
     const why = damage.join('; ');
     const sizeBytes = Buffer.byteLength(text);
@@ -160,6 +163,7 @@ export class FileJournal implements Journal {
 
   async #append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
     const next = advance(this.#state, event);
+    await this.#floors.keep(next);
     try {
       await this.#write(next);
     } catch (error) {
@@ -190,7 +194,8 @@ export class FileJournal implements Journal {
 export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): Promise<Journal> {
   try {
     const text = await readTextFile(join(directory, FILE_NAME), fs);
-    return new MemoryJournal(text === undefined ? initialState : readState(text).state);
+    const state = text === undefined ? initialState : readState(text).state;
+    return new MemoryJournal(await addFloorsCopy(state, directory, fs));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     return new MemoryJournal({ ...initialState, phase: { kind: 'lost' } });

@@ -110,6 +110,10 @@ describe('an old signed release', () => {
     expect(await running(gateway)).toBe('healthy root 1.0.0');
     expect((await gateway.run('status', '--json')).stdout).toContain('although it has security version 1');
     expect(await settle(gateway, 'install', nameless)).toMatchObject({ exitCode: 77 });
+    await writeFile(join(gateway.directory, 'state/journal.json'), '{"x'); // it is not all that knows of the floor
+    const afterwards = await settle(gateway, 'install', nameless);
+    expect(afterwards).toMatchObject({ exitCode: 77 });
+    expect(afterwards.stderr).toContain('(downgrade)');
   });
 
   test('that only booted, and was not found healthy, raises no floor', async () => {
