@@ -23,7 +23,7 @@ const files: Readonly<Record<string, string>> = {
   '/var/lib/thing-agent': 'Identity, journal of updates, spool of measurements. Both slots mount it.',
   '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
-    'What is promised (GUARANTEES.md), all error codes (ERRORS.md), what the bootloader must do (bootloaders.md), how programs speak to the sockets (socket-api.md), alerts (monitoring.md), programs that are asked and told (hooks.md), the bill of materials.',
+    'Pages: README.md lists them, such as operate.md, repair.md (from what is seen to what is typed) and ERRORS.md; the bill of materials.',
 };
 
 /** agent(8), from the table of commands. */
