@@ -11,11 +11,11 @@ const installedAs: Readonly<Record<string, string>> = {
   '([all of them](src/ERRORS.md))': '(all of them: ERRORS.md)',
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
-  '("Guarantees" of `src/README.md`)': '(GUARANTEES.md)',
+  '("Guarantees" of `src/README.md`)': '(guarantees.md)',
   '](systemd/doc/': '](',
   '](../../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../../src/ERRORS.md)': '](ERRORS.md)',
-  '](../../src/README.md#guarantees)': '](GUARANTEES.md)',
+  '](../../src/README.md#guarantees)': '](guarantees.md#each-promise)',
   '](../../SECURITY.md)': '](SECURITY.md)',
   ' In the source tree, after `npm ci`, all of it works as well: `agent` is\n`./agent` there.': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
@@ -34,7 +34,7 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
   const texts: Readonly<Record<string, string>> = {
     ...(await pagesOfFolder()),
     'README.md': await readme(),
-    'GUARANTEES.md': await guarantees(),
+    'guarantees.md': `${await source(join(pages, 'guarantees.md'))}\n${await guarantees()}`,
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
     'bootloaders.md': await source('src/slots/bootloaders/README.md'),
@@ -53,7 +53,7 @@ async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
 function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '');
-  const beside = there.reduce((all, file) => all.replaceAll(`](${file})`, ']'), done);
+  const beside = there.reduce((all, file) => all.replaceAll(new RegExp(`\\]\\(${file}(?:#[^)]*)?\\)`, 'g'), ']'), done);
   const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(beside);
   if (left !== null) throw new Error(`${name} of the package names ${left[0]}, which only the source tree has`);
   return done;
@@ -76,7 +76,7 @@ async function guarantees(): Promise<string> {
   const section = sectionOf(await source('src/README.md'), 'Guarantees');
   const lines = section.replaceAll('Each with the test that fails without it.\n\n', '').split('\n');
   const kept = lines.map((text) => (text.startsWith('|') ? firstCell(text) : text)).join('\n');
-  return kept.replace(/^## /, '# ').replaceAll(/ Each names the test[^]*?not\.\n/g, '\n');
+  return kept.replace(/^## .*/, '## Each promise').replaceAll(/ Each names the test[^]*?not\.\n/g, '\n');
 }
 
 function firstCell(row: string): string {

@@ -5,12 +5,12 @@ import { documents } from '../../../../systemd/pages/documents.ts';
 describe('documents of the package', () => {
   test('are there, and name nothing that only the source tree has', async () => {
     const texts = await documents();
-    const made = ['ERRORS.md', 'GUARANTEES.md', 'README.md', 'SECURITY.md', 'bootloaders.md'];
+    const made = ['ERRORS.md', 'guarantees.md', 'README.md', 'SECURITY.md', 'bootloaders.md'];
     expect(Object.keys(texts)).toEqual(expect.arrayContaining([...made, 'hooks.md', 'monitoring.md', 'socket-api.md']));
     for (const text of Object.values(texts)) {
       expect(text.length).toBeGreaterThan(3000);
       expect(text).not.toMatch(/(?:src|test|systemd)\/[\w.-]+\)|npm run/);
     }
-    expect(texts['GUARANTEES.md']).toContain('| `kill -9` at any moment costs nothing but time |');
+    expect(texts['guarantees.md']).toContain('| `kill -9` at any moment costs nothing but time |');
   });
 });
