@@ -34,6 +34,7 @@ function serviceContradictions(service: ConfigFile['service']): readonly Finding
   const { messaging } = service;
   const findings = [...tlsContradictions(['service'], service)];
   if (isPlainHttp(service.url) && !service.insecure) findings.push(plainHttp);
+  if (messaging !== undefined && isPlainMqtt(messaging.url) && !service.insecure) findings.push(plainMqtt);
   if (messaging === undefined) {
     if (service.transport === 'messaging') {
       findings.push({
@@ -55,6 +56,17 @@ const plainHttp: Finding = {
 
 function isPlainHttp(url: string): boolean {
   return url.startsWith('http://') && !isLoopback(url);
+}
+
+const plainMqtt: Finding = {
+  path: ['service', 'messaging', 'url'],
+  message:
+    'service.messaging.url is plain mqtt to another machine: who stands between sees the API key and the password, and can ' +
+    'offer what was released before; write mqtts://, or set service.insecure = true',
+};
+
+function isPlainMqtt(url: string): boolean {
+  return url.startsWith('mqtt://') && !isLoopback(url);
 }
 
 type Messaging = NonNullable<ConfigFile['service']['messaging']>;
@@ -222,9 +234,9 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
     warn(['service', 'url'], 'service.url is plain http: the API key travels unprotected');
   }
   const { messaging } = service;
-  if (messaging?.url.startsWith('mqtt://') === true && !isLoopback(messaging.url)) {
-    const what = messaging.password_file === undefined ? 'what is said' : 'the password';
-    warn(['service', 'messaging', 'url'], `service.messaging.url is plain mqtt: ${what} travels unprotected`);
+  if (messaging !== undefined && isPlainMqtt(messaging.url)) {
+    const what = messaging.password_file === undefined ? 'the API key travels' : 'the API key and the password travel';
+    warn(['service', 'messaging', 'url'], `service.messaging.url is plain mqtt: ${what} unprotected`);
   }
   if (Object.keys(targets).length === 0) warn([], 'there are no [targets]: no firmware will be installed');
   return warnings;

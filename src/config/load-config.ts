@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Environment } from '../system/processes/environment.ts';
+import { findOpenSecrets } from './check/open-secrets.ts';
 import type { Config } from './config.ts';
 import { findWarnings } from './cross-check.ts';
 import type { ConfigProblem } from './errors.ts';
@@ -24,6 +25,6 @@ export async function loadConfig(path: string, environment: Environment): Promis
     path,
     config: resolveConfig(file),
     digest,
-    warnings: withLines([...overruled, ...findWarnings(file)], text),
+    warnings: withLines([...overruled, ...findWarnings(file), ...(await findOpenSecrets(file))], text),
   };
 }

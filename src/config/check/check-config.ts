@@ -14,6 +14,7 @@ import { describeValue, keyPath } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
 import { findInImage } from './check-image.ts';
 import { findFault, guarded } from './named-file.ts';
+import { findOpenSecrets } from './open-secrets.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import { rightParts } from './right-parts.ts';
@@ -63,7 +64,7 @@ async function lookAt(right: RightParts, around: Surroundings): Promise<Looked> 
   switch (around.kind) {
     case 'gateway': {
       const wrong = [await referenceFindings(right), await slotFindings(right), await userFindings(right)];
-      return { wrong: wrong.flat(), doubtful: [] };
+      return { wrong: wrong.flat(), doubtful: await openSecrets(right) };
     }
     case 'image':
       return findInImage(right, around.root);
@@ -89,6 +90,10 @@ async function referenceFindings({ tables, placeOf }: RightParts): Promise<reado
       found.push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
   }
   return found;
+}
+
+async function openSecrets({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
+  return (await findOpenSecrets(tables)).filter(({ path }) => placeOf(path) !== undefined);
 }
 
 /** Whatever they are called: installing would overwrite what runs. */

@@ -22,7 +22,7 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Each gateway may get its own, and some programs come with an application. */
-const mayComeLater: ReadonlySet<Need> = new Set(['secret or key', 'own program']);
+const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program']);
 
 /** Looks at what a configuration names in the image that it is part of. No device is asked for. */
 export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {

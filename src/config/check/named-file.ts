@@ -13,7 +13,7 @@ import {
 import type { Need } from './references.ts';
 
 /** Others may not write there. */
-export const guarded: ReadonlySet<Need> = new Set(['secret or key', 'release key', 'mcuboot key']);
+export const guarded: ReadonlySet<Need> = new Set(['secret', 'trusted', 'release key', 'mcuboot key']);
 
 /**
  * Why what stands there cannot be used; undefined: it can. Who else may write there is another question. `locate`: where the file

@@ -1,12 +1,13 @@
 import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
- * What a file that the configuration names must be. `secret or key`: a file that nobody else may write. `own program`: one
- * that runs with the agent's rights, and may be looked for in $PATH.
+ * What a file that the configuration names must be. `secret`: one that nobody else may write, and not everybody read. `trusted`:
+ * one that nobody else may write. `own program`: one that runs with the agent's rights, and may be looked for in $PATH.
  */
 export type Need =
   | 'readable file'
-  | 'secret or key'
+  | 'secret'
+  | 'trusted'
   | 'release key'
   | 'mcuboot key'
   | 'handler'
@@ -95,14 +96,18 @@ interface TlsFiles {
 
 function tlsReferences(table: readonly string[], files: TlsFiles): readonly MaybeReference[] {
   const keys = ['ca_file', 'client_certificate_file', 'client_key_file'] as const;
-  return keys.map((key) => ({ path: [...table, key], file: files[key], need: 'secret or key' }));
+  return keys.map((key) => ({
+    path: [...table, key],
+    file: files[key],
+    need: key === 'client_key_file' ? 'secret' : 'trusted',
+  }));
 }
 
 function passwordReference(
   table: readonly PropertyKey[],
   { password_file: file }: { readonly password_file?: string | undefined },
 ): MaybeReference {
-  return { path: [...table, 'password_file'], file, need: 'secret or key' };
+  return { path: [...table, 'password_file'], file, need: 'secret' };
 }
 
 function telemetryReferences({ sensors, properties, watch }: SoundTables): readonly MaybeReference[] {

@@ -47,7 +47,9 @@ const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow()
 
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).describe('{base_url} of the provisioning service'),
-  insecure: flag().default(false).describe('Permits http:// to another machine: the API key travels unprotected'),
+  insecure: flag()
+    .default(false)
+    .describe('Permits http:// and mqtt:// to another machine: the API key travels unprotected'),
   transport: z.enum(['rest', 'messaging']).default('rest').describe('Form of the provisioning operations'),
   key_on_provisioning: flag().default(true).describe('Send X-ApiKey on provisioning calls too, once there is one'),
   property_text: z.enum(['plain', 'json']).default('plain').describe('How a text is sent as a property value'),

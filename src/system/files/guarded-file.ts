@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import type { Stats } from 'node:fs';
 import * as realFs from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 
 import { systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
@@ -26,6 +26,8 @@ export interface Exposure {
 const ROOT = 0;
 const GROUP_MAY_WRITE = 0o020;
 const ALL_MAY_WRITE = 0o002;
+const ALL_MAY_READ = 0o004;
+const ALL_MAY_ENTER = 0o001;
 const STICKY = 0o1000;
 const PERMISSIONS = 0o7777;
 const MAX_LINKS = 40;
@@ -120,7 +122,7 @@ function writers(mode: number, gid: number): string | undefined {
 }
 
 /** For a shell. */
-function quoted(path: string): string {
+export function quoted(path: string): string {
   return /^[\w./@:+-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
@@ -143,6 +145,18 @@ export async function refuseExposedFolder(path: string): Promise<void> {
 function refuse(path: string, exposures: readonly Exposure[]): void {
   if (exposures.length === 0) return;
   throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
+}
+
+/** Whether every user of this machine may read the file: itself, and each folder on the way to it. Throws the system's error. */
+export async function mayBeReadByAll(path: string): Promise<boolean> {
+  let place = await realFs.realpath(path);
+  let needed = ALL_MAY_READ;
+  for (;;) {
+    if (((await realFs.stat(place)).mode & needed) === 0) return false;
+    if (place === '/') return true;
+    place = dirname(place);
+    needed = ALL_MAY_ENTER;
+  }
 }
 
 /** Takes from others what they may write in a folder of root or of ours. True: they could. */

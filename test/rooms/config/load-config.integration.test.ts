@@ -78,10 +78,6 @@ describe('loadConfig', () => {
     ['[trust]\nallow_unsigned = true\n', 'trust.allow_unsigned = true: firmware is installed without a signature'],
     ['', 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed'],
     [
-      '[service.messaging]\nurl = "mqtt://b"\ntopic_id = "t"\nusername = "u"\npassword_file = "/p"\n',
-      'service.messaging.url is plain mqtt: the password travels unprotected',
-    ],
-    [
       '[update]\nhealth = { deadline = "26m" }\n',
       'update.health.deadline = "26m" is longer than 25m: thing-agent-trial.timer ends a trial 30 minutes after boot, so raise its OnBootSec= in a drop-in, too',
     ],
