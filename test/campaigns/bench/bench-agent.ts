@@ -38,7 +38,8 @@ export async function newGateway(rig: AgentRig, serviceUrl: string): Promise<Fil
 export function agentEnvironment(workFolder: string, gateway: FileGateway): Readonly<Record<string, string>> {
   return {
     RUNTIME_DIRECTORY: join(gateway.directory, 'run'),
-    NODE_COMPILE_CACHE: join(workFolder, 'compile-cache'),
+    CACHE_DIRECTORY: workFolder,
+    NODE_COMPILE_CACHE: workFolder,
     NO_PROXY: '*',
     no_proxy: '*',
   };

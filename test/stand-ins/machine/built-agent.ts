@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
@@ -21,7 +21,10 @@ export async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'built-agent-'));
   const tree = join(folder, 'tree');
   await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
-  const ours = { THING_AGENT_BUILT: join(tree, 'agent'), NODE_COMPILE_CACHE: join(folder, 'compile-cache') };
+  const cache = join(folder, 'compile-cache');
+  await mkdir(cache);
+  // the launcher takes the one, a program of ours that is run without it the other
+  const ours = { THING_AGENT_BUILT: join(tree, 'agent'), CACHE_DIRECTORY: cache, NODE_COMPILE_CACHE: cache };
   Object.assign(process.env, ours);
   return async () => {
     for (const name of Object.keys(ours)) Reflect.deleteProperty(process.env, name);

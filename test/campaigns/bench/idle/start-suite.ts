@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 
 import type { BenchContext } from '../context.ts';
 import type { Figure, SuiteResult } from '../figures.ts';
@@ -13,7 +12,7 @@ const ROUNDS = { quick: 10, usual: 30 };
 export async function startSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, program, node, quick } = context;
   await using gateway = await IdleGateway.create(context);
-  const env = { ...process.env, NODE_COMPILE_CACHE: join(workFolder, 'compile-cache') };
+  const env = { ...process.env, CACHE_DIRECTORY: workFolder, NODE_COMPILE_CACHE: workFolder };
   const contenders = [
     { name: 'node -e 0', run: async () => timeOf([node, '-e', '0'], env) },
     { name: 'agent --version', run: async () => timeOf([program, '--version'], env) },

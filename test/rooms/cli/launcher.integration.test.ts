@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chown, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const run = promisify(execFile);
+const launcher = new URL('../../../agent', import.meta.url).pathname;
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'launcher-'));
+});
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+/** With a home of its own, which is no place for what root compiles. */
+async function version(env: Readonly<Record<string, string>>): Promise<string> {
+  const { stdout } = await run(launcher, ['--version'], { env: { PATH: process.env['PATH'], HOME: folder, ...env } });
+  return stdout;
+}
+
+// Seen: with NODE_CHANNEL_FD=3 the program was aborted after it had answered.
+test('what Node reads of its surroundings is not for whoever starts the agent to say', async () => {
+  const { stdout } = await run(process.execPath, ['--help']);
+  const named =
+    stdout.slice(stdout.indexOf('Environment variables:')).match(/^(NODE|UV|SSL|OPENSSL)_[A-Z0-9_]+/gm) ?? [];
+  expect(named).toContain('NODE_EXTRA_CA_CERTS');
+  const [cleared = ''] = /^unset (.*\\\n)*.*$/m.exec(await readFile(launcher, 'utf8')) ?? [];
+  expect(cleared.split(/\s+/)).toEqual(expect.arrayContaining([...named, 'OPENSSL_CONF', 'NODE_OPTIONS']));
+  const planted = { NODE_CHANNEL_FD: '3', NODE_CHANNEL_SERIALIZATION_MODE: 'advanced', NODE_UNIQUE_ID: '1' };
+  expect(await version({ ...planted, NODE_V8_COVERAGE: join(folder, 'coverage') })).toMatch(/^agent /);
+  expect(existsSync(join(folder, 'coverage'))).toBe(false);
+});
+
+// Seen: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.
+test('what was compiled is taken from a folder of the agent’s own alone', async () => {
+  const [own, theirs, named] = ['own', 'theirs', 'named'].map((name) => join(folder, name));
+  if (own === undefined || theirs === undefined || named === undefined) throw new Error('three were named');
+  for (const place of [own, theirs, named]) await mkdir(place);
+  await chown(theirs, 65_534, 65_534);
+  await version({ NODE_COMPILE_CACHE: named, CACHE_DIRECTORY: theirs });
+  await version({ NODE_COMPILE_CACHE: named, CACHE_DIRECTORY: own });
+  expect([await readdir(named), await readdir(theirs)]).toEqual([[], []]);
+  expect(await readdir(own)).not.toEqual([]);
+});
