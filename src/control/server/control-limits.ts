@@ -35,6 +35,6 @@ export const controlLimits: ControlLimits = {
   aliveMs: 10_000,
   stalledMs: 30_000,
   maxBacklogBytes: 256 * 1024,
-  lookMs: 5_000,
+  lookMs: 30_000,
   closingMs: 2_000,
 };
