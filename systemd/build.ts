@@ -1,4 +1,4 @@
-import { chmod, copyFile, cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -11,7 +11,7 @@ import { billOfMaterials } from './sbom.ts';
 
 /**
  * Makes the installable tree: the launcher, the runtime, the program in few small files, what systemd needs, and the bill
- * of materials. Two builds of one source are equal, byte for byte.
+ * of materials. Two builds of one source are equal, byte for byte and mode for mode, wherever and by whomever they are made.
  */
 
 const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE] [--strip]
@@ -24,6 +24,7 @@ const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FI
 `;
 
 const project = resolve(import.meta.dirname, '..');
+const OWNER_MAY_RUN = 0o100;
 
 export interface BuildOptions {
   readonly out: string;
@@ -81,6 +82,17 @@ async function fillTree(out: string, { main, arch, node, strip }: Filling): Prom
   const page = join(project, 'src/slots/bootloaders/README.md');
   await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
   await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(outputs, arch, await digestsOf(out)));
+  await fixModes(out);
+}
+
+/** Whatever the umask is here, and was where the source was checked out. */
+async function fixModes(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const place = join(entry.parentPath, entry.name);
+    const isProgram = entry.isDirectory() || ((await stat(place)).mode & OWNER_MAY_RUN) !== 0;
+    await chmod(place, isProgram ? 0o755 : 0o644);
+  }
 }
 
 export async function digestsOf(folder: string): Promise<ReadonlyMap<string, string>> {
@@ -151,10 +163,10 @@ function prebuiltSerialport(arch: string): Plugin {
         const directory = join(bindings, 'prebuilds', `linux-${arch}`);
         const name = (await readdir(directory)).find((file) => file.endsWith('.glibc.node'));
         if (name === undefined) throw new Error(`${directory} has no prebuilt file for glibc`);
-        return { path: join(directory, name), namespace: 'prebuilt' };
+        return { path: relative(bindings, join(directory, name)), namespace: 'prebuilt' }; // its name is in what is built
       });
       build.onLoad({ filter: /./, namespace: 'prebuilt' }, ({ path }) => ({
-        contents: `module.exports = () => require(${JSON.stringify(path)});`,
+        contents: `module.exports = () => require(${JSON.stringify(`./${path}`)});`,
         resolveDir: bindings,
       }));
     },

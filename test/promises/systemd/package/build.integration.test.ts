@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -97,10 +97,22 @@ describe('the tree that a build makes', () => {
 describe('a build', () => {
   const main = join(project, 'src/main.ts');
 
-  test('of one source is the same twice, byte for byte, wherever it is made', async () => {
-    const again = join(directory, 'somewhere/else');
-    await buildTree({ out: again, main, arch: process.arch });
-    expect(await digests(again)).toEqual(await digests(tree));
+  // Seen: the folder of the clone was in a file of the program, and modes were those of whoever built.
+  test('of one source is the same, byte for byte and mode for mode, wherever and with whatever umask it is made', async () => {
+    await mkdir(join(project, '.cache'), { recursive: true });
+    const clone = await mkdtemp(join(project, '.cache/clone-')); // beside node_modules, which is linked
+    try {
+      const parts = 'src systemd agent LICENSE package.json package-lock.json';
+      const copied = `umask 077; cp -r ${parts} '${clone}' && cp -al node_modules '${clone}'`;
+      expect(await run('sh', '-c', `cd '${project}'; ${copied}`)).toEqual({ exitCode: 0, output: '' });
+      const out = join(directory, 'somewhere/else');
+      const build = `umask 077; '${process.execPath}' '${join(clone, 'systemd/build.ts')}' --out '${out}'`;
+      expect(await run('sh', '-c', build)).toMatchObject({ exitCode: 0 });
+      expect(await digests(out)).toEqual(await digests(tree));
+      expect(await modes(out)).toEqual(await modes(tree));
+    } finally {
+      await rm(clone, { recursive: true, force: true });
+    }
   });
 
   test('that fails leaves the tree that was there, and nothing beside it', async () => {
@@ -155,6 +167,14 @@ async function digests(folder: string): Promise<ReadonlyMap<string, string>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   const pairs = files.map(async (file) => [relative(folder, file), sha256(await readFile(file))] as const);
+  return new Map(await Promise.all(pairs));
+}
+
+async function modes(folder: string): Promise<ReadonlyMap<string, string>> {
+  const paths = ['', ...(await readdir(folder, { recursive: true }))].sort();
+  const pairs = paths.map(
+    async (path) => [path, ((await stat(join(folder, path))).mode & 0o7777).toString(8)] as const,
+  );
   return new Map(await Promise.all(pairs));
 }
 
