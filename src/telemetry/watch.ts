@@ -1,6 +1,7 @@
 import type { WatchSettings } from '../config/telemetry-config.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { replaceFileDurably } from '../system/files/durable-file.ts';
+import { requireReplaceable } from '../system/files/published-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -76,6 +77,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
     }
     case 'file':
+      await requireReplaceable(into.path);
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a large package, for few

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 
-import { describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
@@ -60,7 +60,7 @@ async function publish(path: string, text: string): Promise<void> {
   try {
     await publishFile(path, text);
   } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
+    if (error instanceof AgentError || systemErrorCode(error) === undefined) throw error;
     throw new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
   }
 }
