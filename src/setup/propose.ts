@@ -32,7 +32,7 @@ const NONE = 'none';
 
 /** What is still to be asked, in this order: what neither the given part of a configuration nor an answer says. */
 export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
-  const asked = [...aboutDevice(facts, given), ...(hasSlots(given) ? [] : aboutSlots(facts, answers))];
+  const asked = [...aboutDevice(facts, given), ...(hasSlots(given) ? [] : aboutSlots(facts, given, answers))];
   return asked.filter(({ name }) => answers[name] === undefined);
 }
 
@@ -61,15 +61,17 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
   return questions.filter(({ name, key }) => !says(given, key) && !(name === 'keys' && mayBeUnsigned));
 }
 
-function aboutSlots({ partitions, bootloaders }: GatewayFacts, answers: Answers): readonly Question[] {
+function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
   if (answers['slot-a'] === NONE) return [];
   const [pair] = findSlotPairs(partitions);
+  const hasBoardsAlone = pair === undefined && Object.keys(asTable(given['targets'])).length > 0;
   const [bootloader, ...others] = bootloaders;
+  const whereNone = hasBoardsAlone ? NONE : undefined;
   const slot = (name: 'A' | 'B'): Question => ({
     name: name === 'A' ? 'slot-a' : 'slot-b',
     key: `targets.${TARGET}.slots.${name}`,
     text: `Partition of slot ${name}${name === 'A' ? ` (${NONE}: only microcontrollers are updated)` : ''}`,
-    found: pair === undefined ? undefined : join(PARTITION_NAMES, pair[name]),
+    found: pair === undefined ? whereNone : join(PARTITION_NAMES, pair[name]),
   });
   const chosen: Question = {
     name: 'bootloader',
@@ -83,6 +85,7 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, answers: Answers)
     text: 'Program that speaks to the bootloader',
     found: undefined,
   };
+  if (hasBoardsAlone && answers['slot-a'] === undefined) return [slot('A')];
   return [slot('A'), slot('B'), chosen, ...(answers.bootloader === 'custom' ? [handler] : [])];
 }
 

@@ -77,7 +77,10 @@ describe('a setup asks', () => {
       targets: { main: { kind: 'slots' } },
     };
     expect(names({ ...bare, serialNumber: undefined }, given)).toEqual([]);
-    expect(names(bare, { ...given, targets: { meter: { kind: 'mcu' } } })).toEqual(['slot-a', 'slot-b', 'bootloader']);
+    const boards = { ...given, targets: { meter: { kind: 'mcu' } } };
+    expect(questionsLeft(bare, boards, {})).toMatchObject([{ name: 'slot-a', found: 'none' }]);
+    expect(names(bare, boards, { 'slot-a': '/dev/sda2' })).toEqual(['slot-b', 'bootloader']);
+    expect(names(known, boards)).toEqual(['slot-a', 'slot-b', 'bootloader']);
   });
 
   test('for the bootloader where the files of two are there', () => {
