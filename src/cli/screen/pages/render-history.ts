@@ -5,6 +5,7 @@ import type { Row } from '../layout.ts';
 import type { Page } from '../page.ts';
 import type { Tone } from '../paint.ts';
 import { duration, localTime } from '../time.ts';
+import { installedNote } from './installed-note.ts';
 
 type Told = HistoryReport['attempts'][number];
 
@@ -41,8 +42,8 @@ function summaryOf(told: Told, page: Page): readonly string[] {
   const what = from === undefined || from === version ? version : `${from} to ${version}`;
   const ended = endOf(told);
   const lines = [`${when === undefined ? '' : `${localTime(when, page.localOffset)}  `}${what}: ${ended}`];
-  if (reason !== undefined && reason !== '' && told.outcome !== 'installed')
-    lines.push(`${reason} (${code ?? 'unknown'})`);
+  if (told.outcome === 'installed') lines.push(...installedNote(reason));
+  else if (reason !== undefined && reason !== '') lines.push(`${reason} (${code ?? 'unknown'})`);
   const costs = [...orderOf(told), ...costsOf(told)].join('; ');
   return costs === '' ? lines : [...lines, costs];
 }

@@ -15,6 +15,7 @@ import type { Page } from '../page.ts';
 import type { Tone } from '../paint.ts';
 import { phaseTitles } from '../progress-line.ts';
 import { distance, localTime } from '../time.ts';
+import { installedNote } from './installed-note.ts';
 import { describeBoard } from './render-boards.ts';
 import { summarizeSpool } from './render-spool.ts';
 
@@ -230,7 +231,8 @@ function running({ booted, slots }: StatusReport): readonly string[] {
 function lastUpdate(last: OutcomeReport | undefined, page: Page): Pick<Row, 'paragraphs' | 'tone'> {
   if (last === undefined) return { paragraphs: ['none yet'] };
   const when = moment(last.at, page);
-  if (last.outcome === 'installed') return { paragraphs: [`${last.version} installed, ${when}`] };
+  if (last.outcome === 'installed')
+    return { paragraphs: [`${last.version} installed, ${when}`, ...installedNote(last.reason)] };
   return {
     paragraphs: [`${last.version} ${last.outcome.replace('-', ' ')}, ${when}`, `${last.reason} (${last.code})`],
     tone: 'attention',

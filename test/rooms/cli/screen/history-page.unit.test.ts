@@ -32,6 +32,21 @@ test('an attempt says when, from what to what, how it ended, why, how long it to
   );
 });
 
+// Seen: a person went back to a slot that had been changed, and only --json said that it was not verified again.
+test('what was not verified again, or was older, is told of an attempt that ended well, and nothing else', () => {
+  const doubt =
+    'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
+  const ended = { ...told, by: 'rollback', outcome: 'installed', code: 'ok' };
+  for (const render of [
+    (reason: string) => renderHistory({ attempts: [{ ...ended, reason }], forgotten: 0 }, page),
+    (reason: string) => renderStory({ ...ended, reason }, page),
+  ]) {
+    expect(render(doubt).replaceAll(/\s+/g, ' ')).toContain(`${doubt} a person went back`);
+    expect(render('went back to what was installed before')).not.toContain('what was installed');
+    expect(render('installed').match(/installed/g)).toHaveLength(1);
+  }
+});
+
 test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
   const { outcome: _outcome, tookSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, underWay: true }], forgotten: 0 }, page);

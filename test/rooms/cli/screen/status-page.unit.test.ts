@@ -52,3 +52,20 @@ test('a download that is slowed down says by what, and until when', () => {
   expect(slowed({ bytesPerSecond: 2_097_152 })).toBe('the download to at most 2.0 MiB/s: [service] max_rate');
   expect(slowed(undefined)).toBe('');
 });
+
+test('what was not verified again stands beside the last update, though it ended well', () => {
+  const reason =
+    'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
+  const lastOutcome = {
+    attempt: 'a',
+    version: '1.4.0',
+    outcome: 'installed',
+    code: 'ok',
+    reason,
+    at: '2026-03-02T11:00:00.000Z',
+  } as const;
+  const text = (why: string): string =>
+    renderStatus({ ...calmStatus, lastOutcome: { ...lastOutcome, reason: why } }, page).replaceAll(/\s+/g, ' ');
+  expect(text(reason)).toContain(reason);
+  expect(text('went back to what was installed before')).not.toContain('went back');
+});
