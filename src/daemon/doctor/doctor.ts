@@ -19,9 +19,11 @@ import { DaemonError } from '../errors.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { describeKey, isUsable, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { noSlots } from './obstacles.ts';
+import { noTargets } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
+
+const NO_SLOTS = 'not needed: no slots are configured';
 
 /** The gateway, and what is being done with it meanwhile. */
 interface Examined extends Wiring {
@@ -148,12 +150,18 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
 }
 
 async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
-  if (bootloader === undefined) throw noSlots();
+  if (bootloader === undefined) return withoutSlots(config);
   const where = await lookAsBootloader(config, signal);
   const booted = await bootloader.bootedSlot(signal);
   await bootloader.canary(signal);
   const { primary } = await bootloader.inspect(signal);
   return `slot ${booted} runs, slot ${primary} boots next; the environment can be written${where}`;
+}
+
+/** Microcontrollers alone need none of it. */
+function withoutSlots({ targets }: Wiring['config']): string {
+  if (targets.length === 0) throw noTargets();
+  return NO_SLOTS;
 }
 
 /** What is written there must be what the bootloader reads. */
@@ -165,8 +173,8 @@ async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSign
   return found === '' ? '' : ` (${found})`;
 }
 
-async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
-  if (bootloader === undefined) throw noSlots();
+async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string | undefined> {
+  if (bootloader === undefined) return undefined;
   const booted = await bootloader.bootedSlot(signal);
   const slot = otherSlot(booted);
   const found: string[] = [];
@@ -182,5 +190,5 @@ async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSi
 }
 
 async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
-  return bootloader === undefined ? 'not needed: no slots are configured' : trySafetyNet(signal);
+  return bootloader === undefined ? NO_SLOTS : trySafetyNet(signal);
 }

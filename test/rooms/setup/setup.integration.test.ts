@@ -82,6 +82,18 @@ boot_id_file = "${directory}/boot/boot-id"
     return { exitCode: program.exitCode, out: out.replaceAll(/\s+/g, ' '), names: await readdir(directory) };
   }
 
+  test('of microcontrollers alone needs no slots, and doctor misses none', async () => {
+    const [url = '', deviceType = '', pem = ''] = answers;
+    const board = '[targets.meter]\nkind = "mcu"\nport = "/dev/null"\nprotocol = "stk500v1"\n';
+    const said = `[service]\nurl = "${url}"\n[trust]\nkeys = ["${pem}"]\n`;
+    const file = await readFile(part, 'utf8');
+    await writeFile(part, `${file.replace('[device]', `[device]\ndevice_type = "${deviceType}"`)}${said}${board}`);
+    const { exitCode, out } = await setUp([], ['--yes', '--from', part]);
+    expect(exitCode).toBe(0);
+    expect(out).toContain('ok boot environment not needed: no slots are configured');
+    expect(out).not.toContain('staging slot');
+  });
+
   test('asks, asks again where the answer has no form, checks, writes, and does what doctor does', async () => {
     const { exitCode, out } = await setUp(['htp://x', ...answers, 'y'], ['--from', part]);
     expect(out).toContain('found "htp://x"');
