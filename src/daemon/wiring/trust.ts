@@ -70,6 +70,11 @@ export class Trust {
     return news;
   }
 
+  /** Undefined: there is none, or it cannot be read. */
+  async listInEffect(): Promise<number | undefined> {
+    return (await this.#store.read().catch(whereNotKnown))?.number;
+  }
+
   /** Undefined: it is not known. A person's way back depends on no file but the list. */
   async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
     try {

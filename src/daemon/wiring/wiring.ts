@@ -130,7 +130,7 @@ export async function wire(
   const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = wireBoards(config, world);
   const targets = targetsOf(slots, boards);
-  const journal = before?.journal ?? new JournalWithHistory(await openJournal(config, log), history);
+  const journal = before?.journal ?? new JournalWithHistory(await openJournal(config, log, security), history);
   const parts = { journal, config, world, session, targets, machine, trust, security };
   const updater = targets.size === 0 ? undefined : wireUpdater({ ...parts, bootloader: bootloader ?? singleSystem });
   const resources = opened.move();
@@ -160,8 +160,11 @@ function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => voi
   };
 }
 
-async function openJournal(config: Config, log: Log): Promise<Journal> {
-  return FileJournal.open(config.paths.state, log, stateFs(config), async () => admitStateDirectory(config));
+async function openJournal(config: Config, log: Log, security: SecurityLog): Promise<Journal> {
+  const { state } = config.paths;
+  const journal = await FileJournal.open(state, log, stateFs(config), async () => admitStateDirectory(config));
+  if (journal.floorsLost) await security.record('floor-lost', state);
+  return journal;
 }
 
 function wireSlots(
@@ -229,6 +232,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     random,
     log,
     imageVersion: async () => findImageVersion(config.device, log),
+    listInEffect: async () => trust.listInEffect(),
     meteredLink: async () => findMeteredLink(update.metered),
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,

@@ -15,10 +15,13 @@ export interface KeptList extends TrustList {
 /** Keeps the last list of keys and revocations, outside the slots, in a file of its own: older agents leave it alone. */
 export class TrustStore {
   readonly #path: string;
+  /** A file that is gone looks as if no list had ever been taken. */
+  readonly #copyPath: string;
   readonly #fs: DurableFs;
 
   constructor(stateDirectory: string, fs: DurableFs = ownFs) {
     this.#path = join(stateDirectory, 'trust.json');
+    this.#copyPath = join(stateDirectory, 'trust-copy.json');
     this.#fs = fs;
   }
 
@@ -46,12 +49,14 @@ export class TrustStore {
         `list ${file.number} of keys and revocations is not newer than list ${before.number}, which was taken before`,
       );
     }
-    await replaceFileDurably(this.#path, `${JSON.stringify(kept)}\n`, this.#fs);
+    for (const path of [this.#copyPath, this.#path])
+      await replaceFileDurably(path, `${JSON.stringify(kept)}\n`, this.#fs);
     return 'taken';
   }
 
   async #readFile(): Promise<KeptListFile | undefined> {
-    const text = await readDurableTextFile(this.#path, this.#fs);
+    const text =
+      (await readDurableTextFile(this.#path, this.#fs)) ?? (await readDurableTextFile(this.#copyPath, this.#fs));
     if (text === undefined) return undefined;
     try {
       const kept = parseKeptListFile(Buffer.from(text));

@@ -15,10 +15,18 @@ export type Follow =
   | { readonly kind: 'updates'; readonly choice: Choice }
   | { readonly kind: 'none' };
 
+/** What is known of lists of keys and revocations. */
+export interface KnownLists {
+  /** Of the one that is in effect; undefined: none is. */
+  readonly number: number | undefined;
+  /** How often one may fail before the others are looked at again. */
+  readonly attempts: number;
+}
+
 /** What the service wants this gateway to run; undefined: nothing, or nothing is followed. */
 export async function lookForVersion(
   follow: Follow,
-  state: UpdateState,
+  known: { readonly state: UpdateState; readonly lists?: KnownLists },
   service: ProvisioningService,
   signal: AbortSignal,
 ): Promise<Version | undefined> {
@@ -28,7 +36,7 @@ export async function lookForVersion(
     case 'target':
       return service.targetVersion(signal);
     case 'updates':
-      return lookAmongUpdates(follow.choice, state, service, signal);
+      return lookAmongUpdates(follow.choice, known, service, signal);
   }
 }
 
@@ -40,19 +48,35 @@ function isUnnamed({ version, factory }: Installed): boolean {
 /** Before anything is installed, the service's current version; afterwards what it can be switched to. */
 async function lookAmongUpdates(
   choice: Choice,
-  state: UpdateState,
+  { state, lists }: { readonly state: UpdateState; readonly lists?: KnownLists },
   service: ProvisioningService,
   signal: AbortSignal,
 ): Promise<Version | undefined> {
   const { installed } = state;
   if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
   const from = installed.version.id ?? (await service.currentVersion(signal)).id;
-  const versions = await service.updates(from, signal);
-  return chooseVersion(
-    versions.filter((version) => version.id !== from),
-    choice,
-    { id: from, name: installed.version.name },
-  );
+  const versions = (await service.updates(from, signal)).filter(({ id }) => id !== from);
+  const list = newestList(versions, state, lists);
+  if (list !== undefined) return list;
+  const releases = versions.filter(({ name }) => listNumber(name) === undefined);
+  return chooseVersion(releases, choice, { id: from, name: installed.version.name });
+}
+
+/** Among other versions a list of keys and revocations is known by the name that `agent artifact trust` proposes: its number. */
+function listNumber(name: string): number | undefined {
+  const [, digits] = /^trust-([1-9]\d{0,14})$/.exec(name) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** The highest that is above the one in effect comes before any release, unless it was refused again and again. */
+function newestList(
+  versions: readonly Version[],
+  { tries }: UpdateState,
+  { number: known = 0, attempts }: KnownLists = { number: undefined, attempts: 1 },
+): Version | undefined {
+  const isRefused = ({ id }: Version): boolean => tries?.versionId === id && tries.gaveUp >= attempts;
+  const lists = versions.filter((version) => (listNumber(version.name) ?? 0) > known && !isRefused(version));
+  return lists.sort((a, b) => (listNumber(b.name) ?? 0) - (listNumber(a.name) ?? 0))[0];
 }
 
 /**

@@ -19,7 +19,7 @@ export interface LookSettings {
 }
 
 export interface LookoutParts {
-  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log' | 'meteredLink'>;
+  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log' | 'meteredLink' | 'listInEffect'>;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
   /** Minutes since local midnight; undefined: the clock is not set. */
@@ -67,7 +67,8 @@ export class Lookout {
   /** What the service names now; undefined: nothing. */
   async offered(signal: AbortSignal): Promise<Version | undefined> {
     const { service, settings, ports } = this.#parts;
-    return lookForVersion(settings.follow, ports.journal.state, service, signal);
+    const lists = { number: await ports.listInEffect?.(), attempts: settings.policy.attempts };
+    return lookForVersion(settings.follow, { state: ports.journal.state, lists }, service, signal);
   }
 
   /** What the look finds out is kept: what the service names, and whether that is what a person installed. */

@@ -57,6 +57,8 @@ export interface UpdatePorts {
   readonly hold?: (() => Hold | undefined) | undefined;
   /** Why the reboot into what was staged has to wait; nothing holds it, if not given. */
   readonly holdReboot?: (() => Hold | undefined) | undefined;
+  /** The number of the list of keys and revocations; undefined, or not given: there is none, or none that can be read. */
+  readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
   /** The interface through which downloads cost, if that is the way to the service now; undefined, or not given: they cost nothing. */
   readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
   /** Whose consent is asked for; nobody's, if not given. */

@@ -22,6 +22,7 @@ export class FloorsCopy {
   readonly #log: Log;
   /** What the file holds. */
   #text: string | undefined;
+  #isDamaged = false;
 
   constructor(directory: string, fs: DurableFs, log: Log) {
     this.#path = join(directory, FILE_NAME);
@@ -35,9 +36,20 @@ export class FloorsCopy {
       this.#text = await readDurableTextFile(this.#path, this.#fs);
     } catch (error) {
       this.#complain(error, 'the copy of the floors cannot be read');
+      this.#isDamaged = true;
       return state;
     }
-    return withHigher(state, parseFloors(this.#text));
+    const floors = parseFloors(this.#text);
+    this.#isDamaged = floors === undefined;
+    if (floors !== undefined) return withHigher(state, floors);
+    this.#log.error({ path: this.#path }, 'the copy of the floors cannot be understood, and is made anew');
+    await this.keep(state);
+    return state;
+  }
+
+  /** It was there when it was read, and of no use. */
+  get wasDamaged(): boolean {
+    return this.#isDamaged;
   }
 
   /** Written only where it changes: nothing ends by it, since the journal holds the same. */
@@ -60,15 +72,15 @@ export class FloorsCopy {
 
 /** The same for who only looks. */
 export async function addFloorsCopy(state: UpdateState, directory: string, fs: DurableFs): Promise<UpdateState> {
-  return withHigher(state, parseFloors(await readTextFile(join(directory, FILE_NAME), fs)));
+  return withHigher(state, parseFloors(await readTextFile(join(directory, FILE_NAME), fs)) ?? {});
 }
 
-/** What cannot be understood is nothing. */
-function parseFloors(text = '{}'): Floors {
+/** Undefined: it cannot be understood. */
+function parseFloors(text = '{}'): Floors | undefined {
   try {
-    return floorsFile.safeParse(JSON.parse(text)).data ?? {};
+    return floorsFile.safeParse(JSON.parse(text)).data;
   } catch (error) {
-    if (error instanceof SyntaxError) return {};
+    if (error instanceof SyntaxError) return undefined;
     throw error;
   }
 }

@@ -55,6 +55,7 @@ export class FileJournal implements Journal {
   #missing: AgentError | undefined;
   #isUnreadable = false;
   #trouble: AgentError | undefined;
+  #floorsLost = false;
   #last: Promise<unknown> = Promise.resolve();
 
   private constructor(directory: string, { log, fs, admit }: FileJournalParts) {
@@ -97,6 +98,7 @@ export class FileJournal implements Journal {
     this.#missing = text === undefined ? new StorageError('read', this.#path, 'there is none') : undefined;
     const { state, damage } = text === undefined ? { state: initialState, damage: [] } : readState(text);
     this.#state = await this.#floors.addTo(state);
+    this.#floorsLost = this.#floors.wasDamaged && (text === undefined || damage.length > 0);
     if (text === undefined || damage.length === 0) return;
     const why = damage.join('; ');
     const sizeBytes = Buffer.byteLength(text);
@@ -104,6 +106,11 @@ export class FileJournal implements Journal {
       'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
     this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
     await setAside(this.#path, text, this.#log, this.#fs);
+  }
+
+  /** Nobody knows any more what the lowest release is that may be installed. */
+  get floorsLost(): boolean {
+    return this.#floorsLost;
   }
 
   get missing(): AgentError | undefined {

@@ -288,6 +288,27 @@ describe('a list from the service', () => {
     expect(await running(gateway)).toBe('healthy root 0');
   });
 
+  test('is found among the versions to which a gateway can switch, and the release after it', LONG, async () => {
+    const made = await alone();
+    const bad = await release('1.6.0', 'old');
+    const service = await serve({
+      '1.0.0': await release('1.0.0', 'old'),
+      '1.6.0': bad,
+      'trust-1': await list(made, 1, 'old', '--revoke-releases', bad),
+      '2.0.0': await release('2.0.0', 'old'),
+    });
+    const gateway = await gatewayAt(service.url, 'updates');
+    const offer = (from: string, ...to: readonly string[]) => service.world.setUpdates(from, to);
+    service.world.currentVersionId = 'id-1.0.0';
+    expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
+    offer('id-1.0.0', 'id-1.6.0', 'id-trust-1');
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+    offer('id-trust-1', 'id-1.6.0', 'id-2.0.0', 'id-trust-1');
+    expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
+    expect(await running(gateway)).toBe('healthy root 2.0.0');
+    await refused(gateway, bad, 'release-revoked');
+  });
+
   test('is not fetched again by a gateway that knows nothing of what it runs', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });

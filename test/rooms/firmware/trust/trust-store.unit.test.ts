@@ -142,3 +142,18 @@ describe('the place where the last list is kept', () => {
     expect(kept).toEqual(listFile({ keys: [{ name: 'a', pem: publicPem }] }));
   });
 });
+
+// Seen: the file of a gateway was gone, and with it what list 2 had revoked; list 1 was taken again.
+test('a file that is gone costs no revocation, and lets no older list in', async () => {
+  const { store, volume } = storeOn();
+  const revoked = { keys: [], releases: [fingerprint('b')] };
+  await store.take(parseTrustListFile(listBytes({ number: 2, revoked })));
+  volume.unlinkSync('/state/trust.json');
+  expect(await store.read()).toMatchObject({ number: 2, revoked });
+  await expect(store.take(parseTrustListFile(listBytes({ number: 1 })))).rejects.toMatchObject({
+    code: 'trust-list-old',
+  });
+  await store.take(parseTrustListFile(listBytes({ number: 3 })));
+  volume.unlinkSync('/state/trust-copy.json');
+  expect(await store.read()).toMatchObject({ number: 3, revoked });
+});

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { chooseVersion, compareVersions } from '../../../../src/update/choice/choose.ts';
-import type { VersionRef } from '../../../../src/update/journal/state.ts';
+import { chooseVersion, compareVersions, lookForVersion } from '../../../../src/update/choice/choose.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
+import type { UpdateState, VersionRef } from '../../../../src/update/journal/state.ts';
+import type { ProvisioningService } from '../../../../src/update/ports.ts';
 
 function named(...names: readonly string[]): readonly { readonly id: string; readonly name: string }[] {
   return names.map((name) => ({ id: `id of ${name}`, name }));
@@ -142,4 +144,53 @@ test('a careless pattern is ended, and names itself', () => {
   expect(() => chooseVersion(named(`${'a'.repeat(60)}!`), { kind: 'pattern', pattern }, undefined)).toThrow(
     '[update] choose: /^(\\w+\\s?)*=(\\d+)$/u needs more than 1000 ms',
   );
+});
+
+describe('among the versions to which it can switch, a gateway', () => {
+  const state = {
+    ...initialState,
+    installed: { version: { id: '7', name: '1.4.0' }, provides: {}, at: '' },
+  } as UpdateState;
+  const signal = new AbortController().signal;
+
+  async function found(
+    names: readonly string[],
+    options: { number?: number; state?: UpdateState } = {},
+  ): Promise<unknown> {
+    const service = {
+      updates: async () => names.map((name) => ({ id: name, name })),
+    } as unknown as ProvisioningService;
+    const lists = { number: options.number, attempts: 3 };
+    const choices = [{ kind: 'newest' }, { kind: 'pattern', pattern: /^1\./u }] as const;
+    const looks = choices.map(async (choice) =>
+      lookForVersion({ kind: 'updates', choice }, { state: options.state ?? state, lists }, service, signal),
+    );
+    const [one, other] = await Promise.all(looks);
+    expect(other).toEqual(one);
+    return one?.name;
+  }
+
+  // Seen: trust-1, the name that the agent itself proposes, is older than 1.4.0, and was never looked at.
+  test('finds the newest list of keys by its name before any release, whatever it chooses by', async () => {
+    expect(await found(['trust-1'])).toBe('trust-1');
+    expect(await found(['1.6.0', 'trust-1', 'trust-12', 'trust-2'])).toBe('trust-12');
+  });
+
+  test('takes no list twice, nor an older one, and no list for a release', async () => {
+    expect(await found(['1.6.0', 'trust-1', 'trust-2'], { number: 2 })).toBe('1.6.0');
+    expect(await found(['trust-1', 'trust-2'], { number: 2 })).toBeUndefined();
+    expect(await found(['trust-0', 'trust-1x'], { number: 2 })).toBeUndefined();
+  });
+
+  test('goes on to releases where a list was refused again and again', async () => {
+    const tries = {
+      versionId: 'trust-3',
+      begun: 3,
+      failed: 3,
+      gaveUp: 3,
+      skip: 0,
+      since: '',
+    } as unknown as UpdateState['tries'];
+    expect(await found(['1.6.0', 'trust-3'], { state: { ...state, tries } })).toBe('1.6.0');
+  });
 });

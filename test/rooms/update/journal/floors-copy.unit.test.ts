@@ -86,3 +86,17 @@ test('nothing is written where nothing changed, and nothing ends where the copy 
   expect(again.state).toMatchObject(floors);
   expect(log.lines.at(-1)?.message).toContain('the copy of the floors');
 });
+
+test('a copy that cannot be understood is said, and made anew at once; without the journal the floors are lost, which is said, too', async () => {
+  const journal = await open();
+  await journal.append({ type: 'look-skipped' });
+  volume.writeFileSync('/state/floors.json', '{');
+  const again = await open();
+  expect(again.floorsLost).toBe(false);
+  expect(JSON.parse(String(volume.readFileSync('/state/floors.json')))).toEqual(floors);
+  expect(log.lines.at(-1)).toMatchObject({ level: 'error', fields: { path: '/state/floors.json' } });
+  for (const name of ['journal.json', 'floors.json']) volume.writeFileSync(`/state/${name}`, '{');
+  expect((await open()).floorsLost).toBe(true);
+  for (const name of ['journal.json', 'floors.json']) volume.unlinkSync(`/state/${name}`);
+  expect((await open()).floorsLost).toBe(false); // a new gateway
+});

@@ -82,7 +82,7 @@ describe('a new gateway', () => {
     const { state } = await gateway.journal();
     const follow = { kind: 'updates', choice: { kind: 'newest' } } as const;
     gateway.service.current = 'one';
-    expect(await lookForVersion(follow, state, gateway.service, signal)).toMatchObject({ id: 'one' });
+    expect(await lookForVersion(follow, { state }, gateway.service, signal)).toMatchObject({ id: 'one' });
   });
 
   test.each([true, false])(

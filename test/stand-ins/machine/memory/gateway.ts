@@ -123,7 +123,7 @@ export class Gateway {
     const ports = await this.ports();
     await deliverOutbox({ ...ports, service: this.service, outcomeProperty: 'update_outcome' }, signal);
     const { state } = ports.journal;
-    const offered = await lookForVersion({ kind: 'target' }, state, this.service, signal);
+    const offered = await lookForVersion({ kind: 'target' }, { state }, this.service, signal);
     const plan = planUpdate(state, offered, {
       policy: { attempts: ATTEMPTS, window: undefined, quarantineMs: QUARANTINE_MS },
       nowMs: 0,
