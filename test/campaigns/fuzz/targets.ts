@@ -14,7 +14,7 @@ import { localData, longText } from './targets/local-data.ts';
 import { program } from './targets/program.ts';
 import { sensorBroker } from './targets/sensor-broker.ts';
 import { serviceReplies } from './targets/service-replies.ts';
-import { identityFile, journalFile, securityFile, trustFile } from './targets/state-files.ts';
+import { floorsFile, identityFile, journalFile, securityFile, trustFile } from './targets/state-files.ts';
 
 /** Everything that comes from outside. */
 export const targets: readonly FuzzTarget[] = [
@@ -34,6 +34,7 @@ export const targets: readonly FuzzTarget[] = [
   journalFile,
   securityFile,
   trustFile,
+  floorsFile,
   program,
   localData,
   longText,

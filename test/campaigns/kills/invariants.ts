@@ -3,7 +3,8 @@ import type { Rig } from './rig.ts';
 /** Says what is not as it should be. */
 type Rule = (rig: Rig) => readonly string[];
 
-const knownFiles = /^(?:(?:journal|identity|security|history)\.json(?:\.new)?|spool\.db(?:-wal|-shm|-journal)?)$/;
+const knownFiles =
+  /^(?:(?:journal|floors|identity|security|history)\.json(?:\.new)?|spool\.db(?:-wal|-shm|-journal)?)$/;
 
 const always: readonly Rule[] = [
   ({ ledger }) => ledger.contradictions,

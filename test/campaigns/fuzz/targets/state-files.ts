@@ -5,6 +5,8 @@ import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
+import { FileJournal } from '../../../../src/update/journal/journal.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
 import { plainFirmware, stagePlainFirmware } from '../../../rooms/update/plain-firmware.ts';
 import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
@@ -38,6 +40,8 @@ const securityLog = {
   ],
   seen: { 'keys-changed': 'sha256:1' },
 };
+
+const floors = { floor: { securityVersion: 2, name: '1.5.0' }, boardFloors: { meter: 7 } };
 
 function trustListFile(number: number): TrustListFile {
   const revoked = { keys: [`sha256:${'a'.repeat(64)}`], releases: [`sha256:${'b'.repeat(64)}`] };
@@ -85,6 +89,23 @@ export const journalFile: FuzzTarget = {
       await gateway.settle(); // what fails for ever needs a visit
     });
   },
+};
+
+/** floors.json: whatever stands there, no floor is lower than the journal's, nor after the next event and start. */
+export const floorsFile: FuzzTarget = {
+  name: 'floors-file',
+  open: async () =>
+    openTarget(hostileJson([JSON.stringify({ ...floors, boardFloors: { meter: 9 } })]), async (text) => {
+      const fs = new ForgetfulFs(new Power(), seededRandom(1));
+      await write(fs, '/state/journal.json', JSON.stringify({ ...initialState, ...floors }));
+      await write(fs, '/state/floors.json', text);
+      for (let start = 0; start < 2; start += 1) {
+        const journal = await FileJournal.open('/state', silentLog, fs.api);
+        const { floor, boardFloors = {} } = journal.state;
+        if ((floor?.securityVersion ?? 0) < 2 || (boardFloors['meter'] ?? 0) < 7) throw new Error('a floor has fallen');
+        await journal.append({ type: 'look-skipped' });
+      }
+    }),
 };
 
 /** security.json: whatever stands there, an event is recorded, and is the last one after a start. */
