@@ -1,5 +1,9 @@
+/** No name is so long; the work grows with the length of what was typed. */
+const MAX_TYPED = 64;
+
 /** Of the candidates, the one that a person most likely meant; undefined: none comes near. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  if (word.length > MAX_TYPED) return undefined;
   const typed = simplify(word);
   const bound = Math.max(1, Math.floor(typed.length / 3));
   let best: { readonly candidate: string; readonly distance: number } | undefined;

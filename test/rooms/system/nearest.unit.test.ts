@@ -22,6 +22,11 @@ describe('nearest', () => {
   test.each(['colour', 'x', 'zzzzzzzz', ''])('has no idea what "%s" means', (typed) => {
     expect(nearest(typed, keys)).toBeUndefined();
   });
+
+  test('does not look at a word longer than any name, though a name is a part of it', () => {
+    expect(nearest(`schedule${'x'.repeat(56)}`, keys)).toBe('schedule');
+    expect(nearest(`schedule${'x'.repeat(57)}`, keys)).toBeUndefined();
+  });
 });
 
 describe('editDistance', () => {
