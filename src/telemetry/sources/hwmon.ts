@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 
-import { listDirectory, readKernelFile, readKernelNumber } from './kernel-file.ts';
-import { sourceFailed } from './source.ts';
+import { findDevice, readKernelNumber } from './kernel-file.ts';
 import type { PolledSource } from './source.ts';
 
 /**
@@ -13,12 +12,9 @@ export function hwmonSource(chip: string, input: string, root = '/'): PolledSour
   return {
     kind: 'polled',
     read: async (signal) => {
-      for (const name of await listDirectory(base)) {
-        const directory = join(base, name);
-        if ((await nameOf(directory, signal)) !== chip) continue;
-        return (await readKernelNumber(join(directory, `${input}_input`), signal)) / divisorOf(input);
-      }
-      throw sourceFailed(base, `there is no chip ${chip}`);
+      const isIt = (says: string | undefined): boolean => says === chip;
+      const directory = await findDevice({ base, file: 'name', title: `chip ${chip}`, isIt }, signal);
+      return (await readKernelNumber(join(directory, `${input}_input`), signal)) / divisorOf(input);
     },
   };
 }
@@ -29,20 +25,12 @@ export function thermalSource(zone: string, root = '/'): PolledSource {
   return {
     kind: 'polled',
     read: async (signal) => {
-      for (const name of await listDirectory(base)) {
-        if (!name.startsWith('thermal_zone')) continue;
-        const type = (await readKernelFile(join(base, name, 'type'), signal)).trim();
-        if (type !== zone && name !== `thermal_zone${zone}`) continue;
-        return (await readKernelNumber(join(base, name, 'temp'), signal)) / 1_000;
-      }
-      throw sourceFailed(base, `there is no zone ${zone}`);
+      const isIt = (says: string | undefined, folder: string): boolean =>
+        folder === `thermal_zone${zone}` || (folder.startsWith('thermal_zone') && says === zone);
+      const directory = await findDevice({ base, file: 'type', title: `zone ${zone}`, isIt }, signal);
+      return (await readKernelNumber(join(directory, 'temp'), signal)) / 1_000;
     },
   };
-}
-
-async function nameOf(directory: string, signal: AbortSignal): Promise<string | undefined> {
-  const names = await listDirectory(directory);
-  return names.includes('name') ? (await readKernelFile(join(directory, 'name'), signal)).trim() : undefined;
 }
 
 function divisorOf(input: string): number {

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 
-import { listDirectory, readKernelFile, readKernelNumber } from './kernel-file.ts';
-import { sourceFailed } from './source.ts';
+import { findDevice, listDirectory, readKernelNumber } from './kernel-file.ts';
 import type { PolledSource } from './source.ts';
 
 /**
@@ -13,13 +12,9 @@ export function iioSource(device: string, channel: string, root = '/'): PolledSo
   return {
     kind: 'polled',
     read: async (signal) => {
-      for (const name of await listDirectory(base)) {
-        const directory = join(base, name);
-        const files = new Set(await listDirectory(directory));
-        if (!files.has('name') || (await readKernelFile(join(directory, 'name'), signal)).trim() !== device) continue;
-        return readChannel(directory, files, channel, signal);
-      }
-      throw sourceFailed(base, `there is no device ${device}`);
+      const isIt = (says: string | undefined): boolean => says === device;
+      const directory = await findDevice({ base, file: 'name', title: `device ${device}`, isIt }, signal);
+      return readChannel(directory, new Set(await listDirectory(directory)), channel, signal);
     },
   };
 }

@@ -116,3 +116,33 @@ test.each<[string, string, (root: string) => PolledSource]>([
   using tree = new Board();
   await expect(source(tree.root).read(forever)).rejects.toThrow(why);
 });
+
+test.each([
+  {
+    what: 'chip',
+    path: 'sys/class/hwmon/hwmon0/name',
+    why: 'no chip nct6775',
+    later: (root: string) => hwmonSource('ina219', 'in1', root),
+    missing: (root: string) => hwmonSource('nct6775', 'temp1', root),
+  },
+  {
+    what: 'zone',
+    path: 'sys/class/thermal/thermal_zone/type',
+    why: 'no zone gpu',
+    later: (root: string) => thermalSource('cpu-thermal', root),
+    missing: (root: string) => thermalSource('gpu', root),
+  },
+  {
+    what: 'IIO device',
+    path: 'sys/bus/iio/devices/iio:device0/name',
+    why: 'no device ads1115',
+    later: (root: string) => iioSource('mcp3204', 'in_voltage0', root),
+    missing: (root: string) => iioSource('ads1115', 'in_voltage0', root),
+  },
+])('one $what that does not say its name hides none behind it', async ({ path, why, later, missing }) => {
+  using tree = new Board();
+  rmSync(join(tree.root, path), { force: true });
+  mkdirSync(join(tree.root, path), { recursive: true });
+  expect(await later(tree.root).read(forever)).toEqual(expect.any(Number));
+  await expect(missing(tree.root).read(forever)).rejects.toThrow(new RegExp(`${why}.*${path}`));
+});
