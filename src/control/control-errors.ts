@@ -38,6 +38,10 @@ export class ControlRequestError extends RequestErrors {
   }
 }
 
+export function requestTooLarge(maxBytes: number): ControlRequestError {
+  return new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
+}
+
 /** The way between a program and the daemon fails. */
 export class ControlError extends defineErrors('ControlError', {
   'agent-stopping': {

@@ -2,6 +2,9 @@ import { ControlRequestError } from './control-errors.ts';
 import { operationTable } from './operations.ts';
 import type { Answered, Followed } from './operations.ts';
 
+/** Of the JSON of an input, through the socket and without it. */
+export const MAX_BODY_BYTES = 64 * 1024;
+
 /** An entry of the table, and what the path of a request says of its input. */
 export interface FoundOperation {
   readonly name: string;

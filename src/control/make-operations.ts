@@ -1,5 +1,6 @@
+import { requestTooLarge } from './control-errors.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
-import { checkInput } from './find-operation.ts';
+import { checkInput, MAX_BODY_BYTES } from './find-operation.ts';
 import { operationTable } from './operations.ts';
 import type { AgentOperations, Answered, Followed } from './operations.ts';
 
@@ -32,10 +33,22 @@ export function makeOperations({ answered, followed }: OperationMakers): AgentOp
 export function withCheckedInput(operations: AgentOperations): AgentOperations {
   return makeOperations({
     answered: (name, entry) => async (input, signal) =>
-      callOperation(operations, name, checkInput(entry, input), signal),
+      callOperation(operations, name, checkBounded(entry, input), signal),
     followed: (name, entry) => async (input, onEvent, signal) =>
-      callOperation(operations, name, checkInput(entry, input), onEvent, signal),
+      callOperation(operations, name, checkBounded(entry, input), onEvent, signal),
   });
+}
+
+function checkBounded(entry: Answered | Followed, input: OperationInput): object {
+  const checked = checkInput(entry, input);
+  if (Buffer.byteLength(JSON.stringify(bodyOf(entry, input))) > MAX_BODY_BYTES) throw requestTooLarge(MAX_BODY_BYTES);
+  return checked;
+}
+
+/** What is no part of the path. */
+function bodyOf(entry: Answered | Followed, input: OperationInput): OperationInput {
+  const inPath = new Set(entry.path.split('/'));
+  return Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.has(`:${member}`)));
 }
 
 /** Of the table's types, which the compiler cannot follow through a name that comes from outside. */

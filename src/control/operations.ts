@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { nestedWithin } from '../system/json-value.ts';
+import { plainText } from './absent.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
@@ -83,7 +84,7 @@ export const operationTable = {
     path: 'hold',
     input: z.strictObject({
       durationMs: z.int().positive().max(MAX_HOLD_MS).optional(),
-      reason: z.string().min(1).max(200).optional(),
+      reason: plainText(200).optional(),
     }),
     output: standstillReport,
     beside: 'pauses',
@@ -268,7 +269,7 @@ function takenCareOf() {
 }
 
 function identifier() {
-  return z.string().min(1).max(256);
+  return plainText(256);
 }
 
 function filePath() {

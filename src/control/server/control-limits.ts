@@ -1,3 +1,5 @@
+import { MAX_BODY_BYTES } from '../find-operation.ts';
+
 /** What one client, and all together, may cost the daemon. */
 export interface ControlLimits {
   /** That have not asked for anything yet; the oldest gives way to the next. */
@@ -28,7 +30,7 @@ export const controlLimits: ControlLimits = {
   maxWaiting: 32,
   maxAtOnce: 32,
   maxHeaderBytes: 8 * 1024,
-  maxBodyBytes: 64 * 1024,
+  maxBodyBytes: MAX_BODY_BYTES,
   headersMs: 5_000,
   requestMs: 10_000,
   answerMs: 120_000,

@@ -9,7 +9,14 @@ import { AgentError, describeError, systemErrorCode } from '../../system/errors.
 import type { Log } from '../../system/log/log.ts';
 import { requireAccess, socketNames } from '../access.ts';
 import type { Caller } from '../access.ts';
-import { agentStopping, ControlRequestError, httpStatus, reportError, ControlError } from '../control-errors.ts';
+import {
+  agentStopping,
+  ControlRequestError,
+  httpStatus,
+  reportError,
+  ControlError,
+  requestTooLarge,
+} from '../control-errors.ts';
 import type { OnEvent } from '../events.ts';
 import { findOperation, methodOf, readInput } from '../find-operation.ts';
 import type { FoundOperation } from '../find-operation.ts';
@@ -247,7 +254,7 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<unk
     }
   }
   if (size > maxBytes) {
-    throw new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
+    throw requestTooLarge(maxBytes);
   }
   if (size === 0) return undefined;
   try {
