@@ -54,7 +54,7 @@ export async function findExposures(
     const facts = await look(place, fs);
     if (facts === undefined) break;
     const exposure = exposureOf(place, facts, ourUid, folder.isSticky);
-    if (exposure !== undefined) found.set(place, exposure);
+    if (exposure !== undefined) found.set(place, await withMend(exposure, facts, resolve(path), fs));
     if (facts.isSymbolicLink()) {
       links += 1;
       const target = await fs.readlink(place);
@@ -97,6 +97,17 @@ async function look(place: string, fs: LookFs): Promise<Stats | undefined> {
     if (systemErrorCode(error) === undefined) throw error;
     return undefined;
   }
+}
+
+/** The machine needs a device as it is: what is wrong is the link that leads to it, or the name. */
+async function withMend(exposure: Exposure, facts: Stats, named: string, fs: LookFs): Promise<Exposure> {
+  if (!isDevice(facts)) return exposure;
+  const isLink = (await look(named, fs))?.isSymbolicLink() ?? false;
+  return { ...exposure, mend: isLink ? `rm ${quoted(named)}` : 'another path, which is no device' };
+}
+
+function isDevice(facts: Stats): boolean {
+  return facts.isCharacterDevice() || facts.isBlockDevice();
 }
 
 function isSticky(facts: Stats): boolean {

@@ -10,6 +10,7 @@ interface Place {
   readonly mode: number;
   readonly uid?: number;
   readonly to?: string;
+  readonly isDevice?: true;
 }
 
 const OUR_UID = 200;
@@ -29,11 +30,19 @@ function diskOf(places: Readonly<Record<string, Place>>): LookFs {
     return place;
   };
   const factsOf = (path: string): Stats => {
-    const { mode, uid = 0, to } = at(path);
+    const { mode, uid = 0, to, isDevice = false } = at(path);
     const isFolder = Object.keys(places).some(
       (other) => other !== path && other.startsWith(`${path}/`.replace('//', '/')),
     );
-    return { mode, uid, gid: 7, isSymbolicLink: () => to !== undefined, isDirectory: () => isFolder } as Stats;
+    return {
+      mode,
+      uid,
+      gid: 7,
+      isSymbolicLink: () => to !== undefined,
+      isDirectory: () => isFolder,
+      isCharacterDevice: () => isDevice,
+      isBlockDevice: () => false,
+    } as Stats;
   };
   return {
     lstat: async (path: string) => factsOf(path),
@@ -84,6 +93,16 @@ describe('a file is refused', () => {
       { '/etc/agent/key': { mode: 0o777, to: '/srv/key' }, '/srv': { mode: 0o777 }, '/srv/key': file },
       ['chmod go-w /srv'],
     ],
+    [
+      'behind a link to a device, which stays as it is',
+      {
+        '/etc/agent/key': { mode: 0o777, to: '/dev/zero' },
+        '/dev': folder,
+        '/dev/zero': { mode: 0o666, isDevice: true },
+      },
+      ['rm /etc/agent/key'],
+    ],
+    ['that is a device', { '/etc/agent/key': { mode: 0o666, isDevice: true } }, ['another path, which is no device']],
     [
       'for several reasons, each of which is named once',
       { '/etc': { mode: 0o777 }, '/etc/agent/key': { mode: 0o777, to: '/etc/k' }, '/etc/k': { mode: 0o666 } },
