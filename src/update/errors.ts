@@ -150,7 +150,7 @@ export const updateCodes = {
   },
   'metered-link': {
     means:
-      'The way to the service leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
+      'A default route leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
     advice: 'connect another network, or repeat with --force',
   },
   'installed-by-hand': {

@@ -49,7 +49,7 @@ export const updateSchema = z.strictObject({
     .max(16)
     .default([])
     .describe(
-      'Interfaces whose bytes cost, such as "wwan*": while one of them is the way to the service, downloads wait',
+      'Interfaces whose bytes cost, such as "wwan*": while a default route leads through one of them, downloads wait',
     ),
   default_target: text().optional().describe('Where a raw image goes'),
   encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto'),

@@ -95,10 +95,10 @@ export function user() {
     .describe('Whose rights the program has; default: the agent’s');
 }
 
-/** Of a network interface: at most 15 characters (IFNAMSIZ, netdevice(7)); a `*` at the end stands for anything. */
+/** Of a network interface: at most 15 characters (IFNAMSIZ, netdevice(7)); a `*` at the end stands for anything, and is the only pattern. */
 export function interfaceName() {
   const what = 'the name of a network interface such as "wwan0" or "wwan*"';
-  return z.string({ error: what }).regex(/^(?!\.{1,2}$)[^\s/:*]{1,15}\*?$/, what);
+  return z.string({ error: what }).regex(/^(?!\.{1,2}$)[^\s/:*?]{1,15}\*?$/, what);
 }
 
 /** `["program", "argument", …]` */

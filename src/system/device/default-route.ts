@@ -24,7 +24,7 @@ export async function defaultInterfaces(procNet = '/proc/net'): Promise<Readonly
 /** A kernel without this family has no such file. */
 async function readTable(path: string): Promise<string> {
   try {
-    return await readFile(path, 'latin1');
+    return await readFile(path, 'utf8');
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return '';
     throw error;

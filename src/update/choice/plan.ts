@@ -180,7 +180,7 @@ const ofRebooting: WindowWords = {
 /** Undefined: the link costs nothing. */
 export function meteredHold(link: string | undefined): Hold | undefined {
   if (link === undefined) return undefined;
-  return { code: 'metered-link', reason: `the way to the service is ${link} now, which is metered` };
+  return { code: 'metered-link', reason: `a default route leads through ${link}, which is metered` };
 }
 
 /** Undefined: an update may begin now. */

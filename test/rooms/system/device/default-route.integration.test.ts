@@ -67,6 +67,9 @@ test('an interface is metered by its name, or the beginning of it', async () => 
   expect(await findMeteredLink(['wwan0'], folder)).toBe('wwan0');
   expect(await findMeteredLink(['wwan', 'wan0', 'wwan00'], folder)).toBeUndefined();
   expect(await findMeteredLink([], folder)).toBeUndefined();
+  await interfaces(v4('ü1', 0), v6('ü2', '00000001'));
+  expect(await findMeteredLink(['ü1'], folder)).toBe('ü1');
+  expect(await findMeteredLink(['ü2'], folder)).toBe('ü2');
 });
 
 test('the tables of a real kernel are read as ip(8) shows them', async () => {
