@@ -12,7 +12,7 @@ import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/
 import type { Hold, Plan } from './choice/plan.ts';
 import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
-import { endUnwantedStaging, endUnwantedWait, giveWayToList } from './choice/withdraw.ts';
+import { endUnwantedStaging, giveWayToList } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import type { HookPause, Hooks } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
@@ -70,8 +70,7 @@ export class Updater {
   async settle(onEvent: OnEvent, signal: AbortSignal, options: Settling = {}): Promise<Outcome> {
     const { force = false, reboot = true, manual } = options;
     const ports = { ...this.#ports(onEvent, manual), rebootByHand: !reboot };
-    if (this.#parts.settings.follow.kind !== 'none')
-      await endUnwantedWait(async () => this.#lookout.offered(signal), ports, signal);
+    await this.#lookout.lookBeforeSettling(ports, signal);
     const settled = await settle(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;

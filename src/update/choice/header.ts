@@ -17,13 +17,24 @@ class HeaderSeen extends Error {
 }
 
 /** What a firmware says of itself, without the rest of it. Throws as its staging does, where it is refused or cannot be read. */
-export async function headerOf(
+export async function headerOf(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<FirmwareHeader> {
+  return read(source, ports, () => false, signal);
+}
+
+/** Takes a list of keys and revocations, which is in effect then; of another firmware no more than the header is read. */
+export async function takeIfList(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<boolean> {
+  const isList = ({ kind }: FirmwareHeader): boolean => kind === 'trust-list';
+  return isList(await read(source, ports, isList, signal));
+}
+
+async function read(
   source: FirmwareSource,
   { journal, stageFirmware }: Ports,
+  wanted: (header: FirmwareHeader) => boolean,
   signal: AbortSignal,
 ): Promise<FirmwareHeader> {
-  const accept = async (header: FirmwareHeader): Promise<never> => {
-    throw new HeaderSeen(header);
+  const accept = async (header: FirmwareHeader): Promise<void> => {
+    if (!wanted(header)) throw new HeaderSeen(header);
   };
   const openPayload = async (): Promise<never> => {
     throw new TypeError('a payload is opened before its header was accepted');

@@ -1,17 +1,21 @@
+import { AgentError, describeError } from '../../system/errors.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import type { Hooks } from '../hooks/hooks.ts';
 import type { UpdateEvent } from '../journal/events.ts';
+import { hasSlotPayload } from '../journal/state.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
-import { ListScout } from './header.ts';
+import { ListScout, takeIfList } from './header.ts';
 import { isInstalled } from './held.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { planUpdate } from './plan.ts';
 import type { Circumstances, Plan, Policy } from './plan.ts';
 import { needsDate } from './quarantine.ts';
+import { endUnwantedWait } from './withdraw.ts';
 
 export interface LookSettings {
   readonly follow: Follow;
@@ -27,6 +31,11 @@ export interface LookoutParts {
   /** Undefined: nobody is asked. */
   readonly hooks?: Pick<Hooks, 'wants'> | undefined;
 }
+
+/** Of the whole question; without an answer the trial is judged all the same. */
+const LIST_LOOK_MS = 60_000;
+
+type SettlingPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'log' | 'stageFirmware'>;
 
 export interface LookOptions {
   /** A person waits for it. */
@@ -71,6 +80,27 @@ export class Lookout {
     return lookForVersion(settings.follow, { state: ports.journal.state, lists }, service, signal);
   }
 
+  /** Before what the journal says is gone on with: the service may have named something else since. */
+  async lookBeforeSettling(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
+    if (this.#parts.settings.follow.kind === 'none') return;
+    await endUnwantedWait(async () => this.offered(signal), ports, signal);
+    if (await runsOnTrial(ports, signal)) await this.#takeListDuringTrial(ports, signal);
+  }
+
+  /** What a list revokes is not kept: it takes effect before the trial is judged, and is acknowledged after it. */
+  async #takeListDuringTrial(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
+    using deadline = new Deadline(LIST_LOOK_MS, () => new Error('the service took too long'), signal);
+    try {
+      const offered = await this.offered(deadline.signal);
+      if (offered === undefined || isOfAttempt(offered, ports.journal.state)) return;
+      await takeIfList(this.#parts.service.firmware(offered.id), ports, deadline.signal);
+    } catch (error) {
+      if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
+      const why = describeError(error);
+      ports.log.warn({}, `whether the service names a list of keys cannot be seen before the trial is judged: ${why}`);
+    }
+  }
+
   /** What the look finds out is kept: what the service names, and whether that is what a person installed. */
   async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
     const { ports, service } = this.#parts;
@@ -111,6 +141,16 @@ export class Lookout {
     const nowMs = ports.clock.nowMs();
     return { policy: settings.policy, nowMs, minuteOfDay: minuteOfDay(), meteredLink, ...options };
   }
+}
+
+async function runsOnTrial({ journal, bootloader }: SettlingPorts, signal: AbortSignal): Promise<boolean> {
+  const { phase } = journal.state;
+  if (phase.kind !== 'trial' || phase.attempt.by === 'rollback' || !hasSlotPayload(phase.firmware)) return false;
+  return (await bootloader.bootedSlot(signal)) === phase.slot;
+}
+
+function isOfAttempt({ id }: Version, { phase }: UpdateState): boolean {
+  return 'attempt' in phase && phase.attempt.version.id === id;
 }
 
 /** A person's firmware learns at the first look what the service names instead of it. */

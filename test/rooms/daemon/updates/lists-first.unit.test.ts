@@ -175,6 +175,47 @@ describe('a list that failed before', () => {
   });
 });
 
+describe('while a new firmware is on trial', () => {
+  /** Version 2 was booted, and the service names this by now. */
+  async function onTrial(target: string): Promise<void> {
+    technician.gateway.service.target = '2';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.gateway.service.target = target;
+    opened = [];
+  }
+
+  // Seen: the release that the list revoked was committed first, and warned about afterwards.
+  test('a list that the service names takes effect before the trial is judged', async () => {
+    await onTrial('list');
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.revocation = undefined;
+    technician.gateway.start();
+    expect(await technician.update()).toEqual(taken);
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  test('and one that does not concern it is acknowledged after it', async () => {
+    await onTrial('list');
+    expect(await technician.updateOnce(bySchedule)).toEqual(taken);
+    expect(technician.gateway.running).toBe('image of version 2');
+    expect(await state()).toMatchObject({ installed: { version: { id: 'list', name: 'version 2' } } });
+  });
+
+  test('another release is read no further than its header, and a service that is away delays no verdict', async () => {
+    await onTrial('3');
+    const updater = await technician.updater();
+    expect(await updater.settle(ignore, signal)).toMatchObject({ kind: 'installed', version: 'version 2' });
+    expect(opened).toEqual(['3']);
+    technician.gateway.service.target = 'bad';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.gateway.service.failures = 1;
+    expect(await technician.settle()).toMatchObject({ kind: 'rebooting', version: 'version bad' });
+  });
+});
+
 test('without a hold, a window or a hook nothing is read twice', async () => {
   technician.gateway.service.target = '2';
   expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 2' });

@@ -21,6 +21,8 @@ export class Technician {
   hooks: UpdaterParts['hooks'];
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
+  /** Told that a list took effect. */
+  onListTaken: () => void = () => {};
   /** Since it was switched on. */
   elapsedMs = 0;
   /** How often one was asked for; none is made. */
@@ -51,13 +53,26 @@ export class Technician {
     const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs };
     const distrusted = async (): Promise<string | undefined> => this.doubt;
     const revoked = async (): Promise<string | undefined> => this.revocation;
+    const stageFirmware: typeof stagePlainFirmware = async (request, ending) => {
+      const staged = await stagePlainFirmware(request, ending);
+      if (staged.header.kind === 'trust-list') this.onListTaken();
+      return staged;
+    };
     const settings = {
       follow: { kind: 'target' },
       policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: undefined,
     } as const;
     return new Updater({
-      ports: { ...ports, clock, machine, distrusted, revoked, meteredLink: async () => this.meteredLink },
+      ports: {
+        ...ports,
+        stageFirmware,
+        clock,
+        machine,
+        distrusted,
+        revoked,
+        meteredLink: async () => this.meteredLink,
+      },
       service: this.gateway.service,
       settings,
       minuteOfDay: () => this.minute,
