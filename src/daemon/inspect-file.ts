@@ -8,7 +8,7 @@ import type { Keyring } from '../firmware/trust/keyring.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
 import { AgentError } from '../system/errors.ts';
-import { HeaderSuffices } from '../update/choice/held.ts';
+import { headerOf } from '../update/choice/header.ts';
 import { holdsFirmware, inForce } from '../update/choice/quarantine.ts';
 import { refuseRelease } from '../update/choice/release-rules.ts';
 import { UpdateError } from '../update/errors.ts';
@@ -92,22 +92,8 @@ async function refusals(
   const { allowUnsigned } = config.trust;
   const { deviceType } = config.device;
   const trust = { ...keyring, allowUnsigned, takeList: async (): Promise<void> => {} };
-  const request = {
-    source,
-    installedProvides: journal.state.installed?.provides ?? {},
-    accept: async (): Promise<never> => {
-      throw new HeaderSuffices(undefined);
-    },
-    openPayload: () => Promise.reject(new Error('nothing is written')),
-    onProgress: () => {},
-  };
-  const { obstacles } = await attempt(async () => {
-    try {
-      await createStageFirmware({ encoding: config.update.encoding, trust, deviceType })(request, signal);
-    } catch (error) {
-      if (!(error instanceof HeaderSuffices)) throw error;
-    }
-  });
+  const stageFirmware = createStageFirmware({ encoding: config.update.encoding, trust, deviceType });
+  const { obstacles } = await attempt(async () => headerOf(source, { journal, stageFirmware }, signal));
   return obstacles;
 }
 

@@ -217,7 +217,7 @@ export class Updater {
     return findRebootWait(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
   }
 
-  /** Of a program of the integrator. */
+  /** How long the integrator's program, which wants to be asked later, is not asked. */
   get hookPause(): HookPause | undefined {
     return this.#parts.hooks?.pause;
   }

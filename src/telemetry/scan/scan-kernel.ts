@@ -9,7 +9,7 @@ import { readingText } from '../sensors/sensor-report.ts';
 import { unitOf } from '../sensors/unit.ts';
 import { hwmonSource } from '../sources/hwmon.ts';
 import { iioSource } from '../sources/iio.ts';
-import { listDirectory, readKernelFile } from '../sources/kernel-file.ts';
+import { listDirectory, readKernelText } from '../sources/kernel-file.ts';
 import type { PolledSource } from '../sources/source.ts';
 import { w1Source } from '../sources/w1.ts';
 import { EventNames, isPlainName, titleOf } from './found.ts';
@@ -103,22 +103,12 @@ async function namedDevices(
   for (const device of (await listDirectory(base)).slice(0, MAX_DEVICES)) {
     const files = await listDirectory(join(base, device));
     if (!files.includes('name')) continue;
-    const name = await nameOf(join(base, device, 'name'), signal);
+    const name = await readKernelText(join(base, device, 'name'), signal);
     if (name === undefined) continue;
     found.push(...inputsOf(files).map((input) => Object.assign(make(name, input), { isShadowed: seen.has(name) })));
     seen.add(name);
   }
   return found;
-}
-
-async function nameOf(path: string, signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return (await readKernelFile(path, signal)).trim();
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof AgentError) return undefined;
-    throw error;
-  }
 }
 
 async function thermometers(root: string): Promise<readonly Candidate[]> {

@@ -1,8 +1,8 @@
 import { realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
-import { listDirectory, readKernelFile } from '../sources/kernel-file.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import { listDirectory, readKernelText } from '../sources/kernel-file.ts';
 import { EventNames, isPlainName, titleOf } from './found.ts';
 import type { Found, ScanResult } from './found.ts';
 
@@ -40,25 +40,15 @@ async function portsOf(root: string, signal: AbortSignal): Promise<readonly stri
   for (const tty of await listDirectory(base)) {
     const files = await listDirectory(join(base, tty));
     if (!files.includes('device')) continue;
-    const isMissing = files.includes('type') && (await kernelText(join(base, tty, 'type'), signal)) === '0';
+    const isMissing = files.includes('type') && (await readKernelText(join(base, tty, 'type'), signal)) === '0';
     if (!isMissing) found.push(tty);
   }
   return found;
 }
 
 async function consolesOf(root: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
-  const text = await kernelText(join(root, 'sys/class/tty/console/active'), signal);
+  const text = await readKernelText(join(root, 'sys/class/tty/console/active'), signal);
   return new Set((text ?? '').split(/\s+/));
-}
-
-async function kernelText(path: string, signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return (await readKernelFile(path, signal)).trim();
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof AgentError) return undefined;
-    throw error;
-  }
 }
 
 async function deviceAt(path: string): Promise<string | undefined> {

@@ -19,6 +19,17 @@ export async function readKernelFile(path: string, signal: AbortSignal): Promise
   }
 }
 
+/** Its text without the white space around it; undefined: it cannot be read. */
+export async function readKernelText(path: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return (await readKernelFile(path, signal)).trim();
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}
+
 /** A file that holds one number, and perhaps words after it. */
 export async function readKernelNumber(path: string, signal: AbortSignal): Promise<number> {
   const text = await readKernelFile(path, signal);
