@@ -2,7 +2,7 @@ import { join } from 'node:path';
 
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
-import { acquireLock, whoHolds } from '../system/files/lock.ts';
+import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
@@ -35,11 +35,12 @@ export async function openLook(
   const holder = await whoHolds(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
-  // A daemon that gives no answer holds the lock; whether it is at work nobody can tell.
+  // A daemon that gives no answer, or whose sockets are gone, holds the lock; whether it is at work nobody can tell.
+  const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =
-    holder === undefined || daemon === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
+    holder === undefined || seen === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({
-    ...surroundings(loaded, daemon),
+    ...surroundings(loaded, seen),
     wiring: () => wiring,
     activity: () => activity,
     resources: opened.move(),

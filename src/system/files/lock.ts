@@ -13,6 +13,9 @@ export type AgentLock = AsyncDisposable;
 /** What the daemon holds the lock for. */
 export const DAEMON = 'daemon';
 const ONE_DAEMON = 'a daemon runs already, and one is enough: systemctl status thing-agent';
+/** Whoever could ask it would have. */
+const UNREACHED =
+  'the daemon runs, and nobody reaches it; if that stays so for a minute: systemctl restart thing-agent';
 
 /** Another agent holds the lock. */
 export class AgentBusyError extends SystemError {
@@ -20,7 +23,8 @@ export class AgentBusyError extends SystemError {
 
   constructor(path: string, holder: LockHolder | undefined, wanted: string) {
     const who = holder === undefined ? 'another agent' : `process ${holder.pid} (${holder.purpose})`;
-    const advice = holder?.purpose === DAEMON && wanted === DAEMON ? ONE_DAEMON : undefined;
+    const beside = wanted === DAEMON ? ONE_DAEMON : UNREACHED;
+    const advice = holder?.purpose === DAEMON ? beside : undefined;
     super('agent-busy', `${who} is at work and holds ${path}`, { advice });
     this.holder = holder;
   }

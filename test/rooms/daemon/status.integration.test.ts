@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -114,4 +114,16 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
   const after = await untilStatus(({ daemon: answers }) => answers);
   expect(after.troubles).toEqual([]);
   expect(after.hold).toBeUndefined();
+}, 120_000);
+
+test('a daemon whose sockets are gone is one that gives no answer, not none, and not one that is at work', async () => {
+  await gateway.startDaemon();
+  await untilStatus(({ activity }) => activity === undefined);
+  for (const name of ['root.sock', 'control.sock', 'status.sock']) await rm(join(gateway.directory, 'run', name));
+  const told = await gateway.run('status', '--json');
+  expect(JSON.parse(told.stdout)).toMatchObject({ state: 'attention', daemon: false, troubles: ['daemon-silent'] });
+  expect((await gateway.run('status')).stdout).toContain('the daemon does not answer');
+  expect((await gateway.run('doctor')).stdout.replaceAll(/\s+/g, ' ')).toContain(
+    'the daemon runs, and nobody reaches it',
+  );
 }, 120_000);
