@@ -1,9 +1,9 @@
 import type { FileReport } from '../control/file-report.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations } from '../control/operations.ts';
+import type { OffsetMinutes } from '../control/words/time.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { Clock } from '../system/time/clock.ts';
-import type { OffsetMinutes } from './screen/time.ts';
 
 /** Where text goes. */
 export interface TextOutput {

@@ -1,6 +1,6 @@
 import process from 'node:process';
 
-import { phaseTitles } from '../../src/cli/screen/progress-line.ts';
+import { phaseTitles } from '../../src/control/words/phases.ts';
 
 const { stdout } = process;
 const colours = stdout.isTTY && process.env['NO_COLOR'] === undefined;

@@ -1,11 +1,11 @@
 import { dirname, join, resolve } from 'node:path';
 
+import { counted } from '../../control/words/counted.ts';
+import { printable } from '../../control/words/printable.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, OptionName, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { counted } from '../screen/counted.ts';
-import { printable } from '../screen/printable.ts';
 import { tell } from './tell.ts';
 
 /** What is typed on a release machine: it needs neither a gateway nor a configuration. */

@@ -1,10 +1,11 @@
 import { resolve } from 'node:path';
 
 import type { InputOf } from '../../control/operations.ts';
+import { describePlan, describeProbe } from '../../control/words/board-rows.ts';
 import { throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { describePlan, describeProbe, renderBoards } from '../screen/pages/render-boards.ts';
+import { renderBoards } from '../screen/pages/render-boards.ts';
 import { follow } from './follow.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';

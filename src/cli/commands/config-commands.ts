@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
 
 import { ConfigError, describeProblem } from '../../config/errors.ts';
+import { printable, printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
-import { printable, printableJson } from '../screen/printable.ts';
 import { tell } from './tell.ts';
 
 export const configCommands: readonly Command[] = [

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 
+import { printableJson } from '../../control/words/printable.ts';
 import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { printableJson } from '../screen/printable.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 

@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 
 import type { AgentOperations } from '../../control/operations.ts';
+import { bytes } from '../../control/words/bytes.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { NewFileError, refusePlace, writeNewFile } from '../../system/files/new-file.ts';
 import { Misuse } from '../arguments/command.ts';
@@ -9,7 +10,6 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext, Support } from '../context.ts';
 import { CliError } from '../errors.ts';
 import type { Gathered } from '../report/gather.ts';
-import { bytes } from '../screen/bytes.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';

@@ -1,11 +1,12 @@
 import type { OutputOf } from '../../control/operations.ts';
+import { describeWait, withUnit } from '../../control/words/sensor-rows.ts';
+import type { SensorReport } from '../../control/words/sensor-rows.ts';
 import { nearest } from '../../system/nearest.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { describeWait, renderSensor, renderSensors, withUnit } from '../screen/pages/render-sensors.ts';
-import type { SensorReport } from '../screen/pages/render-sensors.ts';
+import { renderSensor, renderSensors } from '../screen/pages/render-sensors.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 

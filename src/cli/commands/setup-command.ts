@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
 
 import { ConfigError } from '../../config/errors.ts';
+import { printable } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext, ConfigSetup, Person, SetupQuestion } from '../context.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
-import { printable } from '../screen/printable.ts';
 import { tellProblems } from './config-commands.ts';
 import { examine } from './look-commands.ts';
 import { tell } from './tell.ts';

@@ -1,10 +1,10 @@
+import { printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
 import type { Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 import type { Page } from '../screen/page.ts';
-import { printableJson } from '../screen/printable.ts';
 
 /** An answer: the value for a program, or the page for a person. Returns the exit code. */
 export function tell(

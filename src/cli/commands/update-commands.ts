@@ -1,12 +1,12 @@
 import { resolve } from 'node:path';
 
 import type { InstallOptions } from '../../control/operations.ts';
+import { describeHold } from '../../control/words/headline.ts';
 import { parseDuration } from '../../system/time/duration.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
-import { describeHold } from '../screen/pages/render-status.ts';
 import { follow } from './follow.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';

@@ -1,10 +1,10 @@
+import { printable, printableJson } from '../../control/words/printable.ts';
+import { parseTime } from '../../control/words/time.ts';
 import { nestedWithin } from '../../system/json-value.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderSpool } from '../screen/pages/render-spool.ts';
-import { printable, printableJson } from '../screen/printable.ts';
-import { parseTime } from '../screen/time.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 

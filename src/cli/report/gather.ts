@@ -1,10 +1,10 @@
+import { printable, printableJson } from '../../control/words/printable.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { OutsideFileError } from '../../system/files/outside-file.ts';
 import type { Redactor } from '../../system/log/redactor.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { CliError } from '../errors.ts';
-import { printable, printableJson } from '../screen/printable.ts';
 import type { Part, PartFile, PartName, Sources } from './part.ts';
 
 const MAX_FILE_BYTES = 2 * 1024 * 1024;

@@ -1,13 +1,6 @@
+import { displayWidth, fitting, printable } from '../../control/words/printable.ts';
+import type { Row, Tone } from '../../control/words/row.ts';
 import type { Page } from './page.ts';
-import type { Tone } from './paint.ts';
-import { displayWidth, fitting, printable } from './printable.ts';
-
-/** A label and what stands beside it, one paragraph each. */
-export interface Row {
-  readonly label: string;
-  readonly paragraphs: readonly string[];
-  readonly tone?: Tone | undefined;
-}
 
 /** Longer texts from outside are cut. */
 const maxParagraph = 600;

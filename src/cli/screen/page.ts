@@ -1,13 +1,11 @@
+import type { When } from '../../control/words/time.ts';
 import type { CliContext, TextOutput } from '../context.ts';
 import { paintFor, type Paint } from './paint.ts';
-import type { OffsetMinutes } from './time.ts';
 
 /** How a page is shown, and when. */
-export interface Page {
+export interface Page extends When {
   readonly columns: number;
   readonly paint: Paint;
-  readonly nowMs: number;
-  readonly localOffset: OffsetMinutes;
 }
 
 /** Narrower ones are shown as if they had so many columns. */

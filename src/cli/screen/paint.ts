@@ -1,5 +1,4 @@
-/** What a colour says; it is never the only thing that says it. */
-export type Tone = 'good' | 'attention' | 'bad' | 'strong';
+import type { Tone } from '../../control/words/row.ts';
 
 export type Paint = (tone: Tone | undefined, text: string) => string;
 

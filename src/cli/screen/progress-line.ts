@@ -1,22 +1,8 @@
-import type { ProgressPhase } from '../../control/reports.ts';
-import { bytes } from './bytes.ts';
-import { displayWidth, fitting, printable } from './printable.ts';
+import { bytes } from '../../control/words/bytes.ts';
+import { phaseTitles } from '../../control/words/phases.ts';
+import { displayWidth, fitting, printable } from '../../control/words/printable.ts';
+import { duration } from '../../control/words/time.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
-import { duration } from './time.ts';
-
-export const phaseTitles: Readonly<Record<ProgressPhase, string>> = {
-  checking: 'checking',
-  staging: 'staging',
-  verifying: 'verifying',
-  staged: 'staged',
-  rebooting: 'rebooting',
-  health: 'checking health',
-  flashing: 'flashing',
-  committing: 'committing',
-  'rolling-back': 'rolling back',
-  switching: 'telling the service',
-  done: 'done',
-};
 
 /** The running phase on one line that fits into the terminal: the narrower it is, the less is told. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {

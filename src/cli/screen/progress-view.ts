@@ -1,10 +1,10 @@
 import type { OnEvent, OperationEvent } from '../../control/events.ts';
 import { ProgressPace } from '../../control/progress-pace.ts';
 import type { FollowedName } from '../../control/reports.ts';
+import { printableJson } from '../../control/words/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
 import { pageFor } from './page.ts';
-import { printableJson } from './printable.ts';
 import { finishedLine, liveLine, phaseLine } from './progress-line.ts';
 import { advanceProgress, beginProgress, type ProgressState } from './progress-state.ts';
 

@@ -1,5 +1,5 @@
+import { displayWidth } from '../../control/words/printable.ts';
 import type { TextOutput } from '../context.ts';
-import { displayWidth } from './printable.ts';
 
 /** The slice of tty.WriteStream that is written to; a pipe or a file has no size. */
 export interface OutputStream {

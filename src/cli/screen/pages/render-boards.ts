@@ -1,68 +1,9 @@
-import { adviceForHalfWritten } from '../../../control/half-written.ts';
-import type { BoardPlan, BoardProbe, BoardReport } from '../../../control/reports.ts';
+import type { BoardReport } from '../../../control/reports.ts';
+import { boardRows } from '../../../control/words/board-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
-import type { Row } from '../layout.ts';
 import type { Page } from '../page.ts';
-import { localTime } from '../time.ts';
 
 export function renderBoards(boards: readonly BoardReport[], page: Page): string {
   if (boards.length === 0) return renderParagraph('No microcontroller is configured.', page);
-  return renderRows(
-    boards.map((board): Row => ({
-      label: board.name,
-      paragraphs: [describePort(board), describeImage(board, page), ...describeWriting(board, page)],
-      tone: board.connected && board.writing === undefined ? undefined : 'attention',
-    })),
-    page,
-  );
-}
-
-function describePort({ port, protocol, connected }: BoardReport): string {
-  return connected ? `${protocol} on ${port}` : `${protocol} on ${port}, where nothing is plugged in`;
-}
-
-/** A board in one paragraph. */
-export function describeBoard(board: BoardReport, page: Page): string {
-  const port = board.connected ? '' : '; unplugged';
-  const writing = describeWriting(board, page).map((line) => `; ${line}`);
-  return `${board.name}: ${describeImage(board, page)}${port}${writing.join('')}`;
-}
-
-/** Of a board that is being written, or was when something cut that: what was flashed last is not there any more. */
-function describeWriting(board: BoardReport, page: Page): readonly string[] {
-  const { writing } = board;
-  if (writing === undefined) return [];
-  const since = writing.since === undefined ? '' : ` since ${localTime(writing.since, page.localOffset)}`;
-  return [
-    `being written${since} (${writing.name}); if nobody is at it, it runs nothing: ${adviceForHalfWritten(board)}`,
-  ];
-}
-
-/** What was flashed last, how, and when. */
-function describeImage(board: BoardReport, page: Page): string {
-  const { chip, imageName, imageDigest, flashedAt, attempts, roundTripMs } = board;
-  if (imageDigest === undefined) return 'never flashed by this agent';
-  const facts = [
-    `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
-    flashedAt === undefined ? '' : localTime(flashedAt, page.localOffset),
-    attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
-    roundTripMs === undefined ? '' : `${roundTripMs.toFixed(1)} ms`,
-  ];
-  return facts.filter((fact) => fact !== '').join(', ');
-}
-
-/** What came with an update is named by its digest. */
-function nameOf(imageName: string | undefined): string {
-  if (imageName === undefined) return 'an image';
-  return imageName.startsWith('sha256:') ? `payload ${imageName.slice(0, 19)}` : imageName;
-}
-
-export function describeProbe({ name, chip, can, roundTripMs }: BoardProbe): string {
-  const round = roundTripMs === undefined ? '' : `, round trip ${roundTripMs.toFixed(1)} ms`;
-  return `${name}: ${chip}; its bootloader can ${can.join(', ')}${round}.`;
-}
-
-export function describePlan({ name, chip, unitsTotal, unitsDifferent }: BoardPlan): string {
-  if (unitsDifferent === undefined) return `${name}: ${chip}; how much would change cannot be found out.`;
-  return `${name}: ${chip}; ${unitsDifferent} of ${unitsTotal} units of its memory would change.`;
+  return renderRows(boardRows(boards, page), page);
 }

@@ -1,7 +1,7 @@
 import type { FileReport } from '../../../control/file-report.ts';
-import { bytes } from '../bytes.ts';
+import { bytes } from '../../../control/words/bytes.ts';
+import type { Row } from '../../../control/words/row.ts';
 import { renderRows } from '../layout.ts';
-import type { Row } from '../layout.ts';
 import type { Page } from '../page.ts';
 
 export function renderFile(report: FileReport, page: Page): string {

@@ -1,104 +1,19 @@
 import type { HistoryReport } from '../../../control/history.ts';
-import { bytes } from '../bytes.ts';
+import { attemptRows, describeAttempt, stepRows } from '../../../control/words/history-rows.ts';
+import type { Told } from '../../../control/words/history-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
-import type { Row } from '../layout.ts';
 import type { Page } from '../page.ts';
-import type { Tone } from '../paint.ts';
-import { duration, localTime } from '../time.ts';
-import { installedNote } from './installed-note.ts';
 
-type Told = HistoryReport['attempts'][number];
-
-/** So much of an id tells it from the others. */
-const SHORT_ID = 8;
-
-export function renderHistory({ attempts, forgotten }: HistoryReport, page: Page): string {
-  if (attempts.length === 0) return renderParagraph('Nothing was installed by this agent yet.', page);
+export function renderHistory(report: HistoryReport, page: Page): string {
+  if (report.attempts.length === 0) return renderParagraph('Nothing was installed by this agent yet.', page);
+  const { forgotten } = report;
   const before = forgotten === 0 ? '' : renderParagraph(`${forgotten} before these are not kept any more.`, page);
-  const rows = attempts.map((told): Row => ({
-    label: told.attempt.slice(0, SHORT_ID),
-    paragraphs: summaryOf(told, page),
-    tone: toneOf(told),
-  }));
-  return before + renderRows(rows, page);
+  return before + renderRows(attemptRows(report, page), page);
 }
 
 /** One attempt with its steps. */
 export function renderStory(told: Told, page: Page): string {
-  const steps = told.steps.map(({ at, step, detail }): Row => {
-    const title = stepTitles.get(step) ?? step;
-    return {
-      label: localTime(at, page.localOffset),
-      paragraphs: [detail === undefined ? title : `${title}: ${detail}`],
-    };
-  });
-  const head = renderRows([{ label: 'Attempt', paragraphs: [told.attempt, ...summaryOf(told, page)] }], page);
-  return steps.length === 0 ? head : `${head}${renderRows(steps, page)}`;
+  const rows = stepRows(told, page);
+  const head = renderRows([{ label: 'Attempt', paragraphs: [told.attempt, ...describeAttempt(told, page)] }], page);
+  return rows.length === 0 ? head : `${head}${renderRows(rows, page)}`;
 }
-
-function summaryOf(told: Told, page: Page): readonly string[] {
-  const { version, from, startedAt, endedAt, reason, code } = told;
-  const when = startedAt ?? endedAt;
-  const what = from === undefined || from === version ? version : `${from} to ${version}`;
-  const ended = endOf(told);
-  const lines = [`${when === undefined ? '' : `${localTime(when, page.localOffset)}  `}${what}: ${ended}`];
-  if (told.outcome === 'installed') lines.push(...installedNote(reason));
-  else if (reason !== undefined && reason !== '') lines.push(`${reason} (${code ?? 'unknown'})`);
-  const costs = [...orderOf(told), ...costsOf(told)].join('; ');
-  return costs === '' ? lines : [...lines, costs];
-}
-
-function endOf({ underWay, outcome, tookSeconds }: Told): string {
-  if (underWay === true) return 'under way, or interrupted: agent status';
-  if (outcome === undefined) return 'how it ended is not known';
-  return `${outcome.replace('-', ' ')}${tookSeconds === undefined ? '' : ` after ${duration(tookSeconds * 1_000)}`}`;
-}
-
-function orderOf({ by, byPerson, forced }: Told): readonly string[] {
-  const force = forced === true ? ', with --force' : '';
-  if (by === 'file') return [`a file of a person${force}`];
-  if (by === 'rollback') return [`a person went back${force}`];
-  if (by !== 'service') return [];
-  return [byPerson === true ? `a person asked for what the service names${force}` : `the service names it${force}`];
-}
-
-function costsOf({ fetchedBytes, writtenBytes, savedBytes }: Told): readonly string[] {
-  return [
-    ...(fetchedBytes === undefined ? [] : [`fetched ${bytes(fetchedBytes)}`]),
-    ...(writtenBytes === undefined ? [] : [`written ${bytes(writtenBytes)}`]),
-    ...(savedBytes === undefined || savedBytes === 0 ? [] : [`there already ${bytes(savedBytes)}`]),
-  ];
-}
-
-function toneOf({ outcome }: Told): Tone | undefined {
-  return outcome === undefined || outcome === 'installed' ? undefined : 'attention';
-}
-
-/** A step of a newer agent is shown by its name. */
-const stepTitles: ReadonlyMap<string, string> = new Map([
-  ['staging-started', 'transfer began'],
-  ['staging-paused', 'transfer was interrupted'],
-  ['slot-opened', 'writing began'],
-  ['staged', 'verified'],
-  ['rollback-staged', 'going back was prepared'],
-  ['boards-back-staged', 'boards are to go back'],
-  ['trial-armed', 'boots next, on trial'],
-  ['reboot-asked', 'reboot'],
-  ['trial-missed', 'another reboot came first'],
-  ['judging', 'runs on trial, and is judged'],
-  ['approved', 'healthy'],
-  ['committed', 'kept'],
-  ['board-touched', 'board is being written'],
-  ['board-flashed', 'board is written'],
-  ['rollback-started', 'goes back'],
-  ['slot-left', 'the bootloader went back'],
-  ['restoring', 'boards get back what they held'],
-  ['board-restored', 'board holds what it held before'],
-  ['rolled-back', 'went back'],
-  ['failed', 'failed'],
-  ['withdrawn', 'given up'],
-  ['cancelled', 'a person cancelled it'],
-  ['found-installed', 'is what runs already'],
-  ['list-taken', 'a list of keys and revocations took effect'],
-  ['recovered', 'the journal was not understood'],
-]);

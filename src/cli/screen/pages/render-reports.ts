@@ -1,12 +1,11 @@
 import type { OperationOutcome, ReportedError } from '../../../control/events.ts';
 import type { CheckReport, DoctorFinding } from '../../../control/reports.ts';
-import { counted } from '../counted.ts';
-import { renderParagraph, renderRows, type Row, wrap } from '../layout.ts';
+import { counted } from '../../../control/words/counted.ts';
+import { describeOutcome } from '../../../control/words/outcome.ts';
+import type { Row, Said } from '../../../control/words/row.ts';
+import { describeInstalled } from '../../../control/words/status-rows.ts';
+import { renderParagraph, renderRows, wrap } from '../layout.ts';
 import type { Page } from '../page.ts';
-import type { Tone } from '../paint.ts';
-import { describeInstalled } from './render-status.ts';
-
-type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;
 
 export function renderCheck(report: CheckReport, page: Page): string {
   const { offered } = report;
@@ -20,7 +19,7 @@ export function renderCheck(report: CheckReport, page: Page): string {
   return renderRows(rows, page);
 }
 
-function describePlan({ plan, offered }: CheckReport): { readonly tone: Tone; readonly text: string } {
+function describePlan({ plan, offered }: CheckReport): Said {
   const name = offered?.name ?? 'the offered version';
   switch (plan) {
     case 'install':
@@ -34,78 +33,9 @@ function describePlan({ plan, offered }: CheckReport): { readonly tone: Tone; re
   }
 }
 
-/** What an operation came to, in a sentence; `forced` leaves out what forcing would do. */
 export function renderOutcome(outcome: OperationOutcome, forced: boolean, page: Page): string {
   const { tone, text } = describeOutcome(outcome, forced);
   return renderParagraph(text, page, tone);
-}
-
-function describeOutcome(outcome: OperationOutcome, forced: boolean): { readonly tone: Tone; readonly text: string } {
-  const { version } = outcome;
-  switch (outcome.kind) {
-    case 'up-to-date':
-      return { tone: 'good', text: `Nothing to do: ${version} is installed.` };
-    case 'installed':
-      return {
-        tone: 'good',
-        text: outcome.list === undefined ? `Done: ${version} is installed.` : describeList(outcome.list),
-      };
-    case 'reboot-required':
-      return {
-        tone: 'attention',
-        text: `${version} is staged in slot ${outcome.slot}. It starts with the next boot: agent reboot`,
-      };
-    case 'rebooting':
-      return describeReboot(outcome);
-    case 'held-back':
-      return { tone: 'attention', text: describeHeld(outcome, forced) };
-    case 'rolled-back':
-      return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
-    case 'cancelled':
-      return { tone: 'good', text: `Cancelled: ${version}.` };
-    case 'nothing-to-cancel':
-      return { tone: 'good', text: 'Nothing to cancel.' };
-    case 'flashed':
-      return { tone: 'good', text: describeFlashed(outcome) };
-  }
-}
-
-function describeHeld(
-  { version, code, reason }: Extract<OperationOutcome, { kind: 'held-back' }>,
-  forced: boolean,
-): string {
-  if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
-  const force = forced ? '' : ' --force installs it all the same.';
-  return `${version} is held back: ${reason} (${code}).${force}`;
-}
-
-function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList): string {
-  const revoked = [
-    ...(revokedKeys === 0 ? [] : [counted(revokedKeys, 'key')]),
-    ...(revokedReleases === 0 ? [] : [counted(revokedReleases, 'release')]),
-  ];
-  const news = [
-    ...keys.map((name) => `+${name}`),
-    ...(revoked.length === 0 ? [] : [`${revoked.join(' and ')} revoked`]),
-  ];
-  const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
-  return `Done: list ${number} is in effect: ${said}.`;
-}
-
-function describeFlashed({ board, version, unchanged }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
-  return unchanged === true ? `Nothing to do: ${board} holds ${version} already.` : `Done: ${board} runs ${version}.`;
-}
-
-function describeReboot({ version, slot, reason, goesBack }: Extract<OperationOutcome, { kind: 'rebooting' }>): {
-  readonly tone: Tone;
-  readonly text: string;
-} {
-  if (goesBack !== true) {
-    const text = `${version} is staged in slot ${slot}; the gateway reboots into it now. Afterwards: agent status`;
-    return { tone: 'strong', text };
-  }
-  const text = `${version} is left (${reason ?? 'unknown reason'}): the gateway reboots into slot ${slot} now. Afterwards: agent status`;
-  return { tone: 'attention', text };
 }
 
 export function renderDoctor(findings: readonly DoctorFinding[], page: Page): string {

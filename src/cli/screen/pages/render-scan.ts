@@ -1,6 +1,6 @@
+import { printable } from '../../../control/words/printable.ts';
+import type { SensorReport } from '../../../control/words/sensor-rows.ts';
 import type { ScanReport } from '../../context.ts';
-import { printable } from '../printable.ts';
-import type { SensorReport } from './render-sensors.ts';
 
 /** TOML, in which all that is said to a person is a comment: it is not wrapped, and may go into a file as it is. */
 export function renderScan(kind: string, { found, isCut }: ScanReport): string {

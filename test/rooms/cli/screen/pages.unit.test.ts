@@ -10,7 +10,6 @@ import {
 } from '../../../../src/cli/screen/pages/render-reports.ts';
 import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
 import { plain } from '../../../../src/cli/screen/paint.ts';
-import { displayWidth } from '../../../../src/cli/screen/printable.ts';
 import type { OperationOutcome } from '../../../../src/control/events.ts';
 import type {
   BrokerReport,
@@ -20,6 +19,7 @@ import type {
   StatusReport,
   BoardReport,
 } from '../../../../src/control/reports.ts';
+import { displayWidth } from '../../../../src/control/words/printable.ts';
 import type { TelemetryStatus } from '../../../../src/telemetry/telemetry-status.ts';
 import { anyText, steering } from '../any-text.ts';
 import { beside } from '../beside.ts';

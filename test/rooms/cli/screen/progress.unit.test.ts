@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { displayWidth } from '../../../../src/cli/screen/printable.ts';
 import { finishedLine, liveLine, phaseLine } from '../../../../src/cli/screen/progress-line.ts';
 import {
   advanceProgress,
@@ -12,6 +11,7 @@ import {
 } from '../../../../src/cli/screen/progress-state.ts';
 import { openProgressView } from '../../../../src/cli/screen/progress-view.ts';
 import type { OperationEvent } from '../../../../src/control/events.ts';
+import { displayWidth } from '../../../../src/control/words/printable.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { anyText, steering } from '../any-text.ts';
 import { fakeContext, stoppedClock, type FakeWorld } from '../fake-context.ts';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { bytes } from '../../../../src/cli/screen/bytes.ts';
 import { renderRows, wrap } from '../../../../src/cli/screen/layout.ts';
 import { coloured, paintFor, plain } from '../../../../src/cli/screen/paint.ts';
-import { displayWidth, fitting, printable, printableJson } from '../../../../src/cli/screen/printable.ts';
-import { distance, duration, localTime, parseTime } from '../../../../src/cli/screen/time.ts';
+import { bytes } from '../../../../src/control/words/bytes.ts';
+import { displayWidth, fitting, printable, printableJson } from '../../../../src/control/words/printable.ts';
+import { distance, duration, localTime, parseTime } from '../../../../src/control/words/time.ts';
 import { anyText, steering } from '../any-text.ts';
 
 describe('printable', () => {

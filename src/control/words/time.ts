@@ -13,6 +13,12 @@ export function parseTime(text: string): string | undefined {
 /** How far local time is ahead of UTC at that moment, in minutes. */
 export type OffsetMinutes = (atMs: number) => number;
 
+/** When, and where on earth, something is read. */
+export interface When {
+  readonly nowMs: number;
+  readonly localOffset: OffsetMinutes;
+}
+
 export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
 
 /** `2026-03-01 14:05 +01:00`; a text that is no time stays as it is. */
@@ -38,6 +44,13 @@ export function distance(iso: string, nowMs: number): string | undefined {
   const text = duration(Math.abs(atMs - nowMs));
   if (text === '0 s') return 'now';
   return atMs > nowMs ? `in ${text}` : `${text} ago`;
+}
+
+/** `2026-03-01 14:05 +01:00 (in 12 min)` */
+export function moment(iso: string | undefined, { nowMs, localOffset }: When): string | undefined {
+  if (iso === undefined) return undefined;
+  const away = distance(iso, nowMs);
+  return `${localTime(iso, localOffset)}${away === undefined ? '' : ` (${away})`}`;
 }
 
 const secondMs = 1_000;

@@ -1,0 +1,110 @@
+import { stateOf, troublesOf } from '../gateway-state.ts';
+import type { Trouble } from '../gateway-state.ts';
+import type { Activity, FollowedName, StandstillReport, StatusReport } from '../reports.ts';
+import { bytes } from './bytes.ts';
+import { phaseTitles } from './phases.ts';
+import type { Said } from './row.ts';
+import { moment } from './time.ts';
+import type { When } from './time.ts';
+
+/** What a person needs first. */
+export function headlineOf(report: StatusReport, when: When): Said {
+  const troubles = report.troubles ?? troublesOf(report);
+  const state = report.state ?? stateOf({ ...report, troubles });
+  if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
+  if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
+  if (troubles.length > 0) {
+    const text = `Attention: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
+    return { tone: state === 'broken' ? 'bad' : 'attention', text };
+  }
+  if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
+  if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
+  return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
+}
+
+type DescribeTrouble = (report: StatusReport) => string;
+
+const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
+  'board-half-written': ({ boards }) => {
+    const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
+    return `${half.join(', ')} is half written and runs nothing`;
+  },
+  'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
+  'journal-lost': () => 'the record of updates was unreadable and was set aside',
+  'no-daemon': () => 'no daemon runs, so nobody follows the service',
+  'daemon-silent': () => 'the daemon does not answer, so nobody follows the service',
+  'not-activated': () => 'not activated yet',
+  'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
+  'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
+  'last-attempt-rolled-back': (report) => `${lastVersion(report)} was rolled back`,
+  'service-failing': () => 'the last call to the service failed',
+};
+
+function lastVersion({ lastOutcome }: StatusReport): string {
+  return lastOutcome?.version ?? 'a version';
+}
+
+/** Somebody is at work. A trial is what a person may want to end, however busy the agent is with it. */
+function headlineOfActivity(activity: Activity, report: StatusReport): Said {
+  const { who, operation, board, doneBytes, totalBytes } = activity;
+  if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
+  if (operation === undefined) return { tone: 'strong', text: `Busy: ${who} is at work.` };
+  const title = activity.phase === undefined ? operationTitles[operation] : phaseTitles[activity.phase];
+  const what = board === undefined ? title : `${title} ${board}`;
+  const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
+  const far = isMeasured ? `, ${bytes(doneBytes)} of ${bytes(totalBytes)}` : '';
+  const advice = operation === 'update' ? 'Follow it: agent --update-now' : undefined;
+  return { tone: 'strong', text: `Busy: ${what}${far}.`, advice };
+}
+
+const operationTitles: Readonly<Record<FollowedName, string>> = {
+  update: 'looking for an update',
+  install: 'installing a file',
+  commit: 'keeping the firmware on trial',
+  rollback: 'going back',
+  cancel: 'cancelling',
+  flash: 'flashing',
+  restore: 'flashing',
+};
+
+function headlineOfPhase(report: StatusReport): Said {
+  const { phase, arrived, idleReason, rebootWait: wait, activity, daemon } = report;
+  switch (phase) {
+    case 'staging': {
+      const there = arrived === undefined ? '' : `; ${bytes(arrived.bytes)} of ${bytes(arrived.totalBytes)} are there`;
+      return { tone: 'attention', text: `Interrupted: ${idleReason}${there}.` };
+    }
+    case 'staged':
+      if (wait !== undefined)
+        return {
+          tone: 'attention',
+          text: 'A new firmware is staged. It starts in its reboot window, or with: agent reboot',
+        };
+      return { tone: 'attention', text: `A new firmware is staged; ${howItStarts(report)}` };
+    case 'trial':
+      return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
+    case 'rolling-back':
+      if (activity !== undefined || daemon)
+        return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
+      return {
+        tone: 'attention',
+        text: 'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+      };
+    default:
+      return { tone: 'strong', text: `Busy: ${phase}.` };
+  }
+}
+
+/** Any reboot starts what the bootloader would boot next; what it was not told of yet, only the agent does. */
+function howItStarts({ booted, slotStates }: StatusReport): string {
+  const isArmed =
+    slotStates === undefined || Object.entries(slotStates).some(([slot, { next }]) => next && slot !== booted);
+  return isArmed ? 'it starts with the next boot: agent reboot' : 'to start it: agent reboot';
+}
+
+/** What a person holds, and its end. */
+export function describeHold({ until }: StandstillReport, when: When): string {
+  return until === undefined
+    ? 'Held: nothing is installed until agent resume.'
+    : `Held: nothing is installed until ${moment(until, when) ?? until}.`;
+}
