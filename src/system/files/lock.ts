@@ -15,7 +15,7 @@ export const DAEMON = 'daemon';
 const ONE_DAEMON = 'a daemon runs already, and one is enough: systemctl status thing-agent';
 /** Whoever could ask it would have. */
 const UNREACHED =
-  'the daemon runs, and nobody reaches it; if that stays so for a minute: systemctl restart thing-agent';
+  'the daemon runs, and nobody reaches it: wait a minute; if that stays so: systemctl restart thing-agent';
 
 /** Another agent holds the lock. */
 export class AgentBusyError extends SystemError {
