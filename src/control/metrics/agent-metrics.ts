@@ -22,6 +22,7 @@ export function metricsOf(status: StatusReport, history: HistoryReport): readonl
     ...updateMetrics(status),
     ...historyMetrics(history),
     ...boardMetrics(status),
+    ...flashMetrics(status),
     ...telemetryMetrics(status.telemetry),
   ];
 }
@@ -143,6 +144,24 @@ function boardMetrics({ boards }: StatusReport): readonly Family[] {
       'thing_agent_board_half_written',
       'Whether a write of the board began and has not ended.',
       boards.map(({ name, writing }) => [{ board: name }, Number(writing !== undefined)]),
+    ),
+  ];
+}
+
+/** Of the board that is being read or written at the moment, by an update or by a person. */
+function flashMetrics({ activity }: StatusReport): readonly Family[] {
+  const { board, doneBytes, totalBytes } = activity ?? {};
+  const labels = board === undefined ? [] : [{ board }];
+  return [
+    gauge(
+      'thing_agent_flash_done_bytes',
+      'Of the board at work: what was read or written.',
+      labels.map((label) => [label, doneBytes]),
+    ),
+    gauge(
+      'thing_agent_flash_size_bytes',
+      'Of the board at work: all that this step reads or writes.',
+      labels.map((label) => [label, totalBytes]),
     ),
   ];
 }

@@ -100,3 +100,13 @@ test.each([calmStatus, troubledStatus])(
     }
   },
 );
+
+test('a board at work is told with how far it is; nothing is told of boards at rest, or of a transfer in its place', () => {
+  const activity = { who: 'the daemon', operation: 'flash', board: 'meter', doneBytes: 512, totalBytes: 2048 } as const;
+  const text = (status: typeof calmStatus) => openMetrics(metricsOf(status, { attempts: [], forgotten: 0 }));
+  const flashing = text({ ...calmStatus, activity });
+  expect(flashing).toContain('thing_agent_flash_done_bytes{board="meter"} 512\n');
+  expect(flashing).toContain('thing_agent_flash_size_bytes{board="meter"} 2048\n');
+  expect(flashing).not.toMatch(/^thing_agent_transfer_\w+ \d/m);
+  expect(text(calmStatus)).not.toMatch(/^thing_agent_flash_\w+\{/m);
+});
