@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { SlotImages } from '../../stand-ins/machine/booting/slot-images.ts';
 import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
@@ -11,7 +12,7 @@ import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 
 /** What slot A holds when a gateway leaves the factory. */
 export const FACTORY = 'v0';
-const DEVICE_TYPE = 'test-gateway';
+export const DEVICE_TYPE = 'test-gateway';
 
 export interface ConfigTexts {
   /** `[update] health`. */
@@ -33,12 +34,15 @@ export interface GatewaySetup {
 export class GatewayRig implements AsyncDisposable {
   readonly service: StandIn;
   readonly images: SlotImages;
+  /** Trusted by every image. */
+  readonly keys: KeyPair;
   readonly #opened: AsyncDisposableStack;
   #closeOffer = (): void => {};
 
-  private constructor(service: StandIn, images: SlotImages, opened: AsyncDisposableStack) {
-    this.service = service;
-    this.images = images;
+  private constructor(parts: Pick<GatewayRig, 'service' | 'images' | 'keys'>, opened: AsyncDisposableStack) {
+    this.service = parts.service;
+    this.images = parts.images;
+    this.keys = parts.keys;
     this.#opened = opened;
   }
 
@@ -53,7 +57,7 @@ export class GatewayRig implements AsyncDisposable {
     };
     const keys = makeKeyPair('ecdsa-p256');
     const images = opened.use(await SlotImages.open({ files, keys, deviceType: DEVICE_TYPE }));
-    return new GatewayRig(service, images, opened.move());
+    return new GatewayRig({ service, images, keys }, opened.move());
   }
 
   configText(texts: ConfigTexts = {}): string {
@@ -84,8 +88,15 @@ export class GatewayRig implements AsyncDisposable {
 
   /** From now on the owner wants this version, which has an image of its own; what was offered before is no more. */
   async offer(version: string, difference: Difference = {}): Promise<void> {
+    await this.offerArtifact(
+      version,
+      await this.images.artifact(version, { '/etc/app-version': version, ...difference }),
+    );
+  }
+
+  /** The same of an artifact that is there, which is removed. */
+  async offerArtifact(version: string, artifact: string): Promise<void> {
     this.#closeOffer();
-    const artifact = await this.images.artifact(version, { '/etc/app-version': version, ...difference });
     const content = fileContent(artifact);
     await rm(artifact);
     this.#closeOffer = () => content.close?.();
