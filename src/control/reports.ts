@@ -218,6 +218,7 @@ export const checkReport = z.object({
     .enum(['install', 'up-to-date', 'held-back', 'nothing-offered'])
     .describe('What an update now would do, and why.'),
   reason: z.string(),
+  list: z.boolean().optional().describe('It is known to be a list of keys and revocations, which nothing holds back.'),
 });
 export type CheckReport = Of<typeof checkReport>;
 

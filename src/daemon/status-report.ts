@@ -158,13 +158,13 @@ export function installedReport(installed: Installed | undefined): InstalledRepo
 }
 
 export function checkReport(state: UpdateState, look: Look): CheckReport {
-  const { offered, plan } = look;
+  const { offered, plan, isList } = look;
   const installed = installedReport(state.installed);
   const underWay = describeUnderWay(state.phase, offered?.id);
   if (underWay !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'held-back', reason: underWay };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
-  return { installed, offered, plan: planned, reason: describeLook(look) };
+  return { installed, offered, plan: planned, reason: describeLook(look), ...(isList && { list: true }) };
 }
 
 function describeUnderWay(phase: Phase, offeredId: string | undefined): string | undefined {
@@ -242,7 +242,9 @@ export function describeLook(look: Look | undefined): string {
   const { plan } = look;
   switch (plan.kind) {
     case 'install':
-      return `version ${plan.version.name} is to be installed`;
+      return look.isList === true
+        ? `${plan.version.name} is a list of keys and revocations, which nothing holds back`
+        : `version ${plan.version.name} is to be installed`;
     case 'up-to-date':
       return `version ${plan.version} is installed, as the service wants`;
     case 'reconcile':

@@ -66,6 +66,13 @@ export async function acceptableHeaderOf(
 const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 86_400_000;
 
+export interface Scouting {
+  /** A person waits for it. */
+  readonly manual: boolean;
+  /** False: nothing follows from what is found, so that it delays no other look. */
+  readonly counts: boolean;
+}
+
 interface ScoutParts {
   readonly ports: Ports & Pick<UpdatePorts, 'clock' | 'log'>;
   readonly service: Pick<ProvisioningService, 'firmware'>;
@@ -84,7 +91,7 @@ export class ListScout {
   }
 
   /** Reads the header: of a firmware once, else after pauses that grow, but for a person who waits. */
-  async isList({ id, name }: Version, { manual }: { readonly manual: boolean }, signal: AbortSignal): Promise<boolean> {
+  async isList({ id, name }: Version, { manual, counts }: Scouting, signal: AbortSignal): Promise<boolean> {
     const { ports, service } = this.#parts;
     if (id === this.#firmwareId || isPartlyStaged(id, ports.journal.state)) return false;
     if (!manual && this.#isPausing(id)) return false;
@@ -92,7 +99,7 @@ export class ListScout {
       const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
       const isFirmware = header !== undefined && header.kind !== 'trust-list';
       if (isFirmware) this.#firmwareId = id;
-      else this.#note(id);
+      else if (counts) this.#note(id);
       return header?.kind === 'trust-list';
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;

@@ -9,6 +9,7 @@ import type { ProvisioningService, Version } from '../ports.ts';
 import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
 import { ListScout, takeIfList } from './header.ts';
+import type { Scouting } from './header.ts';
 import { isInstalled } from './held.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
@@ -66,8 +67,12 @@ export class Lookout {
     return this.#lastLook;
   }
 
-  /** Changes nothing. */
+  /** Changes nothing, also not when the header of what has to wait is read again. */
   async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
+    return this.#letListPass(await this.#look(options, signal), { ...options, counts: false }, signal);
+  }
+
+  async #look(options: LookOptions, signal: AbortSignal): Promise<Look> {
     const offered = await this.offered(signal);
     const { state } = this.#parts.ports.journal;
     return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, options);
@@ -106,21 +111,22 @@ export class Lookout {
     const { ports, service } = this.#parts;
     const { journal, clock } = ports;
     if (needsDate(journal.state, clock.nowMs())) await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
-    const { offered, plan } = await this.look(options, signal);
+    const { offered, plan } = await this.#look(options, signal);
     if (namesOther(journal.state, offered)) await journal.append(named(offered));
-    if (plan.kind !== 'reconcile') return this.#letListPass({ offered, plan }, options, signal);
+    if (plan.kind !== 'reconcile') return this.#letListPass({ offered, plan }, { ...options, counts: true }, signal);
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
     if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return { offered, plan };
     await journal.append({ type: 'told-apart', versionId });
-    return this.#letListPass(await this.#plan(journal.state, offered, options), options, signal);
+    const again = await this.#plan(journal.state, offered, options);
+    return this.#letListPass(again, { ...options, counts: true }, signal);
   }
 
   /**
    * A list of keys and revocations takes effect at once, whatever holds back what the service names: what it forbids must not run on
    * until a person lifts a hold, a window opens, a hook consents, or failures of the way to the service are forgotten.
    */
-  async #letListPass(look: Look, options: LookOptions, signal: AbortSignal): Promise<Look> {
+  async #letListPass(look: Look, options: LookOptions & Scouting, signal: AbortSignal): Promise<Look> {
     const { offered, plan } = look;
     const { ports, hooks } = this.#parts;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;

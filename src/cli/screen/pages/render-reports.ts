@@ -19,11 +19,14 @@ export function renderCheck(report: CheckReport, page: Page): string {
   return renderRows(rows, page);
 }
 
-function describePlan({ plan, offered }: CheckReport): Said {
+function describePlan({ plan, offered, list }: CheckReport): Said {
   const name = offered?.name ?? 'the offered version';
   switch (plan) {
     case 'install':
-      return { tone: 'strong', text: `${name} would be installed: agent --update-now` };
+      return {
+        tone: 'strong',
+        text: `${name} would ${list === true ? 'take effect' : 'be installed'}: agent --update-now`,
+      };
     case 'up-to-date':
       return { tone: 'good', text: 'Nothing to do: what is installed is what the service names.' };
     case 'held-back':

@@ -27,6 +27,11 @@ test.each<[CheckReport['plan'], string]>([
   expect(beside('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
 });
 
+test('check with a list of keys and revocations says that it would take effect, not be installed', () => {
+  const text = renderCheck({ ...installCheck, list: true, reason: '' }, page);
+  expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
+});
+
 test.each<[OperationOutcome, string]>([
   [{ kind: 'up-to-date', version: 'v1' }, 'Nothing to do: v1 is installed.'],
   [{ kind: 'installed', version: 'v1' }, 'Done: v1 is installed.'],

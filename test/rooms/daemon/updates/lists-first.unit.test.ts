@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
+import { checkReport } from '../../../../src/daemon/status-report.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
 import type { AskHook } from '../../../../src/update/hooks/hooks.ts';
 import type { FirmwareSource } from '../../../../src/update/ports.ts';
@@ -87,6 +88,21 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
   test('if a person brings it', async () => {
     await obstruct();
     expect(await technician.installList()).toEqual(taken);
+  });
+
+  // Seen: it said that the list was held back, and the update right after it took it.
+  test('and who only asks is told so, and changes nothing', async () => {
+    await obstruct();
+    technician.gateway.service.target = 'list';
+    const updater = await technician.updater();
+    const before = updater.journal.state;
+    for (let times = 0; times < 3; times += 1) {
+      const look = await updater.look({ manual: true, force: false }, signal);
+      expect(look).toMatchObject({ plan: { kind: 'install', version: { id: 'list' } }, isList: true });
+      expect(checkReport(updater.journal.state, look)).toMatchObject({ plan: 'install', list: true });
+    }
+    expect(updater.journal.state).toEqual(before);
+    expect(await rounds(updater, 1)).toEqual([taken]);
   });
 
   test('and what else the service names, or a person brings, waits or is refused as before', async () => {
