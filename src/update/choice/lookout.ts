@@ -55,7 +55,8 @@ export interface Look {
 /** Asks the service what is to run, and plans. */
 export class Lookout {
   readonly #parts: LookoutParts;
-  #lastLook: Look | undefined;
+  /** What the last look found outside of the journal. */
+  #found: { readonly offered: Version | undefined; readonly meteredLink: string | undefined } | undefined;
   readonly #scout: ListScout;
 
   constructor(parts: LookoutParts) {
@@ -63,8 +64,12 @@ export class Lookout {
     this.#scout = new ListScout(parts);
   }
 
+  /** What the service named last, and what would be done about it now: it may be installed since, have failed, or be held. */
   get lastLook(): Look | undefined {
-    return this.#lastLook;
+    if (this.#found === undefined) return undefined;
+    const { offered, meteredLink } = this.#found;
+    const circumstances = this.#circumstances({ manual: false, force: false }, meteredLink);
+    return { offered, plan: planUpdate(this.#parts.ports.journal.state, offered, circumstances) };
   }
 
   /** Changes nothing, also not when the header of what has to wait is read again. */
@@ -130,22 +135,26 @@ export class Lookout {
     const { offered, plan } = look;
     const { ports, hooks } = this.#parts;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
-    const unheld = planUpdate(ports.journal.state, offered, { ...(await this.#circumstances(options)), force: true });
+    const unheld = planUpdate(ports.journal.state, offered, this.#circumstances({ ...options, force: true }));
     if (unheld.kind !== 'install' || !(await this.#scout.isList(offered, options, signal))) return look;
-    this.#lastLook = { offered, plan: unheld, isList: true };
-    return this.#lastLook;
+    return { offered, plan: unheld, isList: true };
   }
 
   async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
-    this.#lastLook = { offered, plan: planUpdate(state, offered, await this.#circumstances(options)) };
-    return this.#lastLook;
+    const meteredLink = await this.#parts.ports.meteredLink?.();
+    this.#found = { offered, meteredLink };
+    return { offered, plan: planUpdate(state, offered, this.#circumstances(options, meteredLink)) };
   }
 
-  async #circumstances(options: LookOptions): Promise<Circumstances> {
+  #circumstances(options: LookOptions, meteredLink?: string): Circumstances {
     const { settings, ports, minuteOfDay } = this.#parts;
-    const meteredLink = await ports.meteredLink?.();
-    const nowMs = ports.clock.nowMs();
-    return { policy: settings.policy, nowMs, minuteOfDay: minuteOfDay(), meteredLink, ...options };
+    return {
+      policy: settings.policy,
+      nowMs: ports.clock.nowMs(),
+      minuteOfDay: minuteOfDay(),
+      meteredLink,
+      ...options,
+    };
   }
 }
 

@@ -81,6 +81,7 @@ test('a list takes effect though a person holds updates, and outlives a power cu
     stdout: matching(/list 1 is in effect: \+next\.pem, 1 key revoked/),
   });
   expect(rig.currentVersion).toBe('trust-1');
+  expect(await technician('status')).toMatchObject({ stdout: matching(/Now +version trust-1 is installed/) });
   expect(await securityEvents()).toContainEqual(expect.objectContaining({ id: 'trust-list-taken' }));
 
   await powerCut();

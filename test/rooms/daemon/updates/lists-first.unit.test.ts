@@ -116,6 +116,35 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
   });
 });
 
+// Seen: "version trust-1 is to be installed" in status, a minute after it was, until the next look.
+describe('status tells what the next look would do with what the service named last', () => {
+  test('once it was done', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.target = 'list';
+    await rounds(updater, 1);
+    expect(updater.lastLook?.plan).toEqual({ kind: 'up-to-date', version: 'version list' });
+  });
+
+  test('once it failed twice', async () => {
+    refuse('vetoed');
+    const updater = await technician.updater();
+    technician.gateway.service.target = '2';
+    await expect(rounds(updater, 1)).rejects.toMatchObject({ code: 'vetoed' });
+    await expect(rounds(updater, 1)).rejects.toMatchObject({ code: 'vetoed' });
+    expect(updater.lastLook?.plan).toMatchObject({ kind: 'held-back', code: 'cooling-down' });
+  });
+
+  test('once a person holds it, and lets it go', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.target = '2';
+    await updater.look(bySchedule, signal);
+    await updater.hold({});
+    expect(updater.lastLook?.plan).toMatchObject({ code: 'held-by-hand' });
+    await updater.resume();
+    expect(updater.lastLook?.plan).toMatchObject({ kind: 'install' });
+  });
+});
+
 describe('what has to wait', () => {
   beforeEach(async () => {
     await (await technician.updater()).hold({});
