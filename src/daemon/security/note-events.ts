@@ -60,6 +60,15 @@ export async function noteWhatCounts(
   signal: AbortSignal,
 ): Promise<void> {
   await security.compare('configuration-changed', digest, `${path}, now ${digest}`);
+  await noteKeys(security, trust, signal);
+}
+
+/** Also when a list took effect: at the next start it would look as if somebody had changed them then. */
+export async function noteKeys(
+  security: SecurityLog,
+  trust: Pick<Trust, 'keyring'>,
+  signal: AbortSignal,
+): Promise<void> {
   try {
     const { keys, revoked } = await trust.keyring(signal);
     const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);

@@ -56,11 +56,13 @@ export class Trust {
     });
   }
 
-  readonly takeList = async (bytes: Uint8Array, artifact: string): Promise<void> => {
+  /** Returns its number. */
+  readonly takeList = async (bytes: Uint8Array, artifact: string): Promise<number> => {
     const file = parseTrustListFile(bytes);
     const before = await this.#store.read().catch(whereNotKnown);
     await this.#store.take(file, artifact);
     this.#news = newsOf(fromFile(file), before);
+    return file.number;
   };
 
   /** What the list changed that was taken since this was asked last; undefined: none was taken. */

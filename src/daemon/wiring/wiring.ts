@@ -37,7 +37,7 @@ import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
-import { noteRefusal } from '../security/note-events.ts';
+import { noteKeys, noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { bootingTarget, followOf, hookPrograms } from './settings.ts';
 import { singleSystem } from './single-system.ts';
@@ -260,11 +260,12 @@ function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): S
   const { allowUnsigned } = config.trust;
   const { encoding } = config.update;
   const { deviceType } = config.device;
-  const takeList: Trust['takeList'] = async (list, artifact) => {
-    await trust.takeList(list, artifact);
-    await security.record('trust-list-taken', artifact);
-  };
   return async (request, signal) => {
+    const takeList = async (list: Uint8Array, artifact: string): Promise<void> => {
+      const number = await trust.takeList(list, artifact);
+      await security.record('trust-list-taken', `list ${number}, artifact ${artifact}`);
+      await noteKeys(security, trust, signal);
+    };
     const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
     return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
   };

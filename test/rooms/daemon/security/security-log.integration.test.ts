@@ -13,6 +13,7 @@ import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+import { listArtifact, listBytes } from '../../firmware/trust/lists.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
@@ -81,6 +82,26 @@ test('what concerned security is told in order, also after an update', async () 
     matching(/^keys-changed: release\.pem sha256:.*next\.pem sha256:/),
     matching(/^reactivated: as thing /),
   ]);
+});
+
+// Seen: that other keys are trusted was told at the next start, perhaps weeks after the list that brought them.
+test('a list of keys is told with its number, and the keys that are trusted from then on with it', async () => {
+  const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
+  const key = { name: 'next.pem', pem: stranger.publicPem };
+  const artifact = await listArtifact(listBytes({ number: 7, keys: [key], revoked }), keys.privateKey, {
+    devices: ['demo-gateway'],
+    name: 'trust-7',
+  });
+  service.world.addVersion({ id: 'trust-7', firmware: bufferContent(artifact) });
+  await offer('trust-7');
+  const told = [
+    matching(/^activated: /),
+    matching(/^trust-list-taken: list 7, artifact sha256:[0-9a-f]{64}$/),
+    `keys-changed: next.pem ${stranger.trusted.fingerprint}`,
+  ];
+  expect(await events()).toEqual(told);
+  await gateway.run('--update-now');
+  expect(await events()).toEqual(told);
 });
 
 test('a member who asks for what is not for members is noted, and the service gets the events as a property', async () => {
