@@ -68,6 +68,15 @@ export class SecurityLog {
     });
   }
 
+  /** Records the event unless it is that which was recorded last in this way, also before this start. */
+  async recordOnce(id: SecurityEventId, which: string, detail: string): Promise<void> {
+    return this.#inTurn(async (kept) => {
+      if (kept.seen[id] === which) return;
+      kept.seen[id] = which;
+      await this.#add(kept, id, detail);
+    });
+  }
+
   /** Also for who only looks: nothing is written. Of a damaged one it has the event with which it begins anew. */
   async report(): Promise<SecurityReport> {
     await this.#last;

@@ -263,7 +263,7 @@ function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): S
   return async (request, signal) => {
     const takeList = async (list: Uint8Array, artifact: string): Promise<void> => {
       const number = await trust.takeList(list, artifact);
-      await security.record('trust-list-taken', `list ${number}, artifact ${artifact}`);
+      await security.recordOnce('trust-list-taken', artifact, `list ${number}, artifact ${artifact}`);
       await noteKeys(security, trust, signal);
     };
     const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };

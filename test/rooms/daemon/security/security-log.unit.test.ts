@@ -57,6 +57,16 @@ describe('the log of security events', () => {
     expect((await open().report()).events.map(({ times }) => times)).toEqual([500, 500, 1]);
   });
 
+  // Seen: a list that took effect during a trial, and once more when it was acknowledged after it.
+  test('has what can happen only once, and is told again, once', async () => {
+    for (let start = 0; start < 3; start += 1) await open().recordOnce('trust-list-taken', 'sha256:1', 'list 1');
+    await open().recordOnce('trust-list-taken', 'sha256:2', 'list 2');
+    expect((await open().report()).events).toMatchObject([
+      { id: 'trust-list-taken', detail: 'list 1', times: 1 },
+      { id: 'trust-list-taken', detail: 'list 2', times: 1 },
+    ]);
+  });
+
   test('keeps the last 256, and says how many were before', async () => {
     const log = open();
     for (let turn = 0; turn < 300; turn += 1) await log.record('force-used', `install ${turn} ${'x'.repeat(2_000)}`);
