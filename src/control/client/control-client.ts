@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import type { z } from 'zod';
 
+import { systemErrorCode } from '../../system/errors.ts';
 import type { AgentError } from '../../system/errors.ts';
 import { socketNames } from '../access.ts';
 import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
@@ -106,14 +107,23 @@ async function readReply<T extends z.ZodType>(reply: IncomingMessage, schema: T)
 
 async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<OperationOutcome> {
   if (reply.statusCode !== 200) throw asError(parseJson(await readText(reply, maxReplyBytes)));
-  for await (const text of readLines(reply, maxLineBytes)) {
-    const line = streamLine.safeParse(parseJson(text));
-    if (!line.success) continue; // a newer daemon may tell more than we understand
-    if (line.data.kind === 'event') onEvent(line.data.event);
-    if (line.data.kind === 'error') throw new ReportedFailure(line.data.error);
-    if (line.data.kind === 'result') return line.data.outcome;
+  let doesReboot = false;
+  try {
+    for await (const text of readLines(reply, maxLineBytes)) {
+      const line = streamLine.safeParse(parseJson(text));
+      if (!line.success) continue; // a newer daemon may tell more than we understand
+      if (line.data.kind === 'error') throw new ReportedFailure(line.data.error);
+      if (line.data.kind === 'result') return line.data.outcome;
+      if (line.data.kind !== 'event') continue;
+      const { event } = line.data;
+      if (event.kind === 'phase') doesReboot = event.phase === 'rebooting';
+      onEvent(event);
+    }
+  } catch (error) {
+    if (doesReboot && systemErrorCode(error) !== undefined) throw daemonLost('the gateway reboots', error);
+    throw error;
   }
-  throw daemonLost('its reply ended early');
+  throw daemonLost(doesReboot ? 'the gateway reboots' : 'its reply ended early');
 }
 
 function parseJson(text: string): unknown {

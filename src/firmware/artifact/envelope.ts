@@ -98,7 +98,7 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
   const keys = believed.length === 0 ? 'none is left' : believed.join(', ');
   throw new VerificationError(
     'signature-invalid',
-    `artifact: its signature is not by a trusted key (${keys}), or it was changed`,
+    `artifact: no trusted key signed it (trusted: ${keys}), or it was changed`,
     'sign it with a trusted key, or add its public key to [trust] keys',
   );
 }

@@ -134,11 +134,21 @@ export type Beside = 'same' | 'another' | 'list';
 export async function compareToWaiting(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   file: Pick<InstallOrder, 'source' | 'version'>,
-  ports: Ports,
+  ports: Ports & Pick<UpdatePorts, 'onRefused'>,
   signal: AbortSignal,
 ): Promise<Beside> {
   if (attempt.by === 'file' && attempt.version.name === file.version.name) return 'same';
-  const { digest, kind } = await headerOf(file.source, ports, signal);
+  const { digest, kind } = await tellingOfRefusal(async () => headerOf(file.source, ports, signal), ports);
   if (kind === 'trust-list') return 'list';
   return digest === undefined || digest !== firmware.digest ? 'another' : 'same';
+}
+
+/** It begins no attempt, so that nobody else tells of it. */
+async function tellingOfRefusal<T>(work: () => Promise<T>, { onRefused }: Pick<UpdatePorts, 'onRefused'>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof AgentError) await onRefused?.(error);
+    throw error;
+  }
 }

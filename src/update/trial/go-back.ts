@@ -43,7 +43,7 @@ export async function goBack(
   const boards = await boardsThatGoBack(installed, before, options.force, ports);
   const firmware = firmwareBefore(before, boards, ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
-  const version = before?.version ?? { name: `the image of slot ${slot}` };
+  const version = before?.version ?? { name: `unknown (slot ${slot})` };
   await overruleStaging(ports);
   const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
@@ -74,7 +74,7 @@ async function findAndDoubt(
   const doubt = before && (await ports.distrusted?.(before, signal));
   const unverified = doubt === undefined ? found.unverified : [...found.unverified, `the release (it ${doubt})`];
   if (unverified.length > 0)
-    ports.log.warn({ slot, unverified: unverified.join(', ') }, 'what runs next was not verified again');
+    ports.log.warn({}, `slot ${slot}, which runs next, was not verified again: ${unverified.join(', ')}`);
   return { ...found, unverified };
 }
 

@@ -342,7 +342,7 @@ const stories: Readonly<Record<string, Story>> = {
     prologue: [],
     story: [rest, { do: 'rollback' }],
     wants: 'v1',
-    ends: ['v1 installed', 'the image of slot A installed'],
+    ends: ['v1 installed', 'unknown (slot A) installed'],
   },
   forced: {
     story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],

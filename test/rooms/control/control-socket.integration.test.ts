@@ -204,6 +204,19 @@ describe('who calls', () => {
     await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
+  test.each([0, 9])(
+    'and is told that the gateway reboots does not wonder who went away (%i bytes are missing)',
+    async (missing) => {
+      await using directory = await runDirectory();
+      const body = '{"kind":"event","event":{"kind":"phase","phase":"rebooting"}}\n';
+      const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body) + missing}\r\n\r\n`;
+      await using _other = await impostor(directory.socket, head + body, true);
+      const client = await connectToDaemon(directory.path, {}, forever);
+      const failure = { code: 'daemon-lost', message: 'the daemon went away: the gateway reboots' };
+      await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
+    },
+  );
+
   test('does not mind what a newer daemon tells beside', async () => {
     await using directory = await runDirectory();
     const lines = [

@@ -104,6 +104,15 @@ test('a list of keys is told with its number, and the keys that are trusted from
   expect(await events()).toEqual(told);
 });
 
+// Seen: three unsigned and foreign files were refused while a release was staged, and nothing was told of them.
+test('a file that is refused while a release waits for its boot is told, too', async () => {
+  await offer('good');
+  const file = join(gateway.directory, 'forged.mender');
+  await writeFile(file, await signed('forged', stranger.privateKey));
+  expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
+  expect(await events()).toEqual([matching(/^activated: /), matching(/^signature-refused: .*\(signature-invalid\)$/)]);
+});
+
 test('a member who asks for what is not for members is noted, and the service gets the events as a property', async () => {
   await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
   await gateway.run('activate');

@@ -120,7 +120,7 @@ describe('a rollback', () => {
       await rollBack(gateway);
       expect(gateway.running).toBe(FACTORY);
       const { installed, lastOutcome } = (await gateway.journal()).state;
-      expect(installed?.version.name).toBe(named ? 'version f' : 'the image of slot A');
+      expect(installed?.version.name).toBe(named ? 'version f' : 'unknown (slot A)');
       expect(lastOutcome?.reason).toContain('not verified again: gateway (nobody has verified it)');
     },
   );
