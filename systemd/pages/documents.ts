@@ -17,7 +17,8 @@ const installedAs: Readonly<Record<string, string>> = {
   '](../../src/ERRORS.md)': '](ERRORS.md)',
   '](../../src/README.md#guarantees)': '](guarantees.md#each-promise)',
   '](../../SECURITY.md)': '](SECURITY.md)',
-  ' In the source tree, after `npm ci`, all of it works as well: `agent` is\n`./agent` there.': '',
+  ' In the source tree all of it works as well, after `npm ci` and\n`PATH=$PWD:$PATH`, by which `agent` is the one there.':
+    '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
   '; what `systemd/install` brought has to be followed by removing it by hand': '',
