@@ -38,6 +38,11 @@ export class ActivatedIdentity {
     this.#context = context;
   }
 
+  /** Without asking the service. Undefined: this gateway is not activated, as far as is known. */
+  async known(): Promise<Identity | undefined> {
+    return this.#identity ?? (await this.#load());
+  }
+
   async obtain(signal: AbortSignal): Promise<Identity> {
     return this.#inTurn(
       signal,

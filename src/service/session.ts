@@ -92,6 +92,15 @@ export class ServiceSession implements ProvisioningService {
     return this.#ofThing(operations.currentVersion, signal);
   }
 
+  /** For who only looks: activates nothing, whatever becomes of the call. Undefined: this gateway is not activated. */
+  async look(signal: AbortSignal): Promise<{ readonly thingId: string; readonly version: Version } | undefined> {
+    const identity = await this.#identity.known();
+    if (identity === undefined) return undefined;
+    const call = async (): Promise<Version> =>
+      this.#heard(this.#context.transport.call(operations.currentVersion, identity, signal));
+    return { thingId: identity.thingId, version: await this.#attempts(call, signal) };
+  }
+
   async targetVersion(signal: AbortSignal): Promise<Version> {
     return this.#ofThing(operations.targetVersion, signal);
   }

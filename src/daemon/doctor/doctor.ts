@@ -107,13 +107,12 @@ async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promi
   throw new DaemonError('no-trusted-key', 'there is no trusted key, so no firmware can be installed');
 }
 
-async function lookAtService({ session, identities, config }: Wiring, signal: AbortSignal): Promise<string> {
-  const identity = await identities.load();
-  if (identity === undefined) {
+async function lookAtService({ session, config }: Wiring, signal: AbortSignal): Promise<string> {
+  const seen = await session.look(signal);
+  if (seen === undefined) {
     throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet`);
   }
-  const version = await session.currentVersion(signal);
-  return `${addressOf(config)} knows this gateway as thing ${identity.thingId}, version ${version.name}`;
+  return `${addressOf(config)} knows this gateway as thing ${seen.thingId}, version ${seen.version.name}`;
 }
 
 function addressOf({ service }: Wiring['config']): string {

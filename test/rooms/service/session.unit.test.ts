@@ -53,6 +53,21 @@ describe('a session', () => {
   });
 });
 
+describe('a look', () => {
+  // Seen: agent doctor, which changes nothing, activated a gateway whose thing was gone, and used up the way to do so.
+  test('says what the service says of this gateway, and activates nothing', async () => {
+    const rig = new SessionRig();
+    expect(await rig.start().look(signal)).toBeUndefined();
+    await rig.start().activate(signal);
+    expect(await rig.start().look(signal)).toMatchObject({ thingId: 'thing-1', version: { id: '1' } });
+    rig.dropKey();
+    await expect(rig.start().look(signal)).rejects.toMatchObject({ code: 'key-rejected' });
+    rig.transport.failNext('currentVersion', failure('service-not-found'));
+    await expect(rig.start().look(signal)).rejects.toMatchObject({ code: 'service-not-found' });
+    expect(rig.count('activate')).toBe(1);
+  });
+});
+
 describe('when the key was dropped', () => {
   test('a session activates again, stores the new key and makes the call', async () => {
     const rig = new SessionRig();
