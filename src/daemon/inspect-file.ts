@@ -9,6 +9,7 @@ import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
 import { AgentError } from '../system/errors.ts';
 import { headerOf } from '../update/choice/header.ts';
+import { holdOfStandstill } from '../update/choice/plan.ts';
 import { holdsFirmware, inForce } from '../update/choice/quarantine.ts';
 import { refuseRelease } from '../update/choice/release-rules.ts';
 import { UpdateError } from '../update/errors.ts';
@@ -44,6 +45,7 @@ export async function inspectFile(path: string, wiring: Wiring | undefined, sign
     ...(keyring === undefined || found.damage !== undefined ? [] : await refusals(source, keyring, wiring, signal)),
     ...(await attempt(() => refuseOtherDevices(found, wiring))).obstacles,
     ...(await attempt(() => refuseByPolicy(found, wiring))).obstacles,
+    ...holdsOf(found, wiring),
     ...targets.obstacles,
     ...(await placeObstacles(found, targets.value ?? new Map(), wiring, signal)),
   ];
@@ -118,6 +120,12 @@ function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journ
     throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
   }
   refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade: false });
+}
+
+/** A list of keys and revocations waits for nobody. */
+function holdsOf({ header }: FirmwareDescription, { journal, world }: Wiring): readonly Obstacle[] {
+  const hold = holdOfStandstill(journal.state, world.clock.nowMs());
+  return hold === undefined || header?.kind === 'trust-list' ? [] : [{ code: hold.code, message: hold.reason }];
 }
 
 function targetsFor(

@@ -40,7 +40,7 @@ function describeHeld(
   forced: boolean,
 ): string {
   if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
-  const force = forced ? '' : ' --force installs it all the same.';
+  const force = forced ? '' : ' --force does not wait for that.';
   return `${version} is held back: ${reason} (${code}).${force}`;
 }
 

@@ -93,6 +93,9 @@ test('names everything that stands in the way at once, with its code and what to
   expect(page.stdout).toMatch(/not be installed[^]*\(signature-invalid\)[^]*add its public key[^]*\(slot-too-small\)/);
   await release({ devices: ['another-board'] });
   expect(await obstacles()).toEqual(['device-type-mismatch']);
+  await release();
+  await gateway.run('hold', '4h');
+  expect(await obstacles()).toEqual(['held-by-hand']);
 });
 
 test('knows the quarantine, and what runs', async () => {

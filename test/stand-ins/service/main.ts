@@ -34,7 +34,7 @@ usage: npm run service -- [options]
   --version ID=random:N a version whose firmware is N random bytes (k, M and G are understood)
   --text ID=FILE        a version whose firmware text is FILE as it stands, sent as fast as it can be read
   --current ID          what a new thing is expected to run; the first version if not given
-  --target ID           what things are to switch to; nothing if not given
+  --target ID           what things are to switch to; what each one has, if not given
   --updates ID=ID,ID    to which versions a thing can switch from one; may be repeated
   --encoding E          base64 (default), base64url or hex
   --line-length N       break the encoded text into lines

@@ -49,7 +49,7 @@ test.each<[OperationOutcome, string]>([
   ],
   [
     { kind: 'held-back', version: 'v1', code: 'outside-window', reason: 'the window opens at 02:00' },
-    'v1 is held back: the window opens at 02:00 (outside-window). --force installs it all the same.',
+    'v1 is held back: the window opens at 02:00 (outside-window). --force does not wait for that.',
   ],
   [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
 ])('the outcome %j is told so', (outcome, told) => {
