@@ -21,13 +21,18 @@ export const gatewayStates = [
 ] as const;
 export type GatewayState = (typeof gatewayStates)[number];
 
+/** The worst first. */
 export const troubles = [
   'board-half-written',
   'update-impossible',
   'journal-lost',
+  /** Nothing that could be installed would be believed. */
+  'no-trusted-key',
   'no-daemon',
   /** It runs, and gives no answer. */
   'daemon-silent',
+  /** What runs, or the key that signed it. */
+  'release-revoked',
   'not-activated',
   'last-attempt-failed',
   'last-attempt-refused',
@@ -78,7 +83,12 @@ export interface StateFacts {
   readonly hold?: object | undefined;
 }
 
-const breaking: ReadonlySet<Trouble> = new Set<Trouble>(['board-half-written', 'update-impossible', 'journal-lost']);
+const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
+  'board-half-written',
+  'update-impossible',
+  'journal-lost',
+  'no-trusted-key',
+]);
 
 /** A trial is what a person may want to end, however busy the agent is with it. Pure. */
 export function stateOf({ phase, activity, troubles, hold }: StateFacts): GatewayState {
@@ -124,11 +134,15 @@ export interface TroubleFacts {
   readonly service: { readonly lastError: string | undefined };
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
+  readonly distrust?: readonly Distrust[] | undefined;
 }
+
+/** What became of the keys, or of what they signed. */
+export type Distrust = Extract<Trouble, 'no-trusted-key' | 'release-revoked'>;
 
 /** The worst first. A file that a person brought, and that was not installed, is an event: the person was told. Pure. */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
-  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate } = facts;
+  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [] } = facts;
   const found: readonly (Trouble | false)[] = [
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
@@ -138,8 +152,9 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
     thingId === undefined && 'not-activated',
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',
+    ...distrust,
   ];
-  return found.filter((code) => code !== false);
+  return troubles.filter((code) => found.includes(code));
 }
 
 /** Somebody wanted it so. */

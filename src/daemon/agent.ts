@@ -22,6 +22,7 @@ import { listSensors, trySensor } from './sensors.ts';
 import { brokerStatus, checkReport, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
+import type { Concern } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
@@ -57,10 +58,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    const { session, serialNumber, updater, journal, world, config, messaging, throttle } = this.#wiring;
+    const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
     const identity = await this.#loadIdentity();
     const stateTrouble = await stateObstacle(config, journal);
+    const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,
       daemon: this.#options.daemon,
@@ -79,7 +81,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
       canUpdate: boot.works && stateTrouble === undefined,
       obstacle: boot.obstacle ?? stateTrouble,
       looks: this.#options.looks(),
-      warnings: await this.#warnings(signal),
+      distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
+      warnings: await this.#warnings(concerns),
       telemetry: this.#telemetry?.status(),
       service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
     });
@@ -250,11 +253,11 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return updater;
   }
 
-  async #warnings(signal: AbortSignal): Promise<readonly string[]> {
-    const { config, journal, trust, updater } = this.#wiring;
+  async #warnings(ofTrust: readonly Concern[]): Promise<readonly string[]> {
+    const { config, updater } = this.#wiring;
     return [
       ...this.#options.warnings(),
-      ...(await trust.concerns(journal.state, signal)),
+      ...ofTrust.map(({ text }) => text),
       ...(await stateConcerns(config)),
       ...(updater?.hookTroubles ?? []),
     ];

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
-import type { DaemonSeen, IdleCode } from '../control/gateway-state.ts';
+import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
 import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
@@ -40,6 +40,7 @@ export interface Surroundings {
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
+  readonly distrust: readonly Distrust[];
   readonly looks: Looks | undefined;
   readonly warnings: readonly string[];
   readonly telemetry: StatusReport['telemetry'];
@@ -76,7 +77,12 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     telemetry: around.telemetry,
     service: around.service,
   };
-  const troubles = troublesOf({ ...report, daemon: around.daemon, canUpdate: around.canUpdate });
+  const troubles = troublesOf({
+    ...report,
+    daemon: around.daemon,
+    canUpdate: around.canUpdate,
+    distrust: around.distrust,
+  });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }
 

@@ -17,7 +17,7 @@ import { otherSlot } from '../../update/slot.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
-import { describeKey, isUsable, NO_KEY_LEFT } from '../wiring/trust.ts';
+import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { noTargets } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
@@ -104,7 +104,7 @@ async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promi
   }
   if (allowUnsigned) return `none${list}; ${unsigned}`;
   if (keyring.keys.length > 0) throw new DaemonError('no-trusted-key', NO_KEY_LEFT);
-  throw new DaemonError('no-trusted-key', 'there is no trusted key, so no firmware can be installed');
+  throw new DaemonError('no-trusted-key', NO_KEY);
 }
 
 async function lookAtService({ session, config }: Wiring, signal: AbortSignal): Promise<string> {

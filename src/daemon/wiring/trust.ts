@@ -1,5 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import type { OperationOutcome } from '../../control/events.ts';
+import type { Distrust } from '../../control/gateway-state.ts';
 import { keyStateOf } from '../../firmware/artifact/trust.ts';
 import type { TrustedKey } from '../../firmware/artifact/trust.ts';
 import type { KnownTime } from '../../firmware/trust/key-validity.ts';
@@ -22,6 +23,12 @@ export interface TrustParts {
   readonly clock: Clock;
   /** Whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
+}
+
+/** In a sentence; `trouble`: what monitoring is told of it. */
+export interface Concern {
+  readonly text: string;
+  readonly trouble?: Distrust | undefined;
 }
 
 /** Undefined: it is not known; a slot of the factory has no digest. */
@@ -119,22 +126,29 @@ export class Trust {
   }
 
   /** What a person should know, each in a sentence. */
-  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly string[]> {
+  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly Concern[]> {
     try {
       const keyring = await this.keyring(signal);
       const { damage } = keyring;
-      const found: string[] = damage === undefined ? [] : [damage.message];
+      const found: Concern[] = damage === undefined ? [] : [{ text: damage.message }];
       const usable = keyring.keys.filter((key) => isUsable(key, keyring));
-      if (keyring.keys.length > 0 && usable.length === 0) found.push(NO_KEY_LEFT);
+      if (usable.length === 0) found.push(...this.#withoutKey(keyring.keys.length));
       const runs = installed && (await this.revoked(installed));
-      if (runs !== undefined) found.push(`the release that is installed ${runs}`);
+      if (runs !== undefined) found.push({ text: `the release that is installed ${runs}`, trouble: 'release-revoked' });
       const before = previous && (await this.revoked(previous));
-      if (before !== undefined) found.push(`the release to which agent rollback goes back ${before}`);
+      if (before !== undefined) found.push({ text: `the release to which agent rollback goes back ${before}` });
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      return [describeError(error)];
+      return [{ text: describeError(error) }];
     }
+  }
+
+  #withoutKey(configured: number): readonly Concern[] {
+    const { allowUnsigned } = this.#parts.config.trust;
+    const text = configured === 0 ? NO_KEY : NO_KEY_LEFT;
+    if (!allowUnsigned) return [{ text, trouble: 'no-trusted-key' }];
+    return configured === 0 ? [] : [{ text }];
   }
 
   async #knownTime(signal: AbortSignal): Promise<KnownTime> {
@@ -177,6 +191,7 @@ export async function tellingOfLists<T extends OperationOutcome>(
   return outcome.kind === 'installed' && list !== undefined ? { ...outcome, list } : outcome;
 }
 
+export const NO_KEY = 'there is no trusted key, so no firmware can be installed';
 export const NO_KEY_LEFT =
   'no trusted key is left (revoked, or not of this time): no firmware can be installed until a new public key stands in [trust] keys';
 

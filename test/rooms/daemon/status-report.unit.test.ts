@@ -22,6 +22,7 @@ const around: Surroundings = {
   hookPause: undefined,
   obstacle: undefined,
   canUpdate: true,
+  distrust: [],
   looks: undefined,
   warnings: [],
   telemetry: undefined,

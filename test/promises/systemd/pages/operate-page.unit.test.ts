@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { idleCodes, stateExitCodes } from '../../../../src/control/gateway-state.ts';
+import { idleCodes, stateExitCodes, troubles } from '../../../../src/control/gateway-state.ts';
 import { readPage } from '../../../page-examples.ts';
 import { rowsOf } from './page-tables.ts';
 
@@ -17,4 +17,8 @@ test('the page about operating says of each code why nothing is being installed'
   const codes = [...held, ...others].map(([code]) => code);
   expect(codes).toHaveLength(idleCodes.length);
   expect(new Set(codes)).toEqual(new Set(idleCodes));
+});
+
+test('the page about operating has each trouble, the worst first', () => {
+  expect(rowsOf(page, '| trouble | means | look at |').map(([trouble]) => trouble)).toEqual(troubles);
 });

@@ -223,6 +223,12 @@ test(
       `the release that is installed is signed by ${keys.old.trusted.fingerprint}, revoked by list 1`,
     );
     expect(page).not.toContain('release.pem');
+    const told = {
+      state: 'broken',
+      troubles: expect.arrayContaining(['no-trusted-key', 'release-revoked']) as unknown,
+    };
+    expect(await gateway.json('status')).toMatchObject(told);
+    expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 2 });
     expect(await gateway.run('doctor')).not.toMatchObject({ exitCode: 0 });
     expect(await running(gateway)).toBe('healthy root 1.0.0');
     await writeFile(join(gateway.directory, 'release.pem'), keys.next.publicPem);
