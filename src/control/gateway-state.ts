@@ -143,7 +143,7 @@ export type Distrust = Extract<Trouble, 'no-trusted-key' | 'release-revoked'>;
 /** The worst first. A file that a person brought, and that was not installed, is an event: the person was told. Pure. */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
   const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [] } = facts;
-  const found: readonly (Trouble | false)[] = [
+  const found = new Set<Trouble | false>([
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
     phase === 'lost' && 'journal-lost',
@@ -153,8 +153,8 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',
     ...distrust,
-  ];
-  return troubles.filter((code) => found.includes(code));
+  ]);
+  return troubles.filter((code) => found.has(code));
 }
 
 /** Somebody wanted it so. */
