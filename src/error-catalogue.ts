@@ -4,6 +4,7 @@ import { ControlError, ControlRequestError } from './control/control-errors.ts';
 import { DaemonError } from './daemon/errors.ts';
 import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
 import { McuError } from './mcu/errors.ts';
+import { PageError } from './page/page-errors.ts';
 import { ServiceError } from './service/errors.ts';
 import { BootloaderError } from './slots/bootloaders/errors.ts';
 import { SlotError } from './slots/errors.ts';
@@ -33,6 +34,7 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'Measurements', codes: TelemetryError.meanings },
   { title: 'The agent as it is configured', codes: DaemonError.meanings },
   { title: 'The control socket', codes: { ...ControlError.meanings, ...ControlRequestError.meanings } },
+  { title: 'The page', codes: PageError.meanings },
   { title: 'The machine', codes: SystemError.meanings },
 ];
 

@@ -71,6 +71,9 @@ async function fillTree(out: string, { main, arch, node, strip }: Filling): Prom
   await chmod(runtime, 0o755);
   if (strip) await stripProgram(runtime, arch);
   const { outputs } = await bundle(join(out, 'lib'), main, arch);
+  for (const asset of ['page.css', 'page.js']) {
+    await copyFile(join(project, 'src/page', asset), join(out, 'lib', asset));
+  }
   // said, or Node reads each file twice to find out
   await writeFile(join(out, 'lib/package.json'), '{ "type": "module" }\n');
   await copyFile(join(project, 'agent'), join(out, 'agent'));

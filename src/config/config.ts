@@ -4,6 +4,7 @@
  */
 import type { LogLevel } from '../system/log/log.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
+import type { PageSettings } from './page-config.ts';
 import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
 
 export interface Config {
@@ -16,6 +17,7 @@ export interface Config {
   readonly report: ReportSettings;
   readonly system: SystemSettings;
   readonly control: ControlSettings;
+  readonly page: PageSettings;
   readonly log: LogSettings;
   readonly targets: readonly TargetSettings[];
   readonly telemetry: TelemetrySettings;

@@ -1,4 +1,5 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
+import { pageContradictions } from './resolve-page.ts';
 import { describeIdleStep } from './schedule-steps.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 import { durationMs } from './schema/values.ts';
@@ -11,10 +12,11 @@ export interface Finding {
 
 /** What each setting alone cannot show to be wrong, in the tables that are right. */
 export function findContradictions(tables: SoundTables): readonly Finding[] {
-  const { service, update, trust, targets, sensors, properties } = tables;
+  const { service, update, trust, page, targets, sensors, properties } = tables;
   return [
     ...keyContradictions(trust?.keys ?? []),
     ...forgedReports(tables),
+    ...(page === undefined ? [] : pageContradictions(page)),
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),

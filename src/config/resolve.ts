@@ -11,6 +11,7 @@ import type {
   TlsSettings,
   UpdateSettings,
 } from './config.ts';
+import { resolvePage } from './resolve-page.ts';
 import { resolveMeasurements, resolveTelemetry, resolveWatches } from './resolve-telemetry.ts';
 import type { ConfigFile } from './schema/schema.ts';
 import { parsePattern } from './schema/update-schema.ts';
@@ -44,6 +45,7 @@ export function resolveConfig(file: ConfigFile): Config {
     report: { outcome: file.report.outcome, security: file.report.security },
     system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
     control: file.control,
+    page: resolvePage(file.page),
     log: file.log,
     targets: Object.entries(file.targets).map(([name, target]) => resolveTarget(name, target)),
     telemetry: resolveTelemetry(file),

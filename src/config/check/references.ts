@@ -35,6 +35,7 @@ export function referencesOf(tables: SoundTables): readonly Reference[] {
     { path: ['system', 'reboot_command'], file: tables.system?.reboot_command[0], need: 'own program' },
     ...healthReferences(tables.update?.health),
     ...hookReferences(tables.hooks),
+    ...pageReferences(tables.page),
     ...Object.entries(tables.targets ?? {}).flatMap(([name, target]) => targetReferences(['targets', name], target)),
     ...telemetryReferences(tables),
   ];
@@ -68,6 +69,16 @@ function serviceReferences(service: SoundTables['service']): readonly MaybeRefer
     ...tlsReferences(['service'], service ?? {}),
     ...tlsReferences(['service', 'messaging'], messaging),
     passwordReference(['service', 'messaging'], messaging),
+  ];
+}
+
+function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
+  if (page === undefined) return [];
+  return [
+    passwordReference(['page'], page),
+    { path: ['page', 'certificate_file'], file: page.certificate_file, need: 'trusted' },
+    { path: ['page', 'key_file'], file: page.key_file, need: 'secret' },
+    { path: ['page', 'client_ca_file'], file: page.client_ca_file, need: 'trusted' },
   ];
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { pageSchema } from './page-schema.ts';
 import { serviceSchema } from './service-schema.ts';
 import { targetSchema } from './target-schema.ts';
 import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from './telemetry-schema.ts';
@@ -50,6 +51,7 @@ export const configSchema = z.strictObject({
         .describe('Properties that members of the group thing-agent may read and write'),
     })
     .prefault({}),
+  page: pageSchema.prefault({}),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
@@ -68,7 +70,7 @@ export type ConfigFile = z.output<typeof configSchema>;
 
 /** The tables that are right, each by itself. */
 export function soundTables(input: Readonly<Record<string, unknown>>) {
-  const { service, device, update, hooks, trust, report, system, control, targets, sensors, properties, watch } =
+  const { service, device, update, hooks, trust, report, system, control, page, targets, sensors, properties, watch } =
     configSchema.shape;
   return {
     service: sound(service, input['service']),
@@ -79,6 +81,7 @@ export function soundTables(input: Readonly<Record<string, unknown>>) {
     report: sound(report, input['report']),
     system: sound(system, input['system']),
     control: sound(control, input['control']),
+    page: sound(page, input['page']),
     targets: sound(targets, input['targets']),
     sensors: sound(sensors, input['sensors']),
     properties: sound(properties, input['properties']),

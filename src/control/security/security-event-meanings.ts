@@ -14,6 +14,7 @@ export const securityEventMeanings = {
   reactivated: 'the gateway was activated again',
   'serial-number-shared': 'another device activates with the serial number of this gateway',
   'access-denied': 'somebody asked the daemon for what that user may not',
+  'login-refused': 'somebody gave a wrong password to the page',
   'floor-lost': 'journal and copy were damaged: below which release none may be installed is not known any more',
   'log-damaged': 'this log could not be read, and begins anew',
 } as const;

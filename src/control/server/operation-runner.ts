@@ -70,13 +70,19 @@ class GaveWay extends Error {
 export class OperationRunner implements AsyncDisposable {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #signal: AbortSignal;
-  readonly #observer: OperationObserver;
+  readonly #observers: Set<OperationObserver>;
   #running: RunningOperation | undefined;
 
   constructor(clock: Pick<Clock, 'monotonicMs'>, signal: AbortSignal, observer: OperationObserver = nobody) {
     this.#clock = clock;
     this.#signal = signal;
-    this.#observer = observer;
+    this.#observers = new Set([observer]);
+  }
+
+  /** Is told from now on what runs, until it is disposed. */
+  watch(observer: OperationObserver): Disposable {
+    this.#observers.add(observer);
+    return { [Symbol.dispose]: () => void this.#observers.delete(observer) };
   }
 
   get running(): OperationRequest | undefined {
@@ -158,9 +164,9 @@ export class OperationRunner implements AsyncDisposable {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#signal, stop.signal]);
     const listeners = new Set([first]);
-    const observer = this.#observer;
+    const observers = this.#observers;
     const pace = new ProgressPace(this.#clock, (event) => {
-      observer.onEvent(event);
+      for (const observer of observers) observer.onEvent(event);
       for (const listener of listeners) listener(event);
     });
     const onProgress: OnEvent = (event) => {
@@ -173,12 +179,12 @@ export class OperationRunner implements AsyncDisposable {
       try {
         const outcome = await work(onProgress, signal, interrupted);
         pace.flush();
-        observer.onEnd(outcome);
+        for (const observer of observers) observer.onEnd(outcome);
         return outcome;
       } catch (thrown) {
         pace.flush();
         const error = thrown instanceof GaveWay ? gaveWay(request, thrown) : thrown;
-        observer.onFailure(error);
+        for (const observer of observers) observer.onFailure(error);
         throw error;
       } finally {
         this.#running = undefined;

@@ -3,26 +3,27 @@ import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
-import { startControlServer } from '../../control/server/control-server.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
-import { minutesOf } from '../../system/time/daily-window.ts';
 import { Agent } from '../agent.ts';
 import type { AgentOptions } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
 import { describeLook, describeOutcome } from '../status-report.ts';
+import type { PageHost } from '../wiring/page-host.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, World } from '../wiring/wiring.ts';
 import { Agenda } from './agenda.ts';
 import type { RoundEnd } from './agenda.ts';
 import { Liveness } from './liveness.ts';
+import { answerOutside } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
-import { cronSchedule, sleepUntil, splayOffsetMs } from './schedule.ts';
+import { cronSchedule, rebootSpreadMs, sleepUntil, splayOffsetMs } from './schedule.ts';
 
 export interface DaemonOptions {
   readonly loaded: LoadedConfig;
@@ -51,6 +52,7 @@ class Daemon {
   readonly #runner: OperationRunner;
   readonly #liveness: Liveness;
   readonly #telemetry: TelemetryHost;
+  #page: PageHost | undefined;
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
   #agenda: Agenda | undefined;
@@ -94,14 +96,14 @@ class Daemon {
       alone: this.#alone,
     });
     const runDirectory = paths.run;
-    const memberProperties = (): readonly string[] => this.#loaded.config.control.properties;
-    const performer = { operations: agent, runner: this.#runner };
-    opened.use(
-      await startControlServer(
-        { runDirectory, memberProperties, onDenied: this.#noteDenied, ...performer, log: world.log },
-        this.#signal,
-      ),
-    );
+    const outside = {
+      operations: agent,
+      runner: this.#runner,
+      world,
+      loaded: () => this.#loaded,
+      record: this.#record,
+    };
+    this.#page = await answerOutside(outside, opened, this.#signal);
     opened.use(onReload(() => this.#askForReload()));
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     opened.defer(() => manager.stopping());
@@ -131,7 +133,7 @@ class Daemon {
     if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
     this.#currentAgenda.endRound(end, clock.nowMs());
     const { rebootWait, hookPause } = wiring.updater ?? {};
-    if (rebootWait?.untilMs !== undefined) this.#currentAgenda.comeAgain(rebootWait.untilMs + spreadMs(wiring));
+    if (rebootWait?.untilMs !== undefined) this.#currentAgenda.comeAgain(rebootWait.untilMs + rebootSpreadMs(wiring));
     else if (hookPause !== undefined) this.#currentAgenda.comeAgain(clock.nowMs() + hookPause.leftMs);
   }
 
@@ -197,9 +199,8 @@ class Daemon {
     );
   };
 
-  readonly #noteDenied = (caller: string, operation: string): void => {
-    void this.#currentWiring.security.record('access-denied', `${caller} asked for ${operation}`);
-  };
+  readonly #record = (id: SecurityEventId, detail: string): void =>
+    void this.#currentWiring.security.record(id, detail);
 
   #follow(event: OperationEvent): void {
     this.#liveness.progress();
@@ -231,6 +232,7 @@ class Daemon {
     manager.reloading();
     try {
       await this.#wire(await reload());
+      await this.#page?.serve(this.#loaded.config.page);
       this.#reloadProblem = undefined;
       world.log.info({ path: this.#loaded.path }, 'the configuration was read again');
     } catch (error) {
@@ -284,13 +286,7 @@ class Daemon {
 
   get #warnings(): readonly string[] {
     const warnings = this.#loaded.warnings.map(({ message }) => message);
-    return this.#reloadProblem === undefined ? warnings : [...warnings, this.#reloadProblem];
+    const problems = this.#reloadProblem === undefined ? [] : [this.#reloadProblem];
+    return [...warnings, ...problems, ...(this.#page?.troubles ?? [])];
   }
-}
-
-/** Gateways of a fleet reboot one after the other, but within the first half of their window. */
-function spreadMs({ config, serialNumber }: Wiring): number {
-  const { splayMs, rebootWindow } = config.update;
-  const windowMs = rebootWindow === undefined ? 0 : minutesOf(rebootWindow) * 60_000;
-  return splayOffsetMs(serialNumber, Math.min(splayMs, windowMs / 2));
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 
 import type { Clock } from '../../system/time/clock.ts';
+import { minutesOf } from '../../system/time/daily-window.ts';
 import { DaemonError } from '../errors.ts';
+import type { Wiring } from '../wiring/wiring.ts';
 
 /** When the next look at the service is due, wall clock, milliseconds since the epoch. */
 export type Schedule = (nowMs: number) => number;
@@ -47,4 +49,11 @@ export async function sleepUntil(timeMs: number, clock: Clock, signal: AbortSign
     if (leftMs <= 0) return;
     await clock.sleep(Math.min(leftMs, LONGEST_NAP_MS), signal);
   }
+}
+
+/** Gateways of a fleet reboot one after the other, but within the first half of their window. */
+export function rebootSpreadMs({ config, serialNumber }: Pick<Wiring, 'config' | 'serialNumber'>): number {
+  const { splayMs, rebootWindow } = config.update;
+  const windowMs = rebootWindow === undefined ? 0 : minutesOf(rebootWindow) * 60_000;
+  return splayOffsetMs(serialNumber, Math.min(splayMs, windowMs / 2));
 }

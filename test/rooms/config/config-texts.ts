@@ -84,6 +84,15 @@ reboot_command = ["systemctl", "reboot"]
 [control]
 properties = ["setpoint"]
 
+[page]
+listen = "[::]:8443"
+password_file = "/etc/thing-agent/page-password"
+certificate_file = "/etc/thing-agent/page.pem"
+key_file = "/etc/thing-agent/page.key"
+client_ca_file = "/etc/thing-agent/page-clients.pem"
+hosts = ["Gateway.example.com"]
+operate = true
+
 [log]
 level = "debug"
 format = "json"

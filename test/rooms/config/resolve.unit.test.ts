@@ -226,6 +226,15 @@ const wholeResolved: Config = {
   report: { outcome: 'update_outcome', security: undefined },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
   control: { properties: ['setpoint'] },
+  page: {
+    place: { kind: 'tcp', host: '::', port: 8443, isLoopback: false },
+    passwordFile: '/etc/thing-agent/page-password',
+    certificateFile: '/etc/thing-agent/page.pem',
+    keyFile: '/etc/thing-agent/page.key',
+    clientCaFile: '/etc/thing-agent/page-clients.pem',
+    hosts: ['gateway.example.com'],
+    operate: true,
+  },
   log: { level: 'debug', format: 'json' },
   targets: [
     {

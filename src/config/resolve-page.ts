@@ -1,0 +1,49 @@
+import type { Finding } from './cross-check.ts';
+import type { PageSettings } from './page-config.ts';
+import { parsePagePlace } from './schema/page-schema.ts';
+import type { ConfigFile } from './schema/schema.ts';
+
+export function resolvePage(page: ConfigFile['page']): PageSettings {
+  return {
+    place: page.listen === undefined ? undefined : parsePagePlace(page.listen),
+    passwordFile: page.password_file,
+    certificateFile: page.certificate_file,
+    keyFile: page.key_file,
+    clientCaFile: page.client_ca_file,
+    hosts: page.hosts.map((name) => name.toLowerCase()),
+    operate: page.operate,
+  };
+}
+
+/** What is wrong, by the name of the setting. */
+type Wrong = readonly [name: keyof ConfigFile['page'], why: string];
+
+/** Others reach it only over TLS, and when they show who they are; any user of this machine reaches loopback. */
+export function pageContradictions(page: ConfigFile['page']): readonly Finding[] {
+  const isProtected = page.password_file !== undefined || page.client_ca_file !== undefined;
+  const wrong = [...tlsContradictions(page), ...openness(page, isProtected), ...operation(page, isProtected)];
+  return wrong.map(([name, why]) => ({ path: ['page', name], message: `page.${name} ${why}` }));
+}
+
+function tlsContradictions(page: ConfigFile['page']): readonly Wrong[] {
+  const { certificate_file: certificate, key_file: key, client_ca_file: clientCa } = page;
+  const found: Wrong[] = [];
+  if (certificate !== undefined && key === undefined) found.push(['certificate_file', 'needs key_file beside it']);
+  if (key !== undefined && certificate === undefined) found.push(['key_file', 'needs certificate_file beside it']);
+  if (clientCa !== undefined && certificate === undefined)
+    found.push(['client_ca_file', 'needs certificate_file beside it']);
+  return found;
+}
+
+function openness({ listen, certificate_file: certificate }: ConfigFile['page'], isProtected: boolean): Wrong[] {
+  const place = listen === undefined ? undefined : parsePagePlace(listen);
+  if (place?.kind !== 'tcp' || place.isLoopback || (certificate !== undefined && isProtected)) return [];
+  const needed = 'certificate_file and key_file, and password_file or client_ca_file beside it';
+  return [['listen', `is not loopback: it needs ${needed}`]];
+}
+
+function operation({ listen, operate }: ConfigFile['page'], isProtected: boolean): readonly Wrong[] {
+  if (!operate) return [];
+  if (!isProtected) return [['operate', '= true needs password_file or client_ca_file beside it']];
+  return listen === undefined ? [['operate', '= true has no effect without listen']] : [];
+}

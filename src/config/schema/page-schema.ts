@@ -1,0 +1,52 @@
+import { BlockList, isIP } from 'node:net';
+
+import * as z from 'zod';
+
+import { absolutePath, flag, text } from './values.ts';
+
+/** Where it is served. */
+export type PagePlace =
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly isLoopback: boolean }
+  | { readonly kind: 'socket'; readonly path: string };
+
+const addressPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9]\d{0,4})$/;
+const MAX_PORT = 65_535;
+
+const listenText = 'an address and a port such as "127.0.0.1:8077" or "[::1]:8077", or the path of a Unix socket';
+const hostText = 'a name such as "gateway.example.com", without a port';
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Undefined: it is none. */
+export function parsePagePlace(value: string): PagePlace | undefined {
+  if (/^\/[^\0]*[^/\0]$/.test(value)) return { kind: 'socket', path: value };
+  const [, six, four, digits] = addressPattern.exec(value) ?? [];
+  const [host = '', port] = [six ?? four, Number(digits)];
+  if (isIP(host) !== (six === undefined ? 4 : 6) || port > MAX_PORT) return undefined;
+  return { kind: 'tcp', host, port, isLoopback: loopback.check(host, six === undefined ? 'ipv4' : 'ipv6') };
+}
+
+export const pageSchema = z.strictObject({
+  listen: text(listenText, 107)
+    .refine((value) => parsePagePlace(value) !== undefined, listenText)
+    .optional()
+    .describe('Where a page about this gateway is served; left out: nowhere'),
+  password_file: absolutePath('/etc/thing-agent/page-password')
+    .optional()
+    .describe('Who gives what stands there may look; twelve characters or more'),
+  certificate_file: absolutePath('/etc/thing-agent/page.pem').optional().describe('For https, with key_file'),
+  key_file: absolutePath('/etc/thing-agent/page.key').optional(),
+  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem')
+    .optional()
+    .describe('Only who has a certificate by it may connect'),
+  hosts: z
+    .array(text(hostText, 253).regex(/^[A-Za-z0-9.-]+$/, hostText))
+    .max(32)
+    .default([])
+    .describe('Names under which the page is asked for, beside the address'),
+  operate: flag()
+    .default(false)
+    .describe('Whether the page may install, hold and go back, too: with a password or a client certificate'),
+});

@@ -1,0 +1,31 @@
+import type { LoadedConfig } from '../../config/load-config.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
+import { startControlServer } from '../../control/server/control-server.ts';
+import type { Performer } from '../../control/server/perform.ts';
+import { systemOffset } from '../../control/words/time.ts';
+import { PageHost } from '../wiring/page-host.ts';
+import type { World } from '../wiring/wiring.ts';
+
+export interface OutsideParts extends Performer {
+  readonly world: World;
+  /** Asked each time: a reload replaces it. */
+  readonly loaded: () => LoadedConfig;
+  readonly record: (id: SecurityEventId, detail: string) => void;
+}
+
+/** Begins to answer whoever asks: on the sockets of the run directory, and on the page, which is returned. */
+export async function answerOutside(
+  { world, loaded, record, ...performer }: OutsideParts,
+  opened: AsyncDisposableStack,
+  signal: AbortSignal,
+): Promise<PageHost> {
+  const { paths, page } = loaded().config;
+  const memberProperties = (): readonly string[] => loaded().config.control.properties;
+  const onDenied = (who: string, what: string): void => record('access-denied', `${who} asked for ${what}`);
+  const sockets = { runDirectory: paths.run, memberProperties, onDenied, ...performer, log: world.log };
+  opened.use(await startControlServer(sockets, signal));
+  const onLoginRefused = (why: string): void => record('login-refused', why);
+  const host = opened.use(new PageHost({ ...performer, ...world, localOffset: systemOffset, onLoginRefused }));
+  await host.serve(page);
+  return host;
+}

@@ -1,0 +1,85 @@
+import { isDeepStrictEqual } from 'node:util';
+
+import type { PageSettings } from '../../config/page-config.ts';
+import type { PageServerOptions } from '../../page/page-server.ts';
+import { AgentError } from '../../system/errors.ts';
+
+/** An address may come up after the agent, and a port may be free again. */
+const RETRY_MS = 15_000;
+
+/** Serves the page where the configuration says; what keeps it from that keeps the daemon from nothing. */
+export class PageHost implements AsyncDisposable {
+  readonly #parts: Omit<PageServerOptions, 'settings'>;
+  #settings: PageSettings | undefined;
+  #served: AsyncDisposable | undefined;
+  #ending = new AbortController();
+  #starting: Promise<void> = Promise.resolve();
+  #trouble: string | undefined;
+
+  constructor(parts: Omit<PageServerOptions, 'settings'>) {
+    this.#parts = parts;
+  }
+
+  /** For the status. */
+  get troubles(): readonly string[] {
+    return this.#trouble === undefined ? [] : [this.#trouble];
+  }
+
+  /** Also read again: the files that it names may have changed. */
+  async serve(settings: PageSettings): Promise<void> {
+    const isSame = isDeepStrictEqual(settings, this.#settings);
+    const hasFiles = settings.certificateFile !== undefined || settings.passwordFile !== undefined;
+    if (isSame && !hasFiles) return;
+    await this[Symbol.asyncDispose]();
+    this.#settings = settings;
+    this.#ending = new AbortController();
+    const first = Promise.withResolvers<void>();
+    this.#starting = this.#start(settings, this.#ending.signal, first.resolve);
+    await first.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(ended);
+    await this.#starting;
+    await this.#served?.[Symbol.asyncDispose]();
+    this.#served = undefined;
+    this.#trouble = undefined;
+  }
+
+  async #start(settings: PageSettings, signal: AbortSignal, onTried: () => void): Promise<void> {
+    const { clock } = this.#parts;
+    try {
+      while (settings.place !== undefined && !signal.aborted) {
+        if (await this.#try(settings)) break;
+        onTried();
+        await clock.sleep(RETRY_MS, signal);
+      }
+    } catch (error) {
+      if (error !== ended) throw error;
+    } finally {
+      onTried();
+    }
+  }
+
+  async #try(settings: PageSettings): Promise<boolean> {
+    const { log } = this.#parts;
+    const { place } = settings;
+    if (place === undefined) return true;
+    try {
+      const { startPage } = await import('../../page/page-server.ts');
+      this.#served = await startPage({ ...this.#parts, settings }, place);
+      this.#trouble = undefined;
+      const where = place.kind === 'socket' ? place.path : `${place.host} ${place.port}`;
+      log.info({ where }, 'the page is served');
+      return true;
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      const trouble = `the page is not served: ${error.message}`;
+      if (trouble !== this.#trouble) log.error({ code: error.code, advice: error.advice }, trouble);
+      this.#trouble = trouble;
+      return false;
+    }
+  }
+}
+
+const ended = new Error('the page is to end');

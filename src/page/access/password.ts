@@ -1,0 +1,64 @@
+import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+
+import { readGuardedFile } from '../../system/files/guarded-file.ts';
+import { Turns } from '../../system/turns.ts';
+import { PageError, Refusal } from '../page-errors.ts';
+
+const MAX_FILE_BYTES = 4_096;
+const FEWEST_CHARACTERS = 12;
+/** Some 50 ms and 16 MiB on a small board. */
+const COST = { N: 16_384, r: 8, p: 1 };
+const HASH_BYTES = 32;
+/** Who waits already, of all and of one address. */
+const MAX_WAITING = 16;
+const MAX_WAITING_OF_ONE = 4;
+
+const hash = promisify<string, Buffer, number, typeof COST, Buffer>(scrypt);
+
+/**
+ * Compares with a slow hash, one after the other, so that guessing is slow however many guess at once. Nobody is locked out:
+ * whoever else guesses has his own few places in the row.
+ */
+export class Password {
+  readonly #salt: Buffer;
+  readonly #hash: Buffer;
+  readonly #turns = new Turns(1);
+  readonly #waiting = new Map<string, number>();
+
+  private constructor(salt: Buffer, expected: Buffer) {
+    this.#salt = salt;
+    this.#hash = expected;
+  }
+
+  /** Of the file's first line. Throws PageError. */
+  static async read(path: string): Promise<Password> {
+    const text = (await readGuardedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+    const [password = ''] = text.split(/\r?\n/, 1);
+    if (password.length < FEWEST_CHARACTERS) {
+      throw new PageError('page-files', `${path} has less than ${FEWEST_CHARACTERS} characters`);
+    }
+    return Password.of(password);
+  }
+
+  static async of(password: string): Promise<Password> {
+    const salt = randomBytes(16);
+    return new Password(salt, await hash(password, salt, HASH_BYTES, COST));
+  }
+
+  /** Throws Refusal where too many wait already. */
+  async matches(given: string, from: string, signal: AbortSignal): Promise<boolean> {
+    const ofOne = this.#waiting.get(from) ?? 0;
+    const all = [...this.#waiting.values()].reduce((sum, count) => sum + count, 0);
+    if (ofOne >= MAX_WAITING_OF_ONE || all >= MAX_WAITING) throw new Refusal(503, 'Too many try at once. Try again.');
+    this.#waiting.set(from, ofOne + 1);
+    try {
+      const found = await this.#turns.run(async () => hash(given, this.#salt, HASH_BYTES, COST), signal);
+      return timingSafeEqual(found, this.#hash);
+    } finally {
+      const left = (this.#waiting.get(from) ?? 1) - 1;
+      if (left === 0) this.#waiting.delete(from);
+      else this.#waiting.set(from, left);
+    }
+  }
+}

@@ -1,0 +1,78 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+
+import type { Said } from '../../control/words/row.ts';
+import type { Clock } from '../../system/time/clock.ts';
+
+/** One who has shown that he may be here. */
+export interface Session {
+  /** What a form of ours carries, and one of another page cannot. */
+  readonly token: string;
+  /** Told with the next page. */
+  said: Said | undefined;
+}
+
+interface KeptSession extends Session {
+  readonly sinceMs: number;
+  usedMs: number;
+}
+
+const MAX_SESSIONS = 64;
+const IDLE_MS = 60 * 60_000;
+const LONGEST_MS = 12 * 60 * 60_000;
+
+/** In memory alone: they end with the daemon. The one that was used longest ago gives way to a new one. */
+export class Sessions {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #kept = new Map<string, KeptSession>();
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+  }
+
+  /** Returns its name, which nobody can guess. */
+  begin(): string {
+    const name = random();
+    this.#touch(name, true);
+    return name;
+  }
+
+  find(name: string | undefined): Session | undefined {
+    return name === undefined ? undefined : this.#touch(name, false);
+  }
+
+  /** Of a client certificate, by its fingerprint: TLS has shown who it is. */
+  ofCertificate(fingerprint: string): Session {
+    return this.#touch(`certificate ${fingerprint}`, true);
+  }
+
+  end(name: string | undefined): void {
+    if (name !== undefined) this.#kept.delete(name);
+  }
+
+  #touch(name: string, mayBegin: true): Session;
+  #touch(name: string, mayBegin: boolean): Session | undefined;
+  #touch(name: string, mayBegin: boolean): Session | undefined {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [other, { sinceMs, usedMs }] of this.#kept) {
+      if (nowMs - usedMs > IDLE_MS || nowMs - sinceMs > LONGEST_MS) this.#kept.delete(other);
+    }
+    const found = this.#kept.get(name);
+    if (found === undefined && !mayBegin) return undefined;
+    const session = found ?? { token: random(), said: undefined, sinceMs: nowMs, usedMs: nowMs };
+    session.usedMs = nowMs;
+    this.#kept.delete(name);
+    this.#kept.set(name, session);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MAX_SESSIONS && oldest !== undefined) this.#kept.delete(oldest);
+    return session;
+  }
+}
+
+export function hasToken({ token }: Session, given: string | undefined): boolean {
+  const [ours, theirs] = [Buffer.from(token), Buffer.from(given ?? '')];
+  return ours.byteLength === theirs.byteLength && timingSafeEqual(ours, theirs);
+}
+
+function random(): string {
+  return randomBytes(32).toString('base64url');
+}

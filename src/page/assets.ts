@@ -1,0 +1,22 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { describeError } from '../system/errors.ts';
+import { PageError } from './page-errors.ts';
+
+/** What the page needs beside itself, by its path. */
+export type Assets = ReadonlyMap<string, { readonly type: string; readonly body: Buffer }>;
+
+/** Files beside this one, also when it is built (systemd/build.ts). */
+const types = { 'page.css': 'text/css; charset=utf-8', 'page.js': 'text/javascript; charset=utf-8' } as const;
+
+export async function readAssets(): Promise<Assets> {
+  try {
+    const all = Object.entries(types).map(
+      async ([name, type]) => [`/${name}`, { type, body: await readFile(join(import.meta.dirname, name)) }] as const,
+    );
+    return new Map(await Promise.all(all));
+  } catch (error) {
+    throw new PageError('page-unavailable', `the page is not whole: ${describeError(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,154 @@
+import type { ServerResponse } from 'node:http';
+
+import type { OperationEvent } from '../../control/events.ts';
+import type { Performer } from '../../control/server/perform.ts';
+import type { OffsetMinutes, When } from '../../control/words/time.ts';
+import { describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { Refusal } from '../page-errors.ts';
+import type { PageLimits } from '../page-limits.ts';
+import { document } from '../show/document.ts';
+import type { Html } from '../show/html.ts';
+import { partNames, progressOf, renderParts, sentenceOf } from '../show/parts.ts';
+import { PageData } from './page-data.ts';
+import type { Snapshot } from './page-data.ts';
+import { Viewers } from './viewers.ts';
+
+export interface LiveNewsParts extends Performer {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  readonly limits: PageLimits;
+}
+
+/** What this viewer may do; undefined: only look. */
+export interface ForViewer {
+  readonly actions: ((snapshot: Snapshot) => Html) | undefined;
+  readonly leave: Html | undefined;
+}
+
+/** What is shown, for who comes and for who follows: looked for once, however many they are. */
+export class LiveNews implements AsyncDisposable {
+  readonly #parts: LiveNewsParts;
+  readonly #data: PageData;
+  readonly #viewers: Viewers;
+  readonly #ending = new AbortController();
+  #watch: Disposable | undefined;
+  #sampling: Promise<void> | undefined;
+  #telling: Promise<void> | undefined;
+  #mustTellAgain = false;
+
+  constructor(parts: LiveNewsParts) {
+    this.#parts = parts;
+    this.#data = new PageData({ ...parts, gatherMs: parts.limits.gatherMs });
+    this.#viewers = new Viewers(parts.limits);
+  }
+
+  start(): void {
+    this.#watch = this.#parts.runner.watch({
+      onEvent: (event) => this.#noteEvent(event),
+      onEnd: (outcome) => {
+        this.#data.noteEnd(outcome);
+        this.tellSoon();
+      },
+      onFailure: (error) => {
+        this.#data.noteEnd({ error });
+        this.tellSoon();
+      },
+    });
+    this.#sampling = this.#sample(this.#ending.signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(ended);
+    this.#watch?.[Symbol.dispose]();
+    this.#viewers[Symbol.dispose]();
+    await this.#sampling;
+    await this.#telling;
+  }
+
+  /** The whole page, with what this viewer may do. */
+  async page({ actions, leave }: ForViewer): Promise<Html> {
+    const snapshot = await this.#data.snapshot(this.#parts.limits.freshMs);
+    const when = this.#when(snapshot);
+    return document(
+      {
+        status: snapshot.status,
+        title: sentenceOf(snapshot, when).text,
+        parts: renderParts(snapshot, when),
+        atMs: snapshot.atMs,
+        actions: actions?.(snapshot),
+        leave,
+      },
+      when,
+    );
+  }
+
+  /** Throws Refusal where as many follow as may. */
+  async follow(response: ServerResponse): Promise<void> {
+    if (this.#viewers.isFull) throw new Refusal(503, 'As many as may follow what happens do so already.');
+    this.#viewers.add(response);
+    this.tellSoon();
+  }
+
+  #when({ atMs }: Snapshot): When {
+    return { nowMs: atMs, localOffset: this.#parts.localOffset };
+  }
+
+  #noteEvent(event: OperationEvent): void {
+    if (event.kind === 'phase') this.tellSoon();
+    if (this.#viewers.count === 0) return;
+    this.#viewers.tell('progress', progressOf(this.#parts.runner.activity).text, event.kind !== 'phase');
+  }
+
+  /** Something has changed. However often this is said, one look follows the other. */
+  tellSoon(): void {
+    this.#mustTellAgain = true;
+    this.#telling ??= this.#tell().finally(() => (this.#telling = undefined));
+  }
+
+  async #tell(): Promise<void> {
+    while (this.#mustTellAgain && !this.#ending.signal.aborted) {
+      this.#mustTellAgain = false;
+      if (this.#viewers.count === 0) return;
+      try {
+        const snapshot = await this.#data.renew();
+        this.#tellAll(snapshot);
+      } catch (error) {
+        this.#parts.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
+      }
+    }
+  }
+
+  #tellAll(snapshot: Snapshot): void {
+    const when = this.#when(snapshot);
+    const parts = renderParts(snapshot, when);
+    this.#viewers.tell('title', `${snapshot.status.serialNumber ?? 'Gateway'}: ${sentenceOf(snapshot, when).text}`);
+    for (const name of partNames) this.#viewers.tell(name, parts[name].text);
+  }
+
+  async #sample(signal: AbortSignal): Promise<void> {
+    const { clock, limits } = this.#parts;
+    try {
+      for (;;) {
+        await this.#look();
+        await clock.sleep(limits.sampleMs, signal);
+      }
+    } catch (error) {
+      if (error !== ended) throw error;
+    }
+  }
+
+  /** At the sensors always, for their charts; at the rest while somebody follows. */
+  async #look(): Promise<void> {
+    if (this.#viewers.count > 0) return this.tellSoon();
+    try {
+      await this.#data.sample();
+    } catch (error) {
+      this.#parts.log.warn({ error: describeError(error) }, 'the page cannot look at the sensors');
+    }
+  }
+}
+
+const ended = new Error('the page is not served any more');

@@ -1,0 +1,96 @@
+import type { OperationOutcome } from '../../control/events.ts';
+import type { OutputOf } from '../../control/operations.ts';
+import { operationTable } from '../../control/operations.ts';
+import { answer } from '../../control/server/perform.ts';
+import type { Performer } from '../../control/server/perform.ts';
+import { describeOutcome } from '../../control/words/outcome.ts';
+import type { Said } from '../../control/words/row.ts';
+import { describeError } from '../../system/errors.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { SensorTraces } from './sensor-traces.ts';
+
+/** All that the page shows, of one moment. */
+export interface Snapshot {
+  readonly atMs: number;
+  readonly status: OutputOf<'status'>;
+  readonly history: OutputOf<'history'>;
+  readonly sensors: OutputOf<'sensors'>;
+  readonly security: OutputOf<'securityLog'>;
+  readonly traces: SensorTraces;
+  /** Of the operation that ended last since the page is there. */
+  readonly lastEnd: { readonly atMs: number; readonly said: Said } | undefined;
+}
+
+export interface PageDataParts extends Performer {
+  readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
+  readonly gatherMs: number;
+}
+
+/** Gathers what is shown, once for all who ask at the same time. */
+export class PageData {
+  readonly #parts: PageDataParts;
+  readonly #traces = new SensorTraces();
+  #lastEnd: Snapshot['lastEnd'];
+  #gathered: { readonly atMs: number; readonly snapshot: Snapshot } | undefined;
+  #gathering: Promise<Snapshot> | undefined;
+
+  constructor(parts: PageDataParts) {
+    this.#parts = parts;
+  }
+
+  /** Not older than that. */
+  async snapshot(maxAgeMs: number): Promise<Snapshot> {
+    const { clock } = this.#parts;
+    const gathered = this.#gathered;
+    if (gathered !== undefined && clock.monotonicMs() - gathered.atMs <= maxAgeMs) return gathered.snapshot;
+    this.#gathering ??= this.#gather().finally(() => (this.#gathering = undefined));
+    return this.#gathering;
+  }
+
+  /** Something has happened: who asks from now on is told of it. */
+  async renew(): Promise<Snapshot> {
+    await this.#gathering?.catch(() => {}); // it may have looked before
+    return this.snapshot(-1);
+  }
+
+  /** Looks at the sensors alone, for their charts. */
+  async sample(): Promise<void> {
+    this.#traces.note(await this.#ask('sensors'), this.#parts.clock.monotonicMs());
+  }
+
+  noteEnd(end: OperationOutcome | { readonly error: unknown }): void {
+    const said: Said =
+      'error' in end ? { tone: 'bad', text: `It failed: ${describeError(end.error)}` } : describeOutcome(end, false);
+    this.#lastEnd = { atMs: this.#parts.clock.nowMs(), said };
+  }
+
+  async #gather(): Promise<Snapshot> {
+    const { clock } = this.#parts;
+    const atMs = clock.monotonicMs();
+    const [status, history, sensors, security] = await Promise.all([
+      this.#ask('status'),
+      this.#ask('history'),
+      this.#ask('sensors'),
+      this.#ask('securityLog'),
+    ]);
+    const nowMs = clock.nowMs();
+    this.#traces.note(sensors, atMs);
+    const snapshot = {
+      atMs: nowMs,
+      status,
+      history,
+      sensors,
+      security,
+      traces: this.#traces,
+      lastEnd: this.#lastEnd,
+    };
+    this.#gathered = { atMs, snapshot };
+    return snapshot;
+  }
+
+  async #ask<Name extends 'status' | 'history' | 'sensors' | 'securityLog'>(name: Name): Promise<OutputOf<Name>>;
+  async #ask(name: 'status' | 'history' | 'sensors' | 'securityLog'): Promise<object> {
+    const signal = AbortSignal.timeout(this.#parts.gatherMs);
+    return answer(this.#parts, { name, entry: operationTable[name], input: {} }, signal);
+  }
+}

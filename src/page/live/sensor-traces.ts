@@ -1,0 +1,43 @@
+import type { OutputOf } from '../../control/operations.ts';
+
+/** A number that a sensor read, and when. */
+export interface TracePoint {
+  readonly atMs: number;
+  readonly value: number;
+}
+
+const MAX_POINTS = 120;
+const MAX_SENSORS = 200;
+/** Ages are rounded: one reading that is seen twice is not two. */
+const SAME_MS = 1_000;
+
+/** The last numbers of each sensor that the page saw; in memory alone, and bounded. */
+export class SensorTraces {
+  readonly #points = new Map<string, readonly TracePoint[]>();
+
+  of(name: string): readonly TracePoint[] {
+    return this.#points.get(name) ?? [];
+  }
+
+  note({ sensors }: OutputOf<'sensors'>, nowMs: number): void {
+    const names = new Set(sensors.map(({ name }) => name));
+    for (const name of this.#points.keys()) if (!names.has(name)) this.#points.delete(name);
+    for (const { name, lastReading, lastReadingAgeMs } of sensors) {
+      const value = numberOf(lastReading);
+      if (value === undefined || lastReadingAgeMs === undefined) continue;
+      const before = this.of(name);
+      if (before.length === 0 && this.#points.size >= MAX_SENSORS) continue;
+      const atMs = nowMs - lastReadingAgeMs;
+      const last = before.at(-1);
+      if (last !== undefined && atMs - last.atMs < SAME_MS && atMs - last.atMs > -SAME_MS) continue;
+      this.#points.set(name, [...before, { atMs, value }].slice(-MAX_POINTS));
+    }
+  }
+}
+
+/** Of a reading as JSON; undefined: it is no number. */
+export function numberOf(reading: string | undefined): number | undefined {
+  if (reading === undefined || !/^-?\d/.test(reading)) return undefined;
+  const value = Number(reading);
+  return Number.isFinite(value) ? value : undefined;
+}

@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+
+import type { PageLimits } from '../page-limits.ts';
+
+type ViewerLimits = Pick<PageLimits, 'maxViewers' | 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
+
+/** A piece of news, of which only the last counts. */
+interface News {
+  readonly name: string;
+  readonly version: string;
+  readonly text: string;
+}
+
+/**
+ * Everybody who follows what happens (server-sent events). What is told is made once, whoever many follow. One who does not
+ * read misses what moves, and is dropped in the end; nobody waits for anybody.
+ */
+export class Viewers implements Disposable {
+  readonly #limits: ViewerLimits;
+  readonly #viewers = new Set<Viewer>();
+  readonly #last = new Map<string, News>();
+  readonly #alive: NodeJS.Timeout;
+
+  constructor(limits: ViewerLimits) {
+    this.#limits = limits;
+    this.#alive = setInterval(() => this.#toAll(': alive\n\n', true), limits.aliveMs);
+    this.#alive.unref();
+  }
+
+  get count(): number {
+    return this.#viewers.size;
+  }
+
+  get isFull(): boolean {
+    return this.#viewers.size >= this.#limits.maxViewers;
+  }
+
+  /** Begins with all that was told last. */
+  add(response: ServerResponse): void {
+    const viewer = new Viewer(response, this.#limits);
+    this.#viewers.add(viewer);
+    response.once('close', () => {
+      viewer.leave();
+      this.#viewers.delete(viewer);
+    });
+    viewer.send([...this.#last.values()].map(({ text }) => text).join(''), false);
+  }
+
+  /** Nothing, where it is what was told last. `isPassing`: it will be told again soon. */
+  tell(name: string, value: string, isPassing = false): void {
+    const version = createHash('sha256').update(value).digest('base64url');
+    if (this.#last.get(name)?.version === version) return;
+    const text = `event: ${name}\n${value.replaceAll(/^/gm, 'data: ')}\n\n`;
+    this.#last.set(name, { name, version, text });
+    this.#toAll(text, isPassing);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#alive);
+    for (const viewer of this.#viewers) viewer.end();
+  }
+
+  #toAll(text: string, isPassing: boolean): void {
+    for (const viewer of this.#viewers) viewer.send(text, isPassing);
+  }
+}
+
+class Viewer {
+  readonly #response: ServerResponse;
+  readonly #limits: ViewerLimits;
+  #stalled: NodeJS.Timeout | undefined;
+
+  constructor(response: ServerResponse, limits: ViewerLimits) {
+    this.#response = response;
+    this.#limits = limits;
+    response.on('drain', () => this.leave());
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write('retry: 5000\n\n');
+  }
+
+  send(text: string, isPassing: boolean): void {
+    const response = this.#response;
+    if (response.destroyed || (isPassing && response.writableNeedDrain)) return;
+    if (response.writableLength + text.length > this.#limits.maxBacklogBytes) {
+      response.destroy();
+      return;
+    }
+    if (!response.write(text)) this.#stalled ??= setTimeout(() => response.destroy(), this.#limits.stalledMs);
+  }
+
+  end(): void {
+    this.leave();
+    this.#response.end();
+  }
+
+  /** It reads, or has gone. */
+  leave(): void {
+    clearTimeout(this.#stalled);
+    this.#stalled = undefined;
+  }
+}

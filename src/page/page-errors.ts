@@ -1,0 +1,28 @@
+import { defineErrors } from '../system/define-errors.ts';
+
+/** The page cannot be served. */
+export class PageError extends defineErrors('PageError', {
+  'page-unavailable': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'The page cannot listen where the configuration says.',
+    advice: 'see who has the port: ss -ltnp; ports below 1024 are not for the agent',
+  },
+  'page-files': {
+    remedy: 'give-up',
+    exit: 'configuration',
+    means: 'A file that [page] names cannot be used.',
+    advice: 'agent config check names what is wrong with it',
+  },
+}) {}
+
+/** What is answered instead of what was asked for; `status` is HTTP's. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}

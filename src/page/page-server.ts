@@ -1,0 +1,186 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+import type { PagePlace, PageSettings } from '../config/page-config.ts';
+import { endResponse } from '../control/server/event-stream.ts';
+import { LastingSocket } from '../control/server/lasting-socket.ts';
+import type { Performer } from '../control/server/perform.ts';
+import type { OffsetMinutes } from '../control/words/time.ts';
+import { describeError } from '../system/errors.ts';
+import { readGuardedFile } from '../system/files/guarded-file.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { Door } from './access/door.ts';
+import { readAssets } from './assets.ts';
+import type { Assets } from './assets.ts';
+import { LiveNews } from './live/live-news.ts';
+import { PageError } from './page-errors.ts';
+import { pageLimits } from './page-limits.ts';
+import type { PageLimits } from './page-limits.ts';
+import { Routes } from './routes.ts';
+
+export interface PageServerOptions extends Performer {
+  readonly settings: PageSettings;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  readonly onLoginRefused: (why: string) => void;
+  readonly limits?: Partial<PageLimits>;
+}
+
+/** Nothing of a page is kept, framed, or fetched from elsewhere. Another page learns nothing, and not even that one was left. */
+const headers = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'x-frame-options': 'DENY',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cache-control': 'no-store',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=(), usb=(), serial=()',
+} as const;
+
+const MAX_PEM_BYTES = 256 * 1024;
+const LOOK_MS = 30_000;
+
+/** Serves the page where the settings say, until it is disposed. Throws PageError. */
+export async function startPage(options: PageServerOptions, place: PagePlace): Promise<AsyncDisposable> {
+  const server = new PageServer(options, {
+    place,
+    server: await openServer(options.settings, options.limits),
+    door: await Door.open(options),
+    assets: await readAssets(),
+  });
+  try {
+    await server.start();
+    return server;
+  } catch (error) {
+    await server[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function openServer(settings: PageSettings, limits: Partial<PageLimits> = {}): Promise<Server> {
+  const { maxHeaderBytes, headersMs } = { ...pageLimits, ...limits };
+  const bounds = {
+    maxHeaderSize: maxHeaderBytes,
+    headersTimeout: headersMs,
+    requestTimeout: 0, // a file takes its time; a form has a deadline of its own
+    connectionsCheckingInterval: Math.min(1_000, headersMs),
+  };
+  const [cert, key, ca] = await Promise.all([
+    readPem(settings.certificateFile),
+    readPem(settings.keyFile),
+    readPem(settings.clientCaFile),
+  ]);
+  if (cert === undefined) return createServer(bounds);
+  const { createServer: createTlsServer } = await import('node:https');
+  const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true };
+  try {
+    return createTlsServer({ ...bounds, cert, key, ...asked, minVersion: 'TLSv1.2', handshakeTimeout: headersMs });
+  } catch (error) {
+    throw new PageError('page-files', `the certificate cannot be used: ${describeError(error)}`, { cause: error });
+  }
+}
+
+async function readPem(path: string | undefined): Promise<Buffer | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return await readGuardedFile(path, { maxBytes: MAX_PEM_BYTES });
+  } catch (error) {
+    throw new PageError('page-files', `cannot read ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+interface Opened {
+  readonly place: PagePlace;
+  readonly server: Server;
+  readonly door: Door;
+  readonly assets: Assets;
+}
+
+class PageServer implements AsyncDisposable {
+  readonly #options: PageServerOptions;
+  readonly #place: PagePlace;
+  readonly #limits: PageLimits;
+  readonly #server: Server;
+  readonly #news: LiveNews;
+  readonly #routes: Routes;
+  /** Connections that have not asked yet, oldest first. */
+  readonly #waiting = new Set<Socket>();
+  #socket: LastingSocket | undefined;
+
+  constructor(options: PageServerOptions, { place, server, door, assets }: Opened) {
+    this.#options = options;
+    this.#place = place;
+    this.#limits = { ...pageLimits, ...options.limits };
+    this.#server = server;
+    this.#news = new LiveNews({ ...options, limits: this.#limits });
+    this.#routes = new Routes({ ...options, place, door, assets, news: this.#news, limits: this.#limits });
+    server.maxConnections = this.#limits.maxConnections;
+    server.maxRequestsPerSocket = 1;
+    const isTls = options.settings.certificateFile !== undefined;
+    server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => this.#admit(socket));
+    server.on('request', (request, response) => void this.#serve(request, response));
+    server.on('clientError', (_error, socket) => void socket.destroy());
+  }
+
+  async start(): Promise<void> {
+    try {
+      await this.#listen();
+    } catch (error) {
+      throw new PageError('page-unavailable', `the page cannot listen: ${describeError(error)}`, { cause: error });
+    }
+    this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'the page'));
+    this.#news.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#socket?.[Symbol.asyncDispose]();
+    await this.#news[Symbol.asyncDispose]();
+    if (!this.#server.listening) return;
+    const closed = Promise.withResolvers<void>();
+    this.#server.close(() => closed.resolve());
+    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
+    await closed.promise;
+    clearTimeout(timer);
+  }
+
+  async #listen(): Promise<void> {
+    const place = this.#place;
+    if (place.kind === 'socket') {
+      const { log } = this.#options;
+      this.#socket = new LastingSocket(this.#server, { path: place.path, caller: 'members', lookMs: LOOK_MS, log });
+      return this.#socket.listen();
+    }
+    const listening = once(this.#server, 'listening');
+    this.#server.listen({ host: place.host, port: place.port, ipv6Only: false });
+    await listening;
+  }
+
+  /** Who opens connections and asks nothing keeps nobody out. */
+  #admit(socket: Socket): void {
+    this.#waiting.add(socket);
+    socket.once('close', () => this.#waiting.delete(socket));
+    const [oldest] = this.#waiting;
+    if (this.#waiting.size > this.#limits.maxWaiting) oldest?.destroy();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#waiting.delete(request.socket);
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    response.setHeader('connection', 'close');
+    response.on('error', () => response.destroy()); // who asked went away
+    const reply = await this.#routes.answer(request, response);
+    if (reply === undefined || response.destroyed) return;
+    const { status, type, body, more } = reply;
+    response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...more });
+    response.write(body);
+    await endResponse(response, this.#limits.stalledMs);
+  }
+}

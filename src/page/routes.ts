@@ -1,0 +1,120 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import type { PagePlace, PageSettings } from '../config/page-config.ts';
+import { describeError } from '../system/errors.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Door } from './access/door.ts';
+import { requireOurName, requireSamePage } from './access/same-page.ts';
+import type { Session } from './access/sessions.ts';
+import type { Assets } from './assets.ts';
+import type { LiveNews } from './live/live-news.ts';
+import { Refusal } from './page-errors.ts';
+import type { PageLimits } from './page-limits.ts';
+import { frame } from './show/document.ts';
+import { loginPage, logoutForm, readForm } from './show/forms.ts';
+import { html } from './show/html.ts';
+import type { Html } from './show/html.ts';
+
+export interface RoutesParts {
+  readonly settings: PageSettings;
+  readonly place: PagePlace;
+  readonly door: Door;
+  readonly assets: Assets;
+  readonly news: LiveNews;
+  readonly limits: PageLimits;
+  readonly log: Log;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string | Buffer;
+  readonly more?: Readonly<Record<string, string>>;
+}
+
+/** What is asked for, and what is answered. */
+export class Routes {
+  readonly #parts: RoutesParts;
+
+  constructor(parts: RoutesParts) {
+    this.#parts = parts;
+  }
+
+  /** Undefined: the answer goes on by itself. */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
+    try {
+      const { place, settings } = this.#parts;
+      requireOurName(request, place, settings.hosts);
+      const path = (request.url ?? '').split('?', 1)[0] ?? '';
+      if (request.method === 'POST') return await this.#post(path, request, response);
+      if (request.method === 'GET' || request.method === 'HEAD') return await this.#get(path, request, response);
+      throw new Refusal(405, 'This page takes GET and POST.');
+    } catch (error) {
+      return this.#refusal(error);
+    }
+  }
+
+  async #get(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
+    const { assets, door, news } = this.#parts;
+    const asset = assets.get(path);
+    if (asset !== undefined) return { status: 200, ...asset };
+    if (path !== '/' && path !== '/events') throw new Refusal(404, 'There is nothing here.');
+    const session = door.sessionOf(request);
+    const mayLook = door.mayLook(session);
+    if (path === '/events') {
+      if (!mayLook) throw new Refusal(403, 'Log in first.');
+      await news.follow(response);
+      return undefined;
+    }
+    return mayLook ? page(await news.page(this.#forViewer(session))) : page(frame('Thing Agent', loginPage(false)));
+  }
+
+  async #post(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply> {
+    const { door, limits } = this.#parts;
+    requireSamePage(request);
+    const session = door.sessionOf(request);
+    const form = await readForm(request, limits);
+    switch (path) {
+      case '/login':
+        return this.#login(request, response, form.get('password') ?? '');
+      case '/logout':
+        door.requireToken(session, form.get('token') ?? undefined);
+        return toPage({ 'set-cookie': door.logout(request) });
+      default:
+        throw new Refusal(404, 'There is nothing here.');
+    }
+  }
+
+  async #login(request: IncomingMessage, response: ServerResponse, password: string): Promise<Reply> {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const cookie = await this.#parts.door.login(request, password, gone.signal);
+    return cookie === undefined ? page(frame('Thing Agent', loginPage(true)), 403) : toPage({ 'set-cookie': cookie });
+  }
+
+  #forViewer(session: Session | undefined) {
+    const { passwordFile } = this.#parts.settings;
+    const leave = session === undefined || passwordFile === undefined ? undefined : logoutForm(session.token);
+    return { actions: undefined, leave };
+  }
+
+  #refusal(error: unknown): Reply {
+    const isOurs = error instanceof Refusal;
+    if (!isOurs) this.#parts.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
+    const text = isOurs ? error.message : 'The agent failed unexpectedly; its log says more.';
+    const main = html`<main class="refused">
+      <h1>${text}</h1>
+      <p><a href="./">To the page</a></p>
+    </main>`;
+    return page(frame('Thing Agent', main), isOurs ? error.status : 500);
+  }
+}
+
+function page({ text }: Html, status = 200): Reply {
+  return { status, type: 'text/html; charset=utf-8', body: text };
+}
+
+/** So that loading it again asks for nothing twice. */
+function toPage(more: Readonly<Record<string, string>>): Reply {
+  return { status: 303, type: 'text/plain', body: '', more: { location: './', ...more } };
+}

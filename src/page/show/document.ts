@@ -1,0 +1,87 @@
+import type { StatusReport } from '../../control/reports.ts';
+import { localTime } from '../../control/words/time.ts';
+import type { When } from '../../control/words/time.ts';
+import { html } from './html.ts';
+import type { Html } from './html.ts';
+import type { PartName, Parts } from './parts.ts';
+
+const titles: Readonly<Record<Exclude<PartName, 'state' | 'progress'>, string>> = {
+  facts: 'Facts',
+  slots: 'Slots',
+  boards: 'Boards',
+  sensors: 'Sensors',
+  history: 'History',
+  log: 'Security log',
+};
+
+export interface DocumentParts {
+  readonly status: StatusReport;
+  readonly title: string;
+  readonly parts: Parts;
+  readonly atMs: number;
+  /** What this viewer may do; undefined: only look. */
+  readonly actions: Html | undefined;
+  /** Stands beside the name; undefined: nothing does. */
+  readonly leave: Html | undefined;
+}
+
+/** The whole page, for one who may look. */
+export function document({ status, title, parts, atMs, actions, leave }: DocumentParts, when: When): Html {
+  const { serialNumber, thingId } = status;
+  const name = serialNumber ?? 'Gateway';
+  const main = html`<header>
+      <p class="name">${name}</p>
+      <p>${thingId === undefined ? 'not activated' : `thing ${thingId}`}</p>
+      ${leave}
+    </header>
+    <main>
+      <section aria-label="State">
+        <div data-part="state" aria-live="polite">${parts.state}</div>
+        <div data-part="progress">${parts.progress}</div>
+      </section>
+      ${actions} ${sections(parts)}
+    </main>
+    <footer>
+      <p data-note>As of ${localTime(new Date(atMs).toISOString(), when.localOffset)}.</p>
+      <p>Thing Agent ${status.agentVersion}</p>
+    </footer>`;
+  return frame(`${name}: ${title}`, main, true);
+}
+
+function sections(parts: Parts): Html {
+  return html`${entriesOf(titles).map(
+    ([part, title]) =>
+      html`<section aria-labelledby="title-${part}">
+        <h2 id="title-${part}">${title}</h2>
+        <div data-part="${part}">${parts[part]}</div>
+      </section>`,
+  )}`;
+}
+
+function entriesOf<Key extends string>(table: Readonly<Record<Key, string>>): readonly (readonly [Key, string])[];
+function entriesOf(table: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  return Object.entries(table);
+}
+
+/** Whatever the page says. Without JavaScript it is loaded anew by itself. */
+export function frame(title: string, content: Html, isFollowed = false): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${title}</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="page.css" />
+        ${
+          isFollowed &&
+          html`<script src="page.js" defer></script>
+            <noscript><meta http-equiv="refresh" content="30" /></noscript>`
+        }
+      </head>
+      <body>
+        ${content}
+      </body>
+    </html>`;
+}

@@ -1,0 +1,49 @@
+import type { IncomingMessage } from 'node:http';
+
+import { Refusal } from '../page-errors.ts';
+import type { PageLimits } from '../page-limits.ts';
+import { html } from './html.ts';
+import type { Html } from './html.ts';
+
+/** The fields of a form. Throws Refusal. */
+export async function readForm(
+  request: IncomingMessage,
+  { maxFormBytes, formMs }: Pick<PageLimits, 'maxFormBytes' | 'formMs'>,
+): Promise<URLSearchParams> {
+  if (request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') !== true) {
+    throw new Refusal(415, 'This is no form.');
+  }
+  const late = setTimeout(() => request.destroy(), formMs);
+  try {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxFormBytes) throw new Refusal(413, 'This form is too long.');
+      chunks.push(chunk);
+    }
+    return new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+/** Says nothing of the gateway. */
+export function loginPage(isWrong: boolean): Html {
+  return html`<main class="login">
+    <h1>Thing Agent</h1>
+    <form method="post" action="login">
+      ${isWrong && html`<p role="alert">That is not the password.</p>`}
+      <label for="password">Password</label>
+      <input id="password" name="password" type="password" autocomplete="current-password" required autofocus />
+      <button>Log in</button>
+    </form>
+  </main>`;
+}
+
+export function logoutForm(token: string): Html {
+  return html`<form method="post" action="logout">
+    <input type="hidden" name="token" value="${token}" />
+    <button class="quiet">Log out</button>
+  </form>`;
+}

@@ -1,0 +1,48 @@
+import { printable } from '../../control/words/printable.ts';
+
+/** HTML that may be sent as it is. Only `html` makes it, so that no text from outside gets by unescaped. */
+export class Html {
+  readonly text: string;
+
+  private constructor(text: string) {
+    this.text = text;
+  }
+
+  static of(strings: TemplateStringsArray, values: readonly Content[]): Html {
+    return new Html(
+      strings.map((fixed, index) => (index === 0 ? '' : contentText(values[index - 1])) + fixed).join(''),
+    );
+  }
+}
+
+/** What stands in a template: a text, which is escaped, or HTML; nothing, where there is nothing to show. */
+export type Content = string | number | Html | readonly Html[] | undefined | false;
+
+/** Values stand in elements, or between the double quotes of an attribute; nowhere else. */
+export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
+  return Html.of(strings, values);
+}
+
+/** Longer texts from outside are cut. */
+const MAX_TEXT_LENGTH = 1_000;
+
+function contentText(content: Content): string {
+  if (content === undefined || content === false) return '';
+  if (typeof content === 'number') return String(content);
+  if (typeof content === 'string') return escapeText(content);
+  return content instanceof Html ? content.text : content.map(({ text }) => text).join('');
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** A text from outside: cut, everything unprintable written out, and no character left that HTML gives a meaning. */
+export function escapeText(text: string): string {
+  const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}…` : text;
+  return printable(short.toWellFormed()).replaceAll(/[&<>"']/g, (character) => entities[character] ?? '');
+}

@@ -1,0 +1,30 @@
+import type { OutputOf } from '../../control/operations.ts';
+import { sensorRows } from '../../control/words/sensor-rows.ts';
+import { numberOf } from '../live/sensor-traces.ts';
+import type { SensorTraces } from '../live/sensor-traces.ts';
+import { chart, short } from './chart.ts';
+import { html } from './html.ts';
+import type { Html } from './html.ts';
+
+const MAX_SENSORS = 100;
+
+/** One for each: what it read last, how that went, and what the command line says of it. */
+export function sensorCards(report: OutputOf<'sensors'>, traces: SensorTraces): Html {
+  const { sensors } = report;
+  if (sensors.length === 0) return html`<p class="none">No source of datapoints is configured.</p>`;
+  const rows = sensorRows(report);
+  const cards = sensors.slice(0, MAX_SENSORS).map(({ name, lastReading, unit }, index) => {
+    const row = rows[index];
+    const value = numberOf(lastReading);
+    return html`<li class="${row?.tone ?? 'plain'}">
+      <h3>${name}</h3>
+      ${value !== undefined && html`<p class="value">${short(value)}${unit !== undefined && html` <span>${unit}</span>`}</p>`}
+      ${chart(traces.of(name), unit)} ${row?.paragraphs.map((text) => html`<p class="more">${text}</p>`)}
+    </li>`;
+  });
+  const more = sensors.length - cards.length;
+  return html`<ul class="sensors">
+      ${cards}
+    </ul>
+    ${more > 0 && html`<p class="none">and ${more} more: agent sensors</p>`}`;
+}

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+
+import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+
+const MIB = 1024 * 1024;
+export const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+
+/** A release with so much in it, signed with the key that the gateway trusts. */
+export async function release(name: string, sizeBytes: number): Promise<Buffer> {
+  const content = Buffer.from(randomContent(sizeBytes, 3).read(0, sizeBytes));
+  return buildArtifact({
+    name,
+    devices: ['demo-gateway'],
+    files: [{ name: 'rootfs.ext4', content }],
+    key: keys.privateKey,
+  });
+}
+
+export interface PageGateway extends AsyncDisposable {
+  readonly service: StandIn;
+  readonly gateway: FileGateway;
+  readonly port: number;
+  readonly url: string;
+}
+
+/** A gateway with a page, lines of whose table `[page]` may be given, and with sensors; its daemon does not run yet. */
+export async function pageGateway(pageToml = '', options: Partial<FileGatewayOptions> = {}): Promise<PageGateway> {
+  await using stack = new AsyncDisposableStack();
+  const port = await freePort();
+  const versions = [
+    { id: '1', name: 'v1', firmware: bufferContent(await release('v1', 1_000)) },
+    { id: '2', name: 'v2 <b>', firmware: bufferContent(await release('v2 <b>', 8 * MIB)) },
+  ];
+  const service = stack.use(await startStandIn({ versions, targetVersionId: '1' }));
+  const extraToml = `
+[page]
+listen = "127.0.0.1:${port}"
+${pageToml}
+
+[[sensors]]
+event = "temperature"
+every = "1s"
+source = { kind = "exec", command = ["/bin/sh", "-c", "date +2%S"] }
+
+[[sensors]]
+event = "door <b>"
+every = "1s"
+source = { kind = "exec", command = ["/bin/false"] }
+
+[targets.meter]
+kind = "mcu"
+port = "/dev/ttyUSB77"
+protocol = "stk500v1"
+baud = 115200
+`;
+  const gateway = stack.use(
+    await FileGateway.create({
+      serviceUrl: service.url,
+      image: Buffer.from('healthy 0'),
+      slotBytes: 16 * MIB,
+      trustedKey: keys.publicPem,
+      extraToml,
+      ...options,
+    }),
+  );
+  const opened = stack.move();
+  const url = `http://127.0.0.1:${port}/`;
+  return { service, gateway, port, url, [Symbol.asyncDispose]: async () => opened.disposeAsync() };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
