@@ -27,12 +27,15 @@ export function takeList(state: UpdateState, { at, name }: EventOf<'list-taken'>
   const { phase, installed } = state;
   assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
   const { id: attempt, version, by } = phase.attempt;
-  const next: UpdateState = { ...state, phase: { kind: 'idle' } };
   const reason = 'a list of keys and revocations took effect';
-  const outcomes = [{ attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const];
-  if (by !== 'service' || version.id === undefined) return withOutcomes(next, outcomes);
+  const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
+  const { reports, lastOutcome } = withOutcomes(state, [ended]);
+  // A list is no firmware: it makes up for none that was rolled back.
+  const last = state.lastOutcome?.outcome === 'rolled-back' ? state.lastOutcome : lastOutcome;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
+  if (by !== 'service' || version.id === undefined) return next;
   const { id } = version;
   const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
   const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks };
-  return withOutcomes({ ...next, installed: known, listVersion: id, pendingSwitch: id, tries: undefined }, outcomes);
+  return { ...next, installed: known, listVersion: id, pendingSwitch: id, tries: undefined };
 }

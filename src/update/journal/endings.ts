@@ -33,7 +33,7 @@ function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'
   const next = { ...state, phase: { kind: 'idle' } } as const;
   if (attempt.by === 'rollback') return next;
   const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
-  return withOutcomes({ ...next, previous: undefined, cancelled: attempt.version.id }, [outcome]);
+  return withOutcomes({ ...next, previous: undefined, cancelled: attempt.version.id }, [outcome], attempt.by);
 }
 
 export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
@@ -70,10 +70,9 @@ export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'with
     phase.kind === 'staging' || phase.kind === 'staged' || phase.kind === 'trial',
     `nothing waits in ${phase.kind}`,
   );
-  const { attempt } = phase;
-  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [
-    { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at },
-  ]);
+  const { id, version, by } = phase.attempt;
+  const ended = { attempt: id, version: version.name, outcome: 'failed', code, reason, at } as const;
+  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [ended], by);
 }
 
 /** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
@@ -82,7 +81,7 @@ export function recover(state: UpdateState, { at }: EventOf<'recovered'>): Updat
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
   if (interrupted === undefined) return next;
   const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
-  const { id: attempt, version } = interrupted;
+  const { id: attempt, version, by } = interrupted;
   const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
-  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome]);
+  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome], by);
 }

@@ -5,14 +5,20 @@ export const MAX_REPORTS = 16;
 /**
  * Ends of attempts wait for the service. Where there are too many, one that ended like a newer one makes room, else the
  * oldest; the newest says how many it stands for, and how many are gone. One that waits is never changed: the service may
- * have it already. `by` is kept of the last one for who looks; the service is not told.
+ * have it already. `by`, whose attempt ended last, is kept for who looks; the service is not told.
  */
 export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[], by?: Attempt['by']): S {
   let { reports } = state;
   for (const outcome of outcomes) reports = addReport(reports, outcome);
   const last = outcomes.at(-1);
-  const lastOutcome = last === undefined || by === undefined ? (last ?? state.lastOutcome) : { ...last, by };
-  return { ...state, reports, lastOutcome };
+  if (last === undefined || isLessThan(state.lastOutcome, last, by)) return { ...state, reports };
+  return { ...state, reports, lastOutcome: by === undefined ? last : { ...last, by } };
+}
+
+/** A file that did not come to run is an event. It puts nothing out of sight at which a person should look. */
+function isLessThan(before: Outcome | undefined, { outcome }: Outcome, by: Attempt['by'] | undefined): boolean {
+  if (by !== 'file' || outcome === 'installed') return false;
+  return before !== undefined && before.outcome !== 'installed' && before.by !== 'file';
 }
 
 function addReport(reports: readonly Outcome[], outcome: Outcome): Outcome[] {
@@ -51,13 +57,8 @@ export function wentBack({ unverified }: Attempt): string {
 }
 
 /** The end of an attempt that was interrupted, and not taken up again. */
-export function supersededBy(attempt: Attempt, next: Attempt): Outcome {
-  return {
-    attempt: attempt.id,
-    version: attempt.version.name,
-    outcome: 'failed',
-    code: 'superseded',
-    reason: `interrupted, and followed by version ${next.version.name}`,
-    at: next.startedAt,
-  };
+export function withSuperseded<S extends UpdateState>(state: S, { id, version, by }: Attempt, next: Attempt): S {
+  const reason = `interrupted, and followed by version ${next.version.name}`;
+  const [outcome, code, at] = ['failed', 'superseded', next.startedAt] as const;
+  return withOutcomes(state, [{ attempt: id, version: version.name, outcome, code, reason, at }], by);
 }

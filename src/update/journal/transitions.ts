@@ -13,7 +13,7 @@ import type { EventOf, EventType, StateAfter } from './events.ts';
 import { inPhase } from './in-phase.ts';
 import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import type { Figures } from './parts/figures.ts';
-import { howInstalled, supersededBy, wentBack, withOutcomes } from './reports.ts';
+import { howInstalled, wentBack, withOutcomes, withSuperseded } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
 
@@ -88,8 +88,8 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'found-installed': findInstalled,
   'list-taken': takeList,
   'slot-left': (state, event) => {
-    const outcomes = state.phase.kind === 'staging' ? [supersededBy(state.phase.attempt, event.attempt)] : [];
-    return withOutcomes(leaveSlot(state, event), outcomes);
+    const next = leaveSlot(state, event);
+    return state.phase.kind === 'staging' ? withSuperseded(next, state.phase.attempt, event.attempt) : next;
   },
   'boards-back-staged': (state, event) => ({ ...state, phase: stageBoardsBack(state, event) }),
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
@@ -136,8 +136,8 @@ function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'stagin
   const next = { ...state, cancelled: undefined, tries };
   if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
     return { ...next, phase: { ...phase, slot, attempt } };
-  const superseded = phase.kind === 'staging' ? [supersededBy(phase.attempt, attempt)] : [];
-  return withOutcomes({ ...next, phase: { kind: 'staging', attempt, slot } }, superseded);
+  const begun: StateIn<'staging'> = { ...next, phase: { kind: 'staging', attempt, slot } };
+  return phase.kind === 'staging' ? withSuperseded(begun, phase.attempt, attempt) : begun;
 }
 
 function withFigures(phase: PhaseOf<'staging'>, figures: Figures | undefined): PhaseOf<'staging'> {

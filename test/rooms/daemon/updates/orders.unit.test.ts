@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest';
 
 import { windowHold } from '../../../../src/update/choice/plan.ts';
+import { otherSlot } from '../../../../src/update/slot.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { PowerCut } from '../../../stand-ins/machine/power.ts';
 import { Technician } from './technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
+const { signal } = new AbortController();
 const bySchedule = { ...byHand, manual: false };
 
 async function withTwoVersions(): Promise<Technician> {
@@ -56,6 +59,59 @@ describe('a rollback by hand', () => {
     });
     expect(technician.gateway.bootloader.bootable).toEqual(bootable);
     expect(await technician.update()).toMatchObject({ kind: 'up-to-date', version: 'version 2' });
+  });
+});
+
+describe('that a version was rolled back', () => {
+  async function rolledBack(): Promise<Technician> {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = 'bad';
+    await technician.update();
+    return technician;
+  }
+
+  async function last(technician: Technician): Promise<unknown> {
+    return (await technician.updater()).journal.state.lastOutcome;
+  }
+
+  async function beRefused(technician: Technician): Promise<void> {
+    const source = new MemoryService(new Map([['file', Buffer.from('an image of somebody')]]), 'file').firmware('file');
+    const order = (await technician.updater()).installFile(source, 'a file', byHand, { onEvent: () => {}, signal });
+    await expect(order).rejects.toMatchObject({ code: 'signature-invalid' });
+  }
+
+  const theEnd = { version: 'version bad', outcome: 'rolled-back' };
+
+  // Seen: any file that was refused made of it that all is well.
+  test('is not forgotten for a file of a person that was refused, interrupted or cancelled', async () => {
+    const technician = await rolledBack();
+    await beRefused(technician);
+    expect(await last(technician)).toMatchObject(theEnd);
+    const updater = await technician.updater();
+    for (const id of ['one', 'two']) {
+      const attempt = { id, version: { name: 'a file' }, by: 'file', startedAt: '' } as const;
+      const slot = otherSlot(technician.gateway.bootloader.booted);
+      await updater.journal.append({ type: 'staging-started', attempt, slot, at: '' });
+      expect(await last(technician)).toMatchObject(theEnd);
+    }
+    await updater.cancel(() => {}, signal);
+    expect(await last(technician)).toMatchObject(theEnd);
+  });
+
+  test('is not forgotten for a list of keys and revocations either, which is no firmware', async () => {
+    const technician = await rolledBack();
+    technician.gateway.service.target = 'list';
+    await technician.update();
+    expect(await last(technician)).toMatchObject(theEnd);
+  });
+
+  test('is over with what is installed after it, and where nothing was amiss a refused file is the last', async () => {
+    const technician = await rolledBack();
+    await technician.install('image from a stick', true);
+    expect(await last(technician)).toMatchObject({ version: 'by-hand', outcome: 'installed' });
+    await beRefused(technician);
+    expect(await last(technician)).toMatchObject({ version: 'a file', outcome: 'refused', by: 'file' });
   });
 });
 
