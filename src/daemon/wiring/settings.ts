@@ -6,6 +6,7 @@ import type { Environment } from '../../system/processes/environment.ts';
 import type { Follow } from '../../update/choice/choose.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import { hasBootloader } from './slot-settings.ts';
+import type { StagingSettings } from './staging-with-keys.ts';
 
 /** From the configuration's words to the rooms' settings. */
 export function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
@@ -29,6 +30,10 @@ export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
     after_commit: hooks.afterCommit,
     after_rollback: hooks.afterRollback,
   };
+}
+
+export function stagingSettings({ update, device, trust }: Config): StagingSettings {
+  return { encoding: update.encoding, deviceType: device.deviceType, allowUnsigned: trust.allowUnsigned };
 }
 
 export function followOf({ follow, choose }: Config['update']): Follow {

@@ -15,6 +15,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
+import type { TakenList } from '../security/taken-list.ts';
 
 export interface TrustParts {
   readonly config: Pick<Config, 'trust' | 'paths'>;
@@ -63,14 +64,15 @@ export class Trust {
     });
   }
 
-  /** Returns its number. */
-  readonly takeList = async (bytes: Uint8Array, artifact: string): Promise<number> => {
+  /** One that is known already is told as if it were the first: who took it may not have come to tell. */
+  async takeList(bytes: Uint8Array, artifact: string): Promise<TakenList> {
     const file = parseTrustListFile(bytes);
+    const list = fromFile(file);
     const before = await this.#store.read().catch(whereNotKnown);
-    await this.#store.take(file, artifact);
-    this.#news = newsOf(fromFile(file), before);
-    return file.number;
-  };
+    const isNew = (await this.#store.take(file, artifact)) === 'taken';
+    this.#news = newsOf(list, before);
+    return { list, before: isNew ? before : undefined };
+  }
 
   /** What the list changed that was taken since this was asked last; undefined: none was taken. */
   collectNews(): ListNews | undefined {

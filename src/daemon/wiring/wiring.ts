@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
-import { createStageFirmware } from '../../firmware/stage-firmware.ts';
 import type { OpenPort } from '../../mcu/line.ts';
 import { createMcuTarget, mcuTargetParts } from '../../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../../mcu/mcu-target.ts';
@@ -30,18 +29,19 @@ import type { StagedBefore } from '../../update/choice/order.ts';
 import { Hooks } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { Bootloader, SlotsTarget, StageFirmware, Target } from '../../update/ports.ts';
+import type { Bootloader, SlotsTarget, Target } from '../../update/ports.ts';
 import { createHealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
-import { noteKeys, noteRefusal } from '../security/note-events.ts';
+import { noteRefusal } from '../security/note-events.ts';
 import { SecurityLog } from '../security/security-log.ts';
-import { bootingTarget, followOf, hookPrograms } from './settings.ts';
+import { bootingTarget, followOf, hookPrograms, stagingSettings } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
+import { stagingWithKeys } from './staging-with-keys.ts';
 import { Trust } from './trust.ts';
 import { wireService } from './wire-service.ts';
 
@@ -222,7 +222,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     journal,
     bootloader,
     targets,
-    stageFirmware: stagingWithKeys(config, trust, security),
+    stageFirmware: stagingWithKeys(stagingSettings(config), trust, security),
     revokedReleases: async () => trust.revokedReleases(),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
@@ -253,20 +253,4 @@ function wireUpdater(parts: UpdaterWiring): Updater {
   };
   const hooks = new Hooks(hookPrograms(config), { run: runProgram, clock });
   return new Updater({ ports, service: session, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
-}
-
-/** The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. */
-function stagingWithKeys(config: Config, trust: Trust, security: SecurityLog): StageFirmware {
-  const { allowUnsigned } = config.trust;
-  const { encoding } = config.update;
-  const { deviceType } = config.device;
-  return async (request, signal) => {
-    const takeList = async (list: Uint8Array, artifact: string): Promise<void> => {
-      const number = await trust.takeList(list, artifact);
-      await security.recordOnce('trust-list-taken', artifact, `list ${number}, artifact ${artifact}`);
-      await noteKeys(security, trust, signal);
-    };
-    const trusted = { ...(await trust.keyring(signal)), allowUnsigned, takeList };
-    return createStageFirmware({ encoding, trust: trusted, deviceType })(request, signal);
-  };
 }

@@ -59,7 +59,8 @@ async function takeList(
   const place = { ...context, request: { ...context.request, openPayload: async () => list } };
   await stagerOf(accepted, undefined, place).stage(tar, signal);
   signal.throwIfAborted();
-  await context.trust.takeList?.(list.content, accepted.firmware.digest);
+  const { header, digest } = accepted.firmware;
+  await context.trust.takeList?.(list.content, digest, header.signedBy);
   return { ...accepted.firmware, payloads: [] };
 }
 

@@ -17,7 +17,7 @@ export interface TrustSettings {
   /** What was revoked is not known any more: only a new list may come. */
   readonly damage?: AgentError | undefined;
   /** Keeps a list of keys and revocations; undefined: none are taken. */
-  readonly takeList?: ((list: Uint8Array, artifact: string) => Promise<void>) | undefined;
+  readonly takeList?: ((list: Uint8Array, artifact: string, signedBy: string | undefined) => Promise<void>) | undefined;
   /** The artifact, by its digest, whose list is in effect: it was believed when it came, and may have revoked its own key. */
   readonly inEffect?: string | undefined;
 }

@@ -1,0 +1,65 @@
+import type { TrustedKey } from '../../firmware/artifact/trust.ts';
+import type { TrustList } from '../../firmware/trust/trust-list.ts';
+
+export interface TakenList {
+  readonly list: TrustList;
+  /** What was in effect; undefined: nothing, or nobody knows. */
+  readonly before: TrustList | undefined;
+}
+
+interface Circumstances extends TakenList {
+  readonly signedBy: string | undefined;
+  /** The keys that were trusted so far, for their names. */
+  readonly known: readonly Named[];
+}
+
+type Named = Pick<TrustedKey, 'name' | 'fingerprint'>;
+
+/** Of each kind, so that all of it fits into an event. */
+const MAX_KEYS = 2;
+const MAX_RELEASES = 4;
+const MAX_NAME_LENGTH = 16;
+const SHORT = 10;
+
+/** What a list of keys and revocations changes, for the log of security events. Pure. */
+export function describeTakenList({ list, before, signedBy, known }: Circumstances): string {
+  const names = new Map([...known, ...(before?.keys ?? []), ...list.keys].map((key) => [key.fingerprint, key.name]));
+  const keyOf = (fingerprint: string): string => {
+    const name = names.get(fingerprint)?.slice(0, MAX_NAME_LENGTH);
+    return `${name === undefined ? '' : `${name} `}${short(fingerprint)}`;
+  };
+  const [listed, listedBefore] = [fingerprintsOf(list), fingerprintsOf(before)];
+  const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
+  const changes = [
+    some(revokedKeys.length === 1 ? 'revokes the key' : 'revokes the keys', revokedKeys.map(keyOf)),
+    describeReleases(newIn(list.revoked.releases, before?.revoked.releases)),
+    some('adds', newIn(listed, listedBefore).map(keyOf)),
+    some('leaves out', newIn(listedBefore, [...listed, ...revokedKeys]).map(keyOf)),
+  ].filter((change) => change !== '');
+  const signer = signedBy === undefined ? '' : `, signed by ${keyOf(signedBy)}`;
+  return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
+}
+
+function describeReleases(digests: readonly string[]): string {
+  return some(digests.length === 1 ? 'revokes the release' : 'revokes the releases', digests.map(short), MAX_RELEASES);
+}
+
+function some(what: string, items: readonly string[], most = MAX_KEYS): string {
+  if (items.length === 0) return '';
+  const rest = items.length - most;
+  return `${what} ${items.slice(0, most).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+function newIn(now: readonly string[], then: readonly string[] = []): readonly string[] {
+  const known = new Set(then);
+  return now.filter((digest) => !known.has(digest));
+}
+
+function fingerprintsOf(list: TrustList | undefined): readonly string[] {
+  return list?.keys.map(({ fingerprint }) => fingerprint) ?? [];
+}
+
+/** As much as status shows of a key. */
+function short(digest: string): string {
+  return digest.replace('sha256:', '').slice(0, SHORT);
+}

@@ -1,0 +1,33 @@
+import { createStageFirmware } from '../../firmware/stage-firmware.ts';
+import type { FirmwareSettings } from '../../firmware/stage-firmware.ts';
+import type { StageFirmware } from '../../update/ports.ts';
+import { noteKeys } from '../security/note-events.ts';
+import type { SecurityLog } from '../security/security-log.ts';
+import { describeTakenList } from '../security/taken-list.ts';
+import type { Trust } from './trust.ts';
+
+export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'deviceType'> {
+  readonly allowUnsigned: boolean;
+}
+
+/**
+ * The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. What a list of keys
+ * and revocations changes is told when it is in effect.
+ */
+export function stagingWithKeys(
+  { allowUnsigned, ...settings }: StagingSettings,
+  trust: Trust,
+  security: SecurityLog,
+): StageFirmware {
+  return async (request, signal) => {
+    const keyring = await trust.keyring(signal);
+    const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
+      const taken = await trust.takeList(bytes, artifact);
+      const told = describeTakenList({ ...taken, signedBy, known: keyring.keys });
+      await security.recordOnce('trust-list-taken', artifact, told);
+      await noteKeys(security, trust, signal);
+    };
+    const trusted = { ...keyring, allowUnsigned, takeList };
+    return createStageFirmware({ ...settings, trust: trusted })(request, signal);
+  };
+}
