@@ -26,6 +26,8 @@ export const troubles = [
   'board-half-written',
   'update-impossible',
   'journal-lost',
+  /** What was revoked is not known any more: nothing is installed but the next list. */
+  'trust-list-damaged',
   /** Nothing that could be installed would be believed. */
   'no-trusted-key',
   'no-daemon',
@@ -87,6 +89,7 @@ const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
   'board-half-written',
   'update-impossible',
   'journal-lost',
+  'trust-list-damaged',
   'no-trusted-key',
 ]);
 
@@ -138,7 +141,7 @@ export interface TroubleFacts {
 }
 
 /** What became of the keys, or of what they signed. */
-export type Distrust = Extract<Trouble, 'no-trusted-key' | 'release-revoked'>;
+export type Distrust = Extract<Trouble, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
 
 /** The worst first. A file that a person brought, and that was not installed, is an event: the person was told. Pure. */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {

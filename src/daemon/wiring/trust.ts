@@ -10,6 +10,7 @@ import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts
 import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
+import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
@@ -132,7 +133,8 @@ export class Trust {
     try {
       const keyring = await this.keyring(signal);
       const { damage } = keyring;
-      const found: Concern[] = damage === undefined ? [] : [{ text: damage.message }];
+      const found: Concern[] = [];
+      if (damage !== undefined) found.push({ text: damage.message, trouble: 'trust-list-damaged' });
       const usable = keyring.keys.filter((key) => isUsable(key, keyring));
       if (usable.length === 0) found.push(...this.#withoutKey(keyring.keys.length));
       const runs = installed && (await this.revoked(installed));
@@ -142,7 +144,8 @@ export class Trust {
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      return [{ text: describeError(error) }];
+      const isOfState = error instanceof StorageError; // which is told of itself
+      return [{ text: describeError(error), trouble: isOfState ? undefined : 'no-trusted-key' }];
     }
   }
 

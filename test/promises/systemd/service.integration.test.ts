@@ -22,6 +22,7 @@ beforeAll(async () => {
   configFolder = await mkdtemp(join(tmpdir(), 'agent-config-'));
   stack.defer(async () => rm(configFolder, { recursive: true }));
   await mkdir(join(configFolder, 'trust'));
+  await writeFile(join(configFolder, 'trust/release.pem'), rig.keys.publicPem);
   await configure(rig.configText());
   gateway = stack.use(await rig.gateway({ binds: { '/etc/thing-agent': configFolder } }));
 });

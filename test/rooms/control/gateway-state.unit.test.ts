@@ -51,6 +51,7 @@ describe('the state of a gateway, in words that stay', () => {
     ],
     ['has a board that runs nothing', { boards: [{ writing: {} }] }, ['board-half-written'], ['broken', 2]],
     ['cannot be updated', { canUpdate: false, phase: 'staging' }, ['update-impossible'], ['broken', 2]],
+    ['forgot what was revoked', { distrust: ['trust-list-damaged'] }, ['trust-list-damaged'], ['broken', 2]],
     ['has no key left', { distrust: ['no-trusted-key'] }, ['no-trusted-key'], ['broken', 2]],
     ['runs what was revoked', { distrust: ['release-revoked'] }, ['release-revoked'], ['attention', 1]],
     ['lost its journal', { phase: 'lost' }, ['journal-lost'], ['broken', 2]],

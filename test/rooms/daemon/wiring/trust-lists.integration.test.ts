@@ -331,7 +331,10 @@ test('a list whose file in the state directory was damaged lets nothing be insta
   await taken(gateway, await list(gateway, 1, 'old', '--revoke-keys', file('thief.pem')));
   await writeFile(join(gateway.directory, 'state/trust.json'), '{"format":');
   await refused(gateway, await release('1.0.0', 'old'), 'trust-list-damaged');
-  expect((await gateway.run('status')).stdout).toContain('trust.json');
+  expect(await gateway.run('status', '--exit-code')).toMatchObject({
+    exitCode: 2,
+    stdout: expect.stringContaining('trust.json') as unknown,
+  });
   await taken(gateway, await list(gateway, 2, 'old', '--revoke-keys', file('thief.pem')));
   await taken(gateway, await release('1.0.0', 'old'));
 });
@@ -343,6 +346,7 @@ test('a key that others may write is no key, until the line that the refusal nam
   const good = await release('1.0.0', 'old');
   const done = await gateway.run('install', good);
   expect(done).toMatchObject({ exitCode: 78 });
+  expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 2 });
   const [, mend = 'false'] = /mend it with:\s+(chmod go-w \S+)/.exec(done.stderr.replaceAll(/\s+/g, ' ')) ?? [];
   await tool(['sh', '-c', mend]);
   await taken(gateway, good);
