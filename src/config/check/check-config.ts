@@ -4,7 +4,7 @@ import { isAbsolute } from 'node:path';
 import { systemErrorCode } from '../../system/errors.ts';
 import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
 import type { Exposure } from '../../system/files/guarded-file.ts';
-import { findProgramExposures } from '../../system/files/guarded-program.ts';
+import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyNotAs } from '../../system/processes/program-rights.ts';
@@ -13,7 +13,7 @@ import type { ConfigProblem } from '../errors.ts';
 import { describeValue, keyPath } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
 import { findInImage } from './check-image.ts';
-import { findFault, guarded } from './named-file.ts';
+import { findFault, guarded, MISSING, programs } from './named-file.ts';
 import { findOpenSecrets } from './open-secrets.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
@@ -63,8 +63,9 @@ interface Looked {
 async function lookAt(right: RightParts, around: Surroundings): Promise<Looked> {
   switch (around.kind) {
     case 'gateway': {
-      const wrong = [await referenceFindings(right), await slotFindings(right), await userFindings(right)];
-      return { wrong: wrong.flat(), doubtful: await openSecrets(right) };
+      const named = await lookAtReferences(right);
+      const wrong = [...named.wrong, ...(await slotFindings(right)), ...(await userFindings(right))];
+      return { wrong, doubtful: [...named.doubtful, ...(await openSecrets(right))] };
     }
     case 'image':
       return findInImage(right, around.root);
@@ -81,15 +82,17 @@ async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Pr
   return [{ path, message }];
 }
 
-async function referenceFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
-  const found: Finding[] = [];
+async function lookAtReferences({ tables, placeOf }: RightParts): Promise<Looked> {
+  const wrong: Finding[] = [];
+  const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
     const path = placeOf(reference.path);
     const why = path === undefined ? undefined : await examine(reference);
-    if (path !== undefined && why !== undefined)
-      found.push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
+    if (path === undefined || why === undefined) continue;
+    const isDoubt = why === MISSING && programs.has(reference.need);
+    (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
   }
-  return found;
+  return { wrong, doubtful };
 }
 
 async function openSecrets({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
@@ -140,7 +143,9 @@ async function whyNobody(user: string): Promise<string | undefined> {
 async function examine({ file, need }: Reference): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
-  return need === 'own program' ? undefined : findFault(file, need);
+  if (!programs.has(need)) return findFault(file, need);
+  const found = await findProgram(file, process.env['PATH'] ?? '');
+  return found === undefined ? MISSING : findFault(found, need);
 }
 
 async function exposuresOf(file: string, need: Need): Promise<readonly Exposure[]> {

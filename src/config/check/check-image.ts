@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
@@ -22,11 +23,12 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Each gateway may get its own, and some programs come with an application. */
-const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program']);
+const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program', 'program']);
 
 /** Looks at what a configuration names in the image that it is part of. No device is asked for. */
 export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {
   const image = new ImageFiles(root);
+  if (!(await isFolder(root))) return { wrong: [{ path: [], message: `${root} is not a folder` }], doubtful: [] };
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
@@ -53,6 +55,15 @@ async function examine({ file, need }: Reference, image: ImageFiles): Promise<st
     if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   }
   return findFault(file, need, async (path) => image.locate(path));
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
 }
 
 async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {

@@ -12,6 +12,8 @@ import {
 } from '../../system/files/public-key.ts';
 import type { Need } from './references.ts';
 
+/** One that is not there may come with an application, later. */
+export const programs: ReadonlySet<Need> = new Set(['own program', 'program']);
 /** Others may not write there. */
 export const guarded: ReadonlySet<Need> = new Set(['secret', 'trusted', 'release key', 'mcuboot key']);
 
@@ -34,13 +36,16 @@ export async function findFault(
   }
 }
 
+function isExecuted(need: Need): boolean {
+  return need === 'handler' || programs.has(need);
+}
+
 export const MISSING = 'does not exist';
 
 async function open(file: string, need: Need): Promise<void> {
   if (need === 'release key') parsePublicKey(await keyText(file));
   else if (need === 'mcuboot key') parsePublicKey(await keyText(file), MCUBOOT_RSA_MINIMUM_BITS);
-  else if (need !== 'slot' && need !== 'device')
-    await access(file, need === 'handler' ? constants.X_OK : constants.R_OK);
+  else if (need !== 'slot' && need !== 'device') await access(file, isExecuted(need) ? constants.X_OK : constants.R_OK);
 }
 
 async function keyText(file: string): Promise<string> {
@@ -51,7 +56,7 @@ function describeFailure(error: unknown, need: Need): string {
   if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
   const code = systemErrorCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
-  if (code === 'EACCES') return need === 'handler' ? 'may not be executed' : 'may not be read';
+  if (code === 'EACCES') return isExecuted(need) ? 'may not be executed' : 'may not be read';
   return `cannot be used: ${describeError(error)}`;
 }
 

@@ -2,7 +2,7 @@ import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
  * What a file that the configuration names must be. `secret`: one that nobody else may write, and not everybody read. `trusted`:
- * one that nobody else may write. `own program`: one that runs with the agent's rights, and may be looked for in $PATH.
+ * one that nobody else may write. `program`: may be looked for in $PATH; `own program`: one that runs with the agent's rights.
  */
 export type Need =
   | 'readable file'
@@ -12,6 +12,7 @@ export type Need =
   | 'mcuboot key'
   | 'handler'
   | 'own program'
+  | 'program'
   | Place;
 type Place = 'slot' | 'device';
 
@@ -83,16 +84,21 @@ function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
 }
 
 function healthReferences(health: ConfigFile['update']['health'] | undefined): readonly MaybeReference[] {
-  if (health === undefined || health.user !== undefined) return [];
+  if (health === undefined) return [];
   const path = ['update', 'health', 'commands'];
-  return health.commands.map(([file], index) => ({ path: [...path, index], file, need: 'own program' }));
+  return health.commands.map(([file], index) => ({ path: [...path, index], file, need: needOf(health) }));
 }
 
 function hookReferences(hooks: ConfigFile['hooks'] | undefined): readonly MaybeReference[] {
   return Object.entries(hooks ?? {}).flatMap(([name, hook]) => {
-    if (hook === undefined || hook.user !== undefined) return [];
-    return [{ path: ['hooks', name, 'command'], file: hook.command[0], need: 'own program' }];
+    if (hook === undefined) return [];
+    return [{ path: ['hooks', name, 'command'], file: hook.command[0], need: needOf(hook) }];
   });
+}
+
+/** Of a program that runs as that user. */
+function needOf({ user }: { readonly user?: string | undefined }): Need {
+  return user === undefined ? 'own program' : 'program';
 }
 
 function keyReference(path: readonly PropertyKey[], key: ConfigFile['trust']['keys'][number]): MaybeReference {
@@ -137,8 +143,7 @@ type Source = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][numb
 function runOrAsk(table: readonly PropertyKey[], place: Source): readonly MaybeReference[] {
   if (place.kind === 'mqtt') return [passwordReference(table, place)];
   if (place.kind !== 'exec' && place.kind !== 'command') return [];
-  if (place.user !== undefined) return [];
-  return [{ path: [...table, 'command'], file: place.command[0], need: 'own program' }];
+  return [{ path: [...table, 'command'], file: place.command[0], need: needOf(place) }];
 }
 
 type Target = ConfigFile['targets'][string];

@@ -55,7 +55,8 @@ async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
   }
 }
 
-async function findProgram(name: string, searched: string): Promise<string | undefined> {
+/** Where execvp(3) would find it. */
+export async function findProgram(name: string, searched: string): Promise<string | undefined> {
   if (name.includes('/')) return isAbsolute(name) ? name : undefined;
   for (const folder of searched.split(':').filter(isAbsolute)) {
     const path = join(folder, name);

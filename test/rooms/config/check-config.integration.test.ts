@@ -61,6 +61,24 @@ into = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhere
     ]);
   });
 
+  // Seen: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
+  test('warns of a program that is not there, whoever it runs as: it may come with an application', async () => {
+    const text = `${leastConfig}[update.health]
+commands = [["true"], ["nowhere-to-be-found"]]
+[hooks]
+before_install = { command = ["/nowhere/may-install"], user = "root" }
+`;
+    await writeFile(path, text);
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([]);
+    expect(warnings.map(({ message }) => message)).toEqual(
+      expect.arrayContaining([
+        'update.health.commands[1]: nowhere-to-be-found does not exist',
+        'hooks.before_install.command: /nowhere/may-install does not exist',
+      ]),
+    );
+  });
+
   test('finds two names of one slot', async () => {
     const link = join(directory, 'link');
     await symlink(path, link);

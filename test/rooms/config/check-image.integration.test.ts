@@ -53,6 +53,8 @@ describe('the configuration of an image that is being built', () => {
     await place('etc/thing-agent/config.toml', text);
     await place('usr/lib/handler', '#!/bin/sh\n');
     await chmod(join(root, 'usr/lib/handler'), 0o755);
+    await place('usr/lib/app/healthy', '#!/bin/sh\n');
+    await chmod(join(root, 'usr/lib/app/healthy'), 0o755);
     await place('etc/passwd', 'root:x:0:0::/:/bin/sh\napp:x:990:990::/:/bin/sh\n');
     await place('etc/trust/release.pem', publicPem);
     await place('etc/mqtt-password', 'secret');
@@ -65,6 +67,7 @@ describe('the configuration of an image that is being built', () => {
   test('names what is missing; what each gateway gets is only doubtful', async () => {
     await rm(join(root, 'etc/trust'), { recursive: true });
     await rm(join(root, 'usr/lib/handler'));
+    await rm(join(root, 'usr/lib/app/healthy'));
     await rm(join(root, 'etc/mqtt-password'));
     await rm(join(root, 'etc/passwd'));
     expect(await check()).toEqual([
@@ -75,8 +78,17 @@ describe('the configuration of an image that is being built', () => {
       [
         'service.messaging.password_file: /etc/mqtt-password is not in the image',
         'update.health.user: the image has no user app',
+        'update.health.commands[0]: /usr/lib/app/healthy is not in the image',
       ],
     ]);
+  });
+
+  test('and a program that nobody may execute is wrong, as is a root that is no folder', async () => {
+    await chmod(join(root, 'usr/lib/app/healthy'), 0o644);
+    expect(await check()).toEqual([['update.health.commands[0]: /usr/lib/app/healthy may not be executed'], []]);
+    const path = join(root, 'etc/thing-agent/config.toml');
+    const { problems } = await checkConfig(path, {}, { kind: 'image', root: join(root, 'etc/passwd') });
+    expect(problems.map(({ message }) => message)).toEqual([`${root}/etc/passwd is not a folder`]);
   });
 
   test('names a private key, and a folder that others may write', async () => {
