@@ -33,7 +33,8 @@ function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'
   const next = { ...state, phase: { kind: 'idle' } } as const;
   if (attempt.by === 'rollback') return next;
   const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
-  return withOutcomes({ ...next, previous: undefined, cancelled: attempt.version.id }, [outcome], attempt.by);
+  const cancelled = attempt.version.id ?? state.cancelled;
+  return withOutcomes({ ...next, previous: undefined, cancelled }, [outcome], attempt.by);
 }
 
 export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {

@@ -82,7 +82,10 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   cancelled: (state, { at }) => {
     const { version } = inPhase(state, 'staging').attempt;
     const reason = 'a person cancelled it';
-    return { ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }), cancelled: version.id };
+    return {
+      ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }),
+      cancelled: version.id ?? state.cancelled,
+    };
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
@@ -132,8 +135,8 @@ function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashe
 function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): StateIn<'staging'> {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
-  const tries = isCounted(attempt) ? countBegin(state.tries, attempt.version, at) : state.tries;
-  const next = { ...state, cancelled: undefined, tries };
+  const ofService = { cancelled: undefined, tries: countBegin(state.tries, attempt.version, at) };
+  const next = isCounted(attempt) ? { ...state, ...ofService } : state;
   if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
     return { ...next, phase: { ...phase, slot, attempt } };
   const begun: StateIn<'staging'> = { ...next, phase: { kind: 'staging', attempt, slot } };

@@ -41,6 +41,15 @@ describe('what a person cancels', () => {
     return technician;
   }
 
+  // Seen: a file that was cancelled, too, let the version that the service names be installed by itself.
+  test('stays cancelled, whatever file is begun or cancelled after it', async () => {
+    const technician = await interrupted();
+    await (await technician.updater()).cancel(() => {}, signal);
+    await technician.install('image from a stick', false, 'by-hand', { reboot: false });
+    expect(await (await technician.updater()).cancel(() => {}, signal)).toMatchObject({ kind: 'cancelled' });
+    expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'held-back', code: 'cancelled' });
+  });
+
   test('has ended, is reported, and is begun again only when a person asks for it', async () => {
     const technician = await interrupted();
     const updater = await technician.updater();
