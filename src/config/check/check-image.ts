@@ -26,9 +26,12 @@ const MAX_PASSWD_BYTES = 1024 * 1024;
 const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program', 'program']);
 
 /** Looks at what a configuration names in the image that it is part of. No device is asked for. */
-export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {
-  const image = new ImageFiles(root);
-  if (!(await isFolder(root))) return { wrong: [{ path: [], message: `${root} is not a folder` }], doubtful: [] };
+export async function findInImage(right: RightParts, root: string): Promise<ImageFindings> {
+  if (await isFolder(root)) return findIn(new ImageFiles(root), right);
+  return { wrong: [{ path: [], message: `${root} is not a folder` }], doubtful: [] };
+}
+
+async function findIn(image: ImageFiles, { tables, placeOf }: RightParts): Promise<ImageFindings> {
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
