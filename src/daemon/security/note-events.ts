@@ -70,13 +70,15 @@ export async function noteKeys(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    const { keys, revoked } = await trust.keyring(signal);
+    const { keys, revoked, list, damage } = await trust.keyring(signal);
     const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);
     const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
     // In the form in which earlier agents kept it, so that an update of the agent is no change of keys.
     const all = JSON.stringify([trusted.map(({ fingerprint }) => fingerprint).toSorted(), null, []]);
     const state = createHash('sha256').update(all).digest('hex');
-    await security.compare('keys-changed', state, names.length === 0 ? 'no key is trusted' : names.join(', '));
+    const doubt = damage !== undefined && list === undefined ? 'what was revoked is not known any more: ' : '';
+    const told = names.length === 0 ? 'no key is trusted' : names.join(', ');
+    await security.compare('keys-changed', state, `${doubt}${told}`);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);

@@ -69,7 +69,7 @@ export class Trust {
   async takeList(bytes: Uint8Array, artifact: string): Promise<TakenList> {
     const file = parseTrustListFile(bytes);
     const list = fromFile(file);
-    const before = await this.#store.read().catch(whereNotKnown);
+    const before = await this.#store.lastKnown().catch(whereNotKnown);
     const isNew = (await this.#store.take(file, artifact)) === 'taken';
     this.#news = newsOf(list, before);
     return { list, before: isNew ? before : undefined };
@@ -82,7 +82,7 @@ export class Trust {
     return news;
   }
 
-  /** Undefined: there is none, or it cannot be read. */
+  /** Undefined: there is none, or it cannot be read, and any may take its place. */
   async listInEffect(): Promise<number | undefined> {
     return (await this.#store.read().catch(whereNotKnown))?.number;
   }
@@ -90,7 +90,7 @@ export class Trust {
   /** Undefined: it is not known. A person's way back depends on no file but the list. */
   async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
     try {
-      return new Set((await this.#store.read())?.revoked.releases);
+      return new Set((await this.#store.lastKnown())?.revoked.releases);
     } catch (error) {
       return whereNotKnown(error);
     }
@@ -101,7 +101,7 @@ export class Trust {
    * list is. Undefined also where the list cannot be read.
    */
   async revoked({ digest = '', signedBy = '' }: Partial<StagedBefore>): Promise<string | undefined> {
-    const list = await this.#store.read().catch(whereNotKnown);
+    const list = await this.#store.lastKnown().catch(whereNotKnown);
     if (list?.revoked.releases.includes(digest) === true) return `was revoked by list ${list.number}`;
     if (list?.revoked.keys.includes(signedBy) === true)
       return `is signed by ${signedBy}, revoked by list ${list.number}`;

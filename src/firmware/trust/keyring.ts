@@ -41,7 +41,8 @@ async function readList(store: TrustStore): Promise<Pick<Keyring, 'list' | 'dama
   try {
     return { list: await store.read(), damage: undefined };
   } catch (error) {
-    if (error instanceof AgentError && error.code === 'trust-list-damaged') return { list: undefined, damage: error };
+    if (error instanceof AgentError && error.code === 'trust-list-damaged')
+      return { list: await store.lastKnown(), damage: error };
     throw error;
   }
 }

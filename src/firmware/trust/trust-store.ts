@@ -27,8 +27,12 @@ export class TrustStore {
 
   /** Undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
   async read(): Promise<KeptList | undefined> {
-    const kept = await this.#readFile();
-    return kept === undefined ? undefined : { ...fromFile(kept), artifact: kept.artifact };
+    return keptListOf(await this.#readFile());
+  }
+
+  /** What is known of the last list although its file may be damaged: by it lists are judged. Throws StorageError. */
+  async lastKnown(): Promise<KeptList | undefined> {
+    return keptListOf((await this.#readLastKnown()).file);
   }
 
   /**
@@ -36,14 +40,11 @@ export class TrustStore {
    * with the same; the same one again changes nothing. A damaged file is replaced.
    */
   async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
-    const before = await this.#readFile().catch((error: unknown) => {
-      if (error instanceof FirmwareError) return undefined;
-      throw error;
-    });
+    const { file: before, isDamaged } = await this.#readLastKnown();
     const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };
-    if (before !== undefined && file.number <= before.number) {
-      if (file.number === before.number && isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact }))
-        return 'known';
+    const isSame = file.number === before?.number && isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });
+    if (isSame && !isDamaged) return 'known';
+    if (before !== undefined && file.number <= before.number && !isSame) {
       throw new VerificationError(
         'trust-list-old',
         `list ${file.number} of keys and revocations is not newer than list ${before.number}, which was taken before`,
@@ -55,8 +56,18 @@ export class TrustStore {
   }
 
   async #readFile(): Promise<KeptListFile | undefined> {
-    const text =
-      (await readDurableTextFile(this.#path, this.#fs)) ?? (await readDurableTextFile(this.#copyPath, this.#fs));
+    return (await this.#readAt(this.#path)) ?? (await this.#readAt(this.#copyPath));
+  }
+
+  async #readLastKnown(): Promise<{ readonly file: KeptListFile | undefined; readonly isDamaged: boolean }> {
+    const file = await this.#readFile().catch(whereDamaged);
+    if (file !== 'damaged') return { file, isDamaged: false };
+    const copy = await this.#readAt(this.#copyPath).catch(whereDamaged);
+    return { file: copy === 'damaged' ? undefined : copy, isDamaged: true };
+  }
+
+  async #readAt(path: string): Promise<KeptListFile | undefined> {
+    const text = await readDurableTextFile(path, this.#fs);
     if (text === undefined) return undefined;
     try {
       const kept = parseKeptListFile(Buffer.from(text));
@@ -64,9 +75,18 @@ export class TrustStore {
       return kept;
     } catch (error) {
       if (!(error instanceof VerificationError)) throw error;
-      throw new FirmwareError('trust-list-damaged', `${this.#path} cannot be understood: ${error.message}`, {
+      throw new FirmwareError('trust-list-damaged', `${path} cannot be understood: ${error.message}`, {
         cause: error,
       });
     }
   }
+}
+
+function keptListOf(file: KeptListFile | undefined): KeptList | undefined {
+  return file && { ...fromFile(file), artifact: file.artifact };
+}
+
+function whereDamaged(error: unknown): 'damaged' {
+  if (error instanceof FirmwareError) return 'damaged';
+  throw error;
 }

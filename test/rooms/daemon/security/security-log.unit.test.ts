@@ -139,14 +139,16 @@ describe('whom this gateway trusts', () => {
   const settings = { path: '/etc/thing-agent/config.toml', digest: 'sha256:1' };
   const [one, two] = [trustedKey('one'), trustedKey('two')];
 
-  /** With such a list in effect. */
+  /** With such a list in effect; 0: with none that can be understood. */
   async function start(number: number, ...revokedKeys: readonly string[]): Promise<void> {
+    const isDamaged = number === 0;
     const revoked = { keys: revokedKeys, releases: [`sha256:${'0'.repeat(64)}`] };
     const keyring: Keyring = {
       keys: [one, two],
       revoked: { keys: new Set(revoked.keys), releases: new Set(revoked.releases) },
       time: { atLeastMs: undefined, nowMs: undefined },
-      list: { number, issuedMs: 0, keys: [], revoked, artifact: undefined },
+      list: isDamaged ? undefined : { number, issuedMs: 0, keys: [], revoked, artifact: undefined },
+      damage: isDamaged ? new FirmwareError('trust-list-damaged', 'm') : undefined,
     };
     const { signal } = new AbortController();
     await noteWhatCounts(open(), settings, { keyring: async () => keyring }, signal);
@@ -164,6 +166,14 @@ describe('whom this gateway trusts', () => {
     await start(1);
     await start(2, one.fingerprint);
     expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: `two ${two.fingerprint}` }]);
+  });
+
+  // Seen: a key that had been revoked was told as trusted, without a word of the damage.
+  test('is not known where what was revoked is not', async () => {
+    await start(1, one.fingerprint);
+    await start(0);
+    const detail = `what was revoked is not known any more: one ${one.fingerprint}, two ${two.fingerprint}`;
+    expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail }]);
   });
 });
 

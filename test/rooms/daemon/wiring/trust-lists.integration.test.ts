@@ -326,17 +326,18 @@ describe('a list from the service', () => {
   });
 });
 
-test('a list whose file in the state directory was damaged lets nothing be installed before the next list', async () => {
+test('a list whose file in the state directory was damaged lets nothing be installed before the next list, of a key that it did not revoke', async () => {
   const gateway = await alone();
-  await taken(gateway, await list(gateway, 1, 'old', '--revoke-keys', file('thief.pem')));
+  await taken(gateway, await list(gateway, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem')));
   await writeFile(join(gateway.directory, 'state/trust.json'), '{"format":');
-  await refused(gateway, await release('1.0.0', 'old'), 'trust-list-damaged');
+  await refused(gateway, await release('1.0.0', 'next'), 'trust-list-damaged');
   expect(await gateway.run('status', '--exit-code')).toMatchObject({
     exitCode: 2,
     stdout: expect.stringContaining('trust.json') as unknown,
   });
-  await taken(gateway, await list(gateway, 2, 'old', '--revoke-keys', file('thief.pem')));
-  await taken(gateway, await release('1.0.0', 'old'));
+  await refused(gateway, await list(gateway, 2, 'old'), 'key-revoked');
+  await taken(gateway, await list(gateway, 3, 'next', '--keys', file('next.pem')));
+  await taken(gateway, await release('1.0.0', 'next'));
 });
 
 test('a key that others may write is no key, until the line that the refusal names was typed', async () => {

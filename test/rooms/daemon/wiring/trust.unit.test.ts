@@ -105,6 +105,8 @@ describe('a firmware that runs on trial', () => {
     await take({ number: 2, revoked: { ...nothing, keys: [listed.trusted.fingerprint] } });
     expect(await trust().revoked({ ...untrusted, digest: fingerprint('2') })).toContain('revoked by list 2');
     volume.writeFileSync('/state/trust.json', '{');
+    expect(await trust().revoked(waiting)).toBe('was revoked by list 2');
+    volume.writeFileSync('/state/trust-copy.json', '{');
     expect(await trust().revoked(waiting)).toBeUndefined();
   });
 });

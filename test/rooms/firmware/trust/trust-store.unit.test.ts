@@ -157,3 +157,39 @@ test('a file that is gone costs no revocation, and lets no older list in', async
   volume.unlinkSync('/state/trust-copy.json');
   expect(await store.read()).toMatchObject({ number: 3, revoked });
 });
+
+// Seen: after a damage of the one file a list took effect that was older, and signed by a key that was revoked before.
+describe('a damaged file beside its copy', () => {
+  const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
+
+  async function damaged(): Promise<ReturnType<typeof storeOn>> {
+    const place = storeOn();
+    await place.store.take(listFile({ number: 2, revoked }));
+    place.volume.writeFileSync('/state/trust.json', '{');
+    return place;
+  }
+
+  test('costs no revocation, and lets no older list in', async () => {
+    const { store } = await damaged();
+    await expect(store.read()).rejects.toMatchObject({ code: 'trust-list-damaged' });
+    expect(await store.lastKnown()).toMatchObject({ number: 2, revoked });
+    await expect(store.take(listFile({ number: 1 }))).rejects.toMatchObject({ code: 'trust-list-old' });
+    expect(await store.take(listFile({ number: 3 }))).toBe('taken');
+    expect(await store.read()).toMatchObject({ number: 3, revoked });
+  });
+
+  test('is replaced by the list that it held, too', async () => {
+    const { store } = await damaged();
+    await store.take(listFile({ number: 2, revoked }));
+    expect(await store.read()).toMatchObject({ number: 2, revoked });
+  });
+
+  test('that is damaged, too, is told by its name', async () => {
+    const { store, volume } = await damaged();
+    volume.unlinkSync('/state/trust.json');
+    volume.writeFileSync('/state/trust-copy.json', 'x');
+    await expect(store.read()).rejects.toThrow('/state/trust-copy.json');
+    expect(await store.lastKnown()).toBeUndefined();
+    expect(await store.take(listFile({ number: 1 }))).toBe('taken');
+  });
+});
