@@ -8,7 +8,11 @@ import type { Of } from './reports.ts';
 const named = { version: z.string() };
 
 const operationOutcome = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('up-to-date'), ...named }),
+  z.object({
+    kind: z.literal('up-to-date'),
+    ...named,
+    list: z.boolean().optional().describe('It is a list of keys and revocations, which is in effect.'),
+  }),
   z.object({ kind: z.literal('held-back'), ...named, code: z.string(), reason: z.string() }),
   z.object({
     kind: z.literal('installed'),

@@ -29,6 +29,7 @@ export const historyAttempt = z.object({
     .describe('Of what the service sent; what a cut transfer brought after its last checkpoint is missing.'),
   writtenBytes: z.number().optional(),
   savedBytes: z.number().optional().describe('Were there already, and not written again.'),
+  list: z.number().optional().describe('It was the list of keys and revocations of this number, which took effect.'),
   steps: z.array(historyStep),
 });
 export type HistoryAttempt = Of<typeof historyAttempt>;

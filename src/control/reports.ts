@@ -43,6 +43,7 @@ const outcomeReport = z.object({
     .describe('So many earlier attempts ended the same way, and are not reported by themselves.'),
   dropped: z.number().optional().describe('So many earlier ends were dropped.'),
   by: z.enum(['service', 'file', 'rollback']).optional().describe('`file`: a person brought what was not installed.'),
+  list: z.number().optional().describe('It was the list of keys and revocations of this number, which took effect.'),
 });
 export type OutcomeReport = Of<typeof outcomeReport>;
 
@@ -155,6 +156,13 @@ export const statusReport = z.object({
   thingId: absent(z.string()),
   installed: absent(installedReport),
   previous: absent(installedReport).describe('What a rollback goes back to.'),
+  list: z
+    .object({
+      number: z.number(),
+      versionId: absent(z.string()).describe('What the service calls the last one that it named; undefined: none.'),
+    })
+    .optional()
+    .describe('Of keys and revocations: what is in effect. It is no firmware.'),
   phase: z.string().describe('Where the journal of updates stands.'),
   activity: activity
     .optional()

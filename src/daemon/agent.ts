@@ -16,10 +16,11 @@ import { diagnose } from './doctor/doctor.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { inspectFile } from './inspect-file.ts';
+import { checkReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
-import { brokerStatus, checkReport, statusReport } from './status-report.ts';
+import { brokerStatus, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
 import type { Concern } from './wiring/trust.ts';
@@ -76,6 +77,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       rebootWait: updater?.rebootWait,
       hookPause: updater?.hookPause,
       lastLook: updater?.lastLook,
+      listNumber: await trust.listInEffect(),
       nowMs: world.clock.nowMs(),
       quarantineMs: config.update.quarantineMs,
       canUpdate: boot.works && stateTrouble === undefined,

@@ -1,7 +1,7 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
 import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
-import type { Activity, BoardReport, CheckReport, InstalledReport, StatusReport } from '../control/reports.ts';
+import type { Activity, BoardReport, StatusReport } from '../control/reports.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
 import { describeError } from '../system/errors.ts';
@@ -13,9 +13,10 @@ import { checkpointOf } from '../update/journal/checkpoint.ts';
 import { standsStill } from '../update/journal/parts/standstill.ts';
 import { countDropped } from '../update/journal/reports.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
-import type { Installed, Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
+import type { Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { RebootWait } from '../update/trial/reboot-wait.ts';
+import { describeLook, installedReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 
 /** Around the journal: what only a running process knows. */
@@ -32,6 +33,8 @@ export interface Surroundings {
   readonly rebootWait: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
   readonly lastLook: Look | undefined;
+  /** The list of keys and revocations that is in effect. */
+  readonly listNumber: number | undefined;
   /** Wall clock; may be wrong. */
   readonly nowMs: number;
   /** After so long what ended badly may be tried again. */
@@ -54,8 +57,9 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     daemon: around.daemon === true,
     serialNumber: around.serialNumber,
     thingId: around.thingId,
-    installed: installedReport(state.installed),
-    previous: installedReport(state.beforeBoards ?? state.previous),
+    installed: installedReport(state.installed, state),
+    previous: installedReport(state.beforeBoards ?? state.previous, state),
+    list: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
     throttle: describeRate(around.throttle),
@@ -84,6 +88,10 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     distrust: around.distrust,
   });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
+}
+
+function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Surroundings): StatusReport['list'] {
+  return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
 function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {
@@ -157,28 +165,6 @@ export function brokerStatus(report: BrokerReport | undefined): Pick<StatusRepor
   return { broker: { url, state, problem: named, ignored } };
 }
 
-export function installedReport(installed: Installed | undefined): InstalledReport | undefined {
-  if (installed === undefined) return undefined;
-  const { version, digest, slot, signedBy, at, factory } = installed;
-  return { versionId: version.id, versionName: version.name, digest, slot, signedBy, at, ...(factory && { factory }) };
-}
-
-export function checkReport(state: UpdateState, look: Look): CheckReport {
-  const { offered, plan, isList } = look;
-  const installed = installedReport(state.installed);
-  const underWay = describeUnderWay(state.phase, offered?.id);
-  if (underWay !== undefined && plan.kind === 'install')
-    return { installed, offered, plan: 'held-back', reason: underWay };
-  const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
-  return { installed, offered, plan: planned, reason: describeLook(look), ...(isList && { list: true }) };
-}
-
-function describeUnderWay(phase: Phase, offeredId: string | undefined): string | undefined {
-  if (phase.kind === 'rolling-back') return `${phase.attempt.version.name} is being left: agent status`;
-  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.version.id !== offeredId) return undefined;
-  return 'it is staged or on trial already: agent status';
-}
-
 function describeSlots({ primary, slots }: BootState): Required<Pick<StatusReport, 'slots' | 'slotStates'>> {
   const describe = (slot: SlotName): string => {
     const { bootable, detail } = slots[slot];
@@ -241,25 +227,6 @@ function describeLooks({ lastLook, daemon, service }: Surroundings): string {
   if (daemon === false) return 'nobody asks the service: no daemon runs';
   if (daemon === 'silent') return 'nobody asks the service: the daemon does not answer';
   return service.lastError === undefined ? describeLook(undefined) : 'the service could not be asked yet';
-}
-
-export function describeLook(look: Look | undefined): string {
-  if (look === undefined) return 'the service was not asked yet';
-  const { plan } = look;
-  switch (plan.kind) {
-    case 'install':
-      return look.isList === true
-        ? `${plan.version.name} is a list of keys and revocations, which nothing holds back`
-        : `version ${plan.version.name} is to be installed`;
-    case 'up-to-date':
-      return `version ${plan.version} is installed, as the service wants`;
-    case 'reconcile':
-      return `version ${plan.version.name} is installed already, from a file`;
-    case 'nothing-offered':
-      return 'the service offers nothing to install';
-    case 'held-back':
-      return `version ${plan.version} is held back: ${plan.reason}`;
-  }
 }
 
 /** For the log. */

@@ -18,7 +18,6 @@ import type { HookPause, Hooks } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
 import type { Standstill } from './journal/parts/standstill.ts';
-import type { UpdateState } from './journal/state.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
 import { findRebootWait, findUnarmed, rebootByHand } from './trial/reboot-wait.ts';
@@ -46,6 +45,8 @@ interface Settling {
 export interface UpdaterSettings extends LookSettings {
   readonly outcomeProperty: string | undefined;
 }
+
+type Nothing = Exclude<Plan, { kind: 'install' | 'held-back' }>;
 
 /** The update room as the daemon and the technician drive it: one call at a time. */
 export class Updater {
@@ -137,7 +138,7 @@ export class Updater {
       if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });
       return plan;
     }
-    const nothing = await this.#nothingToInstall(plan, onEvent, signal);
+    const nothing = await this.#nothingToInstall({ plan, isList }, onEvent, signal);
     return settled?.version === nothing.version ? settled : nothing;
   }
 
@@ -275,25 +276,15 @@ export class Updater {
   }
 
   async #nothingToInstall(
-    plan: Exclude<Plan, { kind: 'install' | 'held-back' }>,
+    { plan, isList }: { readonly plan: Nothing; readonly isList: Look['isList'] | undefined },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     const { installed } = this.journal.state;
     if (plan.kind === 'nothing-offered') return { kind: 'up-to-date', version: installed?.version.name ?? 'nothing' };
-    if (plan.kind === 'up-to-date') {
-      await this.#agree(installed);
-      return plan;
-    }
+    if (plan.kind === 'up-to-date') return isList === true ? { ...plan, list: true } : plan;
     await this.journal.append({ type: 'reconciled', versionId: plan.version.id, switchTo: true });
     await this.deliver(onEvent, signal);
     return { kind: 'up-to-date', version: plan.version.name };
-  }
-
-  /** The service names what a person had installed instead of something else: nothing is overridden any more. */
-  async #agree(installed: UpdateState['installed']): Promise<void> {
-    const { overrides, version } = installed ?? {};
-    if (overrides === undefined || version?.id === undefined) return;
-    await this.journal.append({ type: 'reconciled', versionId: version.id, switchTo: false });
   }
 }

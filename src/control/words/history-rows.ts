@@ -1,6 +1,7 @@
 import type { HistoryReport } from '../history.ts';
 import { bytes } from './bytes.ts';
 import { installedNote } from './installed-note.ts';
+import { listOf } from './outcome.ts';
 import type { Row, Tone } from './row.ts';
 import { duration, localTime } from './time.ts';
 import type { When } from './time.ts';
@@ -30,21 +31,39 @@ export function stepRows({ steps }: Told, when: When): readonly Row[] {
 }
 
 export function describeAttempt(told: Told, when: When): readonly string[] {
-  const { version, from, startedAt, endedAt, reason, code } = told;
+  const { startedAt, endedAt, reason, code } = told;
   const at = startedAt ?? endedAt;
-  const what = from === undefined || from === version ? version : `${from} to ${version}`;
-  const ended = endOf(told);
-  const lines = [`${at === undefined ? '' : `${localTime(at, when.localOffset)}  `}${what}: ${ended}`];
+  const lines = [`${at === undefined ? '' : `${localTime(at, when.localOffset)}  `}${whatOf(told)}: ${endOf(told)}`];
+  if (isTakenList(told)) return [...lines, ...aboutOf(told)];
   if (told.outcome === 'installed') lines.push(...installedNote(reason));
   else if (reason !== undefined && reason !== '') lines.push(`${reason} (${code ?? 'unknown'})`);
-  const costs = [...orderOf(told), ...costsOf(told)].join('; ');
-  return costs === '' ? lines : [...lines, costs];
+  return [...lines, ...aboutOf(told)];
 }
 
-function endOf({ underWay, outcome, tookSeconds }: Told): string {
+/** A list of keys and revocations goes into no slot: nothing else is installed than before. */
+function isTakenList({ list, steps }: Told): boolean {
+  return list !== undefined || steps.some(({ step }) => step === 'list-taken');
+}
+
+function whatOf(told: Told): string {
+  const { version, from, list } = told;
+  if (list !== undefined) return listOf(list);
+  if (isTakenList(told)) return `the list of keys and revocations ${version}`;
+  return from === undefined || from === version ? version : `${from} to ${version}`;
+}
+
+/** Who asked, and what it cost. */
+function aboutOf(told: Told): readonly string[] {
+  const about = [...orderOf(told), ...costsOf(told)].join('; ');
+  return about === '' ? [] : [about];
+}
+
+function endOf(told: Told): string {
+  const { underWay, outcome, tookSeconds } = told;
   if (underWay === true) return 'under way, or interrupted: agent status';
   if (outcome === undefined) return 'how it ended is not known';
-  return `${outcome.replace('-', ' ')}${tookSeconds === undefined ? '' : ` after ${duration(tookSeconds * 1_000)}`}`;
+  const how = isTakenList(told) ? 'in effect' : outcome.replace('-', ' ');
+  return `${how}${tookSeconds === undefined ? '' : ` after ${duration(tookSeconds * 1_000)}`}`;
 }
 
 function orderOf({ by, byPerson, forced }: Told): readonly string[] {

@@ -9,7 +9,10 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Sai
   const { version } = outcome;
   switch (outcome.kind) {
     case 'up-to-date':
-      return { tone: 'good', text: `Nothing to do: ${version} is installed.` };
+      return {
+        tone: 'good',
+        text: `Nothing to do: ${version} is ${outcome.list === true ? 'in effect' : 'installed'}.`,
+      };
     case 'installed':
       return {
         tone: 'good',
@@ -42,6 +45,11 @@ function describeHeld(
   if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
   const force = forced ? '' : ' --force does not wait for that.';
   return `${version} is held back: ${reason} (${code}).${force}`;
+}
+
+/** What an owner signs to change whom gateways believe, by its number. */
+export function listOf(number: number): string {
+  return `list ${number} of keys and revocations`;
 }
 
 function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList): string {

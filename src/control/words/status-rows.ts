@@ -3,6 +3,7 @@ import { describeBoard } from './board-rows.ts';
 import { bytes } from './bytes.ts';
 import { headlineOf } from './headline.ts';
 import { installedNote } from './installed-note.ts';
+import { listOf } from './outcome.ts';
 import type { Row, Said } from './row.ts';
 import { summarizeSpool } from './spool-rows.ts';
 import { distance, moment } from './time.ts';
@@ -21,6 +22,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     { label: 'Consent', paragraphs: hookWait(report.hookWait, when), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, when) },
+    { label: 'Keys', paragraphs: report.list === undefined ? [] : [`${listOf(report.list.number)} is in effect`] },
     { label: 'Running', paragraphs: running(report) },
     { label: 'Now', paragraphs: [report.idleReason] },
     { label: 'Next look', paragraphs: [nextLook(report, when)] },
@@ -112,6 +114,7 @@ function running({ booted, slots }: StatusReport): readonly string[] {
 function lastUpdate(last: OutcomeReport | undefined, when: When): Pick<Row, 'paragraphs' | 'tone'> {
   if (last === undefined) return { paragraphs: ['none yet'] };
   const at = moment(last.at, when);
+  if (last.list !== undefined) return { paragraphs: [`${listOf(last.list)}: in effect, ${at}`] };
   if (last.outcome === 'installed')
     return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason)] };
   return {
@@ -136,9 +139,13 @@ function quarantine({ quarantine: held }: StatusReport, when: When): readonly st
   return rest > 0 ? [...shown, `and ${rest} more`] : shown;
 }
 
-function toReport({ pendingSwitch, pendingReports, droppedReports }: StatusReport): readonly string[] {
+function toReport({ pendingSwitch, pendingReports, droppedReports, list }: StatusReport): readonly string[] {
   const lines: string[] = [];
-  if (pendingSwitch !== undefined) lines.push(`the service was not told yet that version ${pendingSwitch} runs`);
+  const isList = pendingSwitch === list?.versionId;
+  if (pendingSwitch !== undefined)
+    lines.push(
+      `the service was not told yet that ${isList ? `the list ${pendingSwitch} is in effect` : `version ${pendingSwitch} runs`}`,
+    );
   if (pendingReports > 0)
     lines.push(`${pendingReports} outcome${pendingReports === 1 ? '' : 's'} wait for the service`);
   if (droppedReports > 0)

@@ -112,6 +112,7 @@ function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> 
   const { version, by, byPerson, forced, startedAt } = attempt;
   const found = 'figures' in event ? figures.safeParse(event.figures).data : undefined;
   const { fetchedBytes, writtenBytes, savedBytes } = found ?? attempt.figures ?? {};
+  const list = 'number' in event && typeof event.number === 'number' ? event.number : undefined;
   const name = text('name' in event && typeof event.name === 'string' ? event.name : version.name);
   return withoutGaps({
     version: name,
@@ -123,6 +124,7 @@ function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> 
     fetchedBytes,
     writtenBytes,
     savedBytes,
+    list,
   });
 }
 

@@ -69,7 +69,7 @@ export class Lookout {
     if (this.#found === undefined) return undefined;
     const { offered, meteredLink } = this.#found;
     const circumstances = this.#circumstances({ manual: false, force: false }, meteredLink);
-    return { offered, plan: planUpdate(this.#parts.ports.journal.state, offered, circumstances) };
+    return lookOf(this.#parts.ports.journal.state, offered, circumstances);
   }
 
   /** Changes nothing, also not when the header of what has to wait is read again. */
@@ -116,12 +116,14 @@ export class Lookout {
     const { ports, service } = this.#parts;
     const { journal, clock } = ports;
     if (needsDate(journal.state, clock.nowMs())) await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
-    const { offered, plan } = await this.#look(options, signal);
+    const look = await this.#look(options, signal);
+    const { offered, plan } = look;
     if (namesOther(journal.state, offered)) await journal.append(named(offered));
-    if (plan.kind !== 'reconcile') return this.#letListPass({ offered, plan }, { ...options, counts: true }, signal);
+    if (plan.kind === 'up-to-date') await agree(journal);
+    if (plan.kind !== 'reconcile') return this.#letListPass(look, { ...options, counts: true }, signal);
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
-    if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return { offered, plan };
+    if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return look;
     await journal.append({ type: 'told-apart', versionId });
     const again = await this.#plan(journal.state, offered, options);
     return this.#letListPass(again, { ...options, counts: true }, signal);
@@ -143,7 +145,7 @@ export class Lookout {
   async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
     const meteredLink = await this.#parts.ports.meteredLink?.();
     this.#found = { offered, meteredLink };
-    return { offered, plan: planUpdate(state, offered, this.#circumstances(options, meteredLink)) };
+    return lookOf(state, offered, this.#circumstances(options, meteredLink));
   }
 
   #circumstances(options: LookOptions, meteredLink?: string): Circumstances {
@@ -156,6 +158,20 @@ export class Lookout {
       ...options,
     };
   }
+}
+
+/** What was taken as a list before is one; what is to be installed may be another thing under the same name. */
+function lookOf(state: UpdateState, offered: Version | undefined, circumstances: Circumstances): Look {
+  const plan = planUpdate(state, offered, circumstances);
+  const isTaken = plan.kind === 'up-to-date' && state.listVersion === offered?.id;
+  return { offered, plan, ...(isTaken && { isList: true }) };
+}
+
+/** The service names what a person had installed instead of something else: nothing is overridden any more. */
+async function agree(journal: UpdatePorts['journal']): Promise<void> {
+  const { overrides, version } = journal.state.installed ?? {};
+  if (overrides === undefined || version?.id === undefined) return;
+  await journal.append({ type: 'reconciled', versionId: version.id, switchTo: false });
 }
 
 async function runsOnTrial({ journal, bootloader }: SettlingPorts, signal: AbortSignal): Promise<boolean> {

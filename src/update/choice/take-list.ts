@@ -1,6 +1,7 @@
 import assert from 'node:assert';
 
 import type { EventOf } from '../journal/events.ts';
+import { ownVersion } from '../journal/naming.ts';
 import type { Figures } from '../journal/parts/figures.ts';
 import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
@@ -13,17 +14,18 @@ import type { InstallOrder, UpdatePorts } from './order.ts';
 export async function endListTaken(
   { header }: StagedFirmware,
   { version }: InstallOrder,
-  { journal, clock, log }: UpdatePorts,
+  { journal, clock, log, listInEffect }: UpdatePorts,
   figures: Figures,
 ): Promise<InstallOutcome> {
   const name = header.name ?? version.name;
-  await journal.append({ type: 'list-taken', name, at: isoTime(clock), figures });
-  log.info({ list: name, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
+  const number = await listInEffect?.();
+  await journal.append({ type: 'list-taken', name, number, at: isoTime(clock), figures });
+  log.info({ list: name, number, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
   return { kind: 'installed', version: name };
 }
 
 /** Pure. */
-export function takeList(state: UpdateState, { at, name }: EventOf<'list-taken'>): UpdateState {
+export function takeList(state: UpdateState, { at, name, number: list }: EventOf<'list-taken'>): UpdateState {
   const { phase, installed } = state;
   assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
   const { id: attempt, version, by } = phase.attempt;
@@ -31,11 +33,13 @@ export function takeList(state: UpdateState, { at, name }: EventOf<'list-taken'>
   const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
   const { reports, lastOutcome } = withOutcomes(state, [ended]);
   // A list is no firmware: it makes up for none that was rolled back.
-  const last = state.lastOutcome?.outcome === 'rolled-back' ? state.lastOutcome : lastOutcome;
+  const last =
+    state.lastOutcome?.outcome === 'rolled-back' ? state.lastOutcome : lastOutcome && { ...lastOutcome, list };
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
   if (by !== 'service' || version.id === undefined) return next;
   const { id } = version;
   const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
-  const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks };
+  const underList = installed && { id, name, ownId: ownVersion(installed, state).id };
+  const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks, underList };
   return { ...next, installed: known, listVersion: id, pendingSwitch: id, tries: undefined };
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { ownVersion } from '../journal/naming.ts';
 import type { Attempt, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
 
@@ -47,7 +48,7 @@ export function hookText(hook: HookName, { attempt, installed, ...about }: HookS
     attempt: id,
     by,
     version: named,
-    installed: installed?.version,
+    installed: installed && ownVersion(installed),
     ...about,
   };
   return `${JSON.stringify(hookInput.parse(input))}\n`;

@@ -74,7 +74,12 @@ interface EventData {
   /** What is to be installed runs already, perhaps under another name. */
   readonly 'found-installed': { readonly at: string } & Costs;
   /** `name`: what the list calls itself. */
-  readonly 'list-taken': { readonly name: string; readonly at: string } & Costs;
+  readonly 'list-taken': {
+    readonly name: string;
+    /** Undefined: it is not known. */
+    readonly number?: number | undefined;
+    readonly at: string;
+  } & Costs;
   /** A committed version was left: its boards follow the slot, those that `stay` cannot. */
   readonly 'slot-left': {
     readonly attempt: Attempt;

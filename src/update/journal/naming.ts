@@ -1,7 +1,24 @@
 import type { EventOf } from './events.ts';
-import type { Installed, UpdateState } from './state.ts';
+import type { Installed, UpdateState, VersionRef } from './state.ts';
 
 /** What the service calls what is installed. */
+
+/** What is installed, under its own id: a list of keys and revocations, whose id the service knows it by, is no firmware. */
+export function ownVersion(
+  { version, underList }: Installed,
+  { listVersion }: Pick<UpdateState, 'listVersion'> = {},
+): VersionRef {
+  const { id, name } = version;
+  if (id !== undefined && id === underList?.id) return { id: underList.ownId, name };
+  return id === listVersion ? { name } : version;
+}
+
+/** The name of what the service does not know yet that it runs, or its id. */
+export function nameToSwitchTo(state: UpdateState): string | undefined {
+  const { installed, pendingSwitch } = state;
+  if (pendingSwitch === installed?.underList?.id) return installed?.underList?.name;
+  return pendingSwitch === installed?.version.id ? installed?.version.name : pendingSwitch;
+}
 
 /** What a person installs stays until the service names something else than it does now, or does at the next look. */
 export function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {

@@ -4,6 +4,7 @@ import type { TellHook } from '../hooks/hooks.ts';
 import type { ProvisioningService } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { Journal } from './journal.ts';
+import { nameToSwitchTo } from './naming.ts';
 
 export interface OutboxPorts {
   readonly journal: Journal;
@@ -57,7 +58,7 @@ async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: Abor
 async function deliverSwitch({ journal, service, onProgress }: OutboxPorts, signal: AbortSignal): Promise<void> {
   const versionId = journal.state.pendingSwitch;
   if (versionId === undefined) return;
-  onProgress({ kind: 'phase', phase: 'switching', detail: journal.state.installed?.version.name });
+  onProgress({ kind: 'phase', phase: 'switching', detail: nameToSwitchTo(journal.state) });
   await service.switchTo(versionId, signal);
   await journal.append({ type: 'switched', versionId });
 }

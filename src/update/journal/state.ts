@@ -123,6 +123,8 @@ const knownInstalled = firmware.extend({
   byHand: z.boolean().optional(),
   /** A version of the service that has the same name, but is not the same. */
   namesake: z.string().optional(),
+  /** A list of keys was taken since: the service knows it by the list's id, and knew it by its own before. */
+  underList: z.object({ id: z.string(), name: z.string(), ownId: z.string().optional() }).optional(),
 });
 
 /** A newer agent may add to these records: what it added is kept, though nothing is known of it. */
@@ -140,6 +142,8 @@ const knownOutcome = z.object({
   /** So many earlier ends were dropped, because the service was away for too long. */
   dropped: z.number().optional(),
   by: z.enum(['service', 'file', 'rollback']).optional(),
+  /** The number of a list of keys and revocations, which took effect. */
+  list: z.number().optional(),
 });
 
 const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();

@@ -1,33 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { checkReport, statusReport } from '../../../src/daemon/status-report.ts';
+import { checkReport } from '../../../src/daemon/look-report.ts';
+import { statusReport } from '../../../src/daemon/status-report.ts';
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { PhaseOf } from '../../../src/update/journal/state.ts';
-
-const around: Surroundings = {
-  agentVersion: '0.1.0',
-  daemon: true,
-  serialNumber: 'GW-1',
-  thingId: 'thing-1',
-  boards: [],
-  booted: 'A',
-  boot: undefined,
-  lastLook: undefined,
-  nowMs: 0,
-  quarantineMs: 30 * 86_400_000,
-  activity: undefined,
-  throttle: undefined,
-  rebootWait: undefined,
-  hookPause: undefined,
-  obstacle: undefined,
-  canUpdate: true,
-  distrust: [],
-  looks: undefined,
-  warnings: [],
-  telemetry: undefined,
-  service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
-};
+import { calmSurroundings as around } from './calm-surroundings.ts';
 
 const trial: PhaseOf<'trial'> = {
   kind: 'trial',

@@ -28,7 +28,9 @@ function describePlan({ plan, offered, list }: CheckReport): Said {
         text: `${name} would ${list === true ? 'take effect' : 'be installed'}: agent --update-now`,
       };
     case 'up-to-date':
-      return { tone: 'good', text: 'Nothing to do: what is installed is what the service names.' };
+      return list === true
+        ? { tone: 'good', text: `Nothing to do: ${name} is in effect.` }
+        : { tone: 'good', text: 'Nothing to do: what is installed is what the service names.' };
     case 'held-back':
       return { tone: 'attention', text: `${name} is held back.` };
     case 'nothing-offered':

@@ -47,6 +47,21 @@ test('what was not verified again, or was older, is told of an attempt that ende
   }
 });
 
+// Seen: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
+test('a list of keys and revocations took effect, and nothing else was installed; one of before has no number', () => {
+  const reason = 'a list of keys and revocations took effect';
+  const steps = [{ at: told.startedAt, step: 'list-taken' }];
+  const taken = { ...told, version: 'trust-1', outcome: 'installed', code: 'ok', reason, steps, savedBytes: 0 };
+  const text = (attempt: typeof taken & { readonly list?: number }): string =>
+    renderHistory({ attempts: [attempt], forgotten: 0 }, page).replaceAll(/\s+/g, ' ');
+  expect(text({ ...taken, list: 1 })).toContain(
+    '+00:00 list 1 of keys and revocations: in effect after 3 min 20 s the service names it;',
+  );
+  expect(text(taken)).toContain(
+    '+00:00 the list of keys and revocations trust-1: in effect after 3 min 20 s the service',
+  );
+});
+
 test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
   const { outcome: _outcome, tookSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, underWay: true }], forgotten: 0 }, page);

@@ -30,10 +30,13 @@ test.each<[CheckReport['plan'], string]>([
 test('check with a list of keys and revocations says that it would take effect, not be installed', () => {
   const text = renderCheck({ ...installCheck, list: true, reason: '' }, page);
   expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
+  const taken = renderCheck({ ...installCheck, plan: 'up-to-date', list: true, reason: '' }, page);
+  expect(beside('Plan', taken)).toBe('Nothing to do: gateway-1.5.0 is in effect.');
 });
 
 test.each<[OperationOutcome, string]>([
   [{ kind: 'up-to-date', version: 'v1' }, 'Nothing to do: v1 is installed.'],
+  [{ kind: 'up-to-date', version: 'trust-1', list: true }, 'Nothing to do: trust-1 is in effect.'],
   [{ kind: 'installed', version: 'v1' }, 'Done: v1 is installed.'],
   [
     { kind: 'reboot-required', version: 'v1', slot: 'B' },

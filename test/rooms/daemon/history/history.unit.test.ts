@@ -74,6 +74,15 @@ describe('the history of attempts', () => {
     });
   });
 
+  test('tells a list of keys and revocations by its number', async () => {
+    const journal = begin(open());
+    await journal.append({ type: 'staging-started', attempt: attemptOf('a1', 'trust-7'), slot: 'B', at });
+    await journal.append({ type: 'list-taken', name: 'trust-7', number: 7, at });
+    expect((await open().report(journal.state)).attempts).toMatchObject([
+      { attempt: 'a1', version: 'trust-7', outcome: 'installed', list: 7 },
+    ]);
+  });
+
   test('shows what is under way by what the journal says of it, and counts on from a checkpoint', async () => {
     const history = open();
     const journal = begin(history);

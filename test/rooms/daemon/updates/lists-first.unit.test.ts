@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { checkReport } from '../../../../src/daemon/status-report.ts';
+import { checkReport } from '../../../../src/daemon/look-report.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
 import type { AskHook } from '../../../../src/update/hooks/hooks.ts';
 import type { FirmwareSource } from '../../../../src/update/ports.ts';

@@ -23,6 +23,8 @@ export class Technician {
   meteredLink: string | undefined;
   /** Told that a list took effect. */
   onListTaken: () => void = () => {};
+  /** The number of the last list that took effect; each has the next one. */
+  listNumber: number | undefined;
   /** Since it was switched on. */
   elapsedMs = 0;
   /** How often one was asked for; none is made. */
@@ -36,7 +38,7 @@ export class Technician {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
     firmware.set('bad', plainFirmware('bad image'));
     firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
-    firmware.set('list', plainFirmware('', LIST));
+    for (const id of ['list', 'next-list']) firmware.set(id, plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
     const slots = { A: 'factory image', B: '' };
@@ -55,7 +57,9 @@ export class Technician {
     const revoked = async (): Promise<string | undefined> => this.revocation;
     const stageFirmware: typeof stagePlainFirmware = async (request, ending) => {
       const staged = await stagePlainFirmware(request, ending);
-      if (staged.header.kind === 'trust-list') this.onListTaken();
+      if (staged.header.kind !== 'trust-list') return staged;
+      this.listNumber = (this.listNumber ?? 0) + 1;
+      this.onListTaken();
       return staged;
     };
     const settings = {
@@ -71,6 +75,7 @@ export class Technician {
         machine,
         distrusted,
         revoked,
+        listInEffect: async () => this.listNumber,
         meteredLink: async () => this.meteredLink,
       },
       service: this.gateway.service,

@@ -1,0 +1,49 @@
+import type { CheckReport, InstalledReport } from '../control/reports.ts';
+import type { Look } from '../update/choice/lookout.ts';
+import { ownVersion } from '../update/journal/naming.ts';
+import type { Installed, Phase, UpdateState } from '../update/journal/state.ts';
+
+/** Under its own name and id, whatever list the service knows it by. */
+export function installedReport(installed: Installed | undefined, state: UpdateState): InstalledReport | undefined {
+  if (installed === undefined) return undefined;
+  const { digest, slot, signedBy, at, factory } = installed;
+  const { id: versionId, name: versionName } = ownVersion(installed, state);
+  return { versionId, versionName, digest, slot, signedBy, at, ...(factory && { factory }) };
+}
+
+export function checkReport(state: UpdateState, look: Look): CheckReport {
+  const { offered, plan, isList } = look;
+  const installed = installedReport(state.installed, state);
+  const underWay = describeUnderWay(state.phase, offered?.id);
+  if (underWay !== undefined && plan.kind === 'install')
+    return { installed, offered, plan: 'held-back', reason: underWay };
+  const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
+  return { installed, offered, plan: planned, reason: describeLook(look), ...(isList && { list: true }) };
+}
+
+function describeUnderWay(phase: Phase, offeredId: string | undefined): string | undefined {
+  if (phase.kind === 'rolling-back') return `${phase.attempt.version.name} is being left: agent status`;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.version.id !== offeredId) return undefined;
+  return 'it is staged or on trial already: agent status';
+}
+
+export function describeLook(look: Look | undefined): string {
+  if (look === undefined) return 'the service was not asked yet';
+  const { plan } = look;
+  switch (plan.kind) {
+    case 'install':
+      return look.isList === true
+        ? `${plan.version.name} is a list of keys and revocations, which nothing holds back`
+        : `version ${plan.version.name} is to be installed`;
+    case 'up-to-date':
+      return look.isList === true
+        ? `the list of keys and revocations ${plan.version} is in effect, as the service wants`
+        : `version ${plan.version} is installed, as the service wants`;
+    case 'reconcile':
+      return `version ${plan.version.name} is installed already, from a file`;
+    case 'nothing-offered':
+      return 'the service offers nothing to install';
+    case 'held-back':
+      return `version ${plan.version} is held back: ${plan.reason}`;
+  }
+}
