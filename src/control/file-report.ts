@@ -26,6 +26,13 @@ export const fileReport = z.object({
       digest: z.string().optional(),
     }),
   ),
+  list: z
+    .object({
+      number: z.number(),
+      changes: z.array(z.string()).describe('What it revokes, adds and leaves out, in words.'),
+    })
+    .optional()
+    .describe('It is a list of keys and revocations.'),
   isInstalled: z.boolean().optional().describe('It is what runs.'),
   obstacles: z
     .array(z.object({ code: z.string(), message: z.string(), advice: z.string().optional() }))

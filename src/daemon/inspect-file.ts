@@ -16,6 +16,7 @@ import { UpdateError } from '../update/errors.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader, Target } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
 import { resolveTargets } from '../update/targets.ts';
+import { judgeList } from './inspect-list.ts';
 import { bootingTarget } from './wiring/settings.ts';
 import { otherSlots } from './wiring/slot-settings.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -37,6 +38,7 @@ export async function inspectFile(path: string, wiring: Wiring | undefined, sign
   const trust = await attempt(async () => wiring.trust.keyring(signal));
   const keyring = trust.value;
   const found = await describeFirmware(source, keyring?.keys ?? [], signal);
+  const list = await attempt(async () => judgeList(found, keyring, wiring));
   const targets = await attempt(() => targetsFor(found.header, wiring));
   const installed = wiring.journal.state.installed?.digest;
   const obstacles = [
@@ -46,11 +48,13 @@ export async function inspectFile(path: string, wiring: Wiring | undefined, sign
     ...(await attempt(() => refuseOtherDevices(found, wiring))).obstacles,
     ...(await attempt(() => refuseByPolicy(found, wiring))).obstacles,
     ...holdsOf(found, wiring),
+    ...list.obstacles,
     ...targets.obstacles,
     ...(await placeObstacles(found, targets.value ?? new Map(), wiring, signal)),
   ];
   return {
     ...describe(path, found, keyring?.keys ?? [], targets.value ?? new Map()),
+    list: list.value,
     isInstalled: installed !== undefined && installed === found.digest,
     obstacles: obstacles.filter(({ code }, index) => obstacles.findIndex((other) => other.code === code) === index),
   };

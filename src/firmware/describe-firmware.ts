@@ -11,6 +11,8 @@ export interface FirmwareDescription {
   readonly digest: string | undefined;
   /** Of each payload that was read to its end, by its file's name. */
   readonly sizes: ReadonlyMap<string, number>;
+  /** It is a list of keys and revocations, not judged yet. */
+  readonly list: Uint8Array | undefined;
   /** It is damaged, or no firmware. */
   readonly damage: AgentError | undefined;
 }
@@ -22,10 +24,14 @@ export async function describeFirmware(
   signal: AbortSignal,
 ): Promise<FirmwareDescription> {
   let header: FirmwareHeader | undefined;
+  let list: Uint8Array | undefined;
+  const takeList = async (bytes: Uint8Array): Promise<void> => {
+    list = bytes;
+  };
   const sizes = new Map<string, number>();
   const stage = createStageFirmware({
     encoding: 'auto',
-    trust: { keys, allowUnsigned: true, takeList: async () => {} },
+    trust: { keys, allowUnsigned: true, takeList },
     deviceType: undefined,
   });
   const request = {
@@ -40,10 +46,10 @@ export async function describeFirmware(
   };
   try {
     const { digest } = await stage(request, signal);
-    return { header, digest, sizes, damage: undefined };
+    return { header, digest, sizes, list, damage: undefined };
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    return { header, digest: header?.digest, sizes, damage: error };
+    return { header, digest: header?.digest, sizes, list, damage: error };
   }
 }
 

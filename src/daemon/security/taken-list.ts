@@ -22,22 +22,33 @@ const MAX_NAME_LENGTH = 16;
 const SHORT = 10;
 
 /** What a list of keys and revocations changes, for the log of security events. Pure. */
-export function describeTakenList({ list, before, signedBy, known }: Circumstances): string {
-  const names = new Map([...known, ...(before?.keys ?? []), ...list.keys].map((key) => [key.fingerprint, key.name]));
-  const keyOf = (fingerprint: string): string => {
-    const name = names.get(fingerprint)?.slice(0, MAX_NAME_LENGTH);
-    return `${name === undefined ? '' : `${name} `}${short(fingerprint)}`;
-  };
+export function describeTakenList(circumstances: Circumstances): string {
+  const { list, signedBy } = circumstances;
+  const changes = describeChanges(circumstances);
+  const signer = signedBy === undefined ? '' : `, signed by ${namesOf(circumstances)(signedBy)}`;
+  return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
+}
+
+/** What it revokes, adds and leaves out, each in a few words. Pure. */
+export function describeChanges(circumstances: Omit<Circumstances, 'signedBy'>): readonly string[] {
+  const { list, before } = circumstances;
+  const keyOf = namesOf(circumstances);
   const [listed, listedBefore] = [fingerprintsOf(list), fingerprintsOf(before)];
   const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
-  const changes = [
+  return [
     some(revokedKeys.length === 1 ? 'revokes the key' : 'revokes the keys', revokedKeys.map(keyOf)),
     describeReleases(newIn(list.revoked.releases, before?.revoked.releases)),
     some('adds', newIn(listed, listedBefore).map(keyOf)),
     some('leaves out', newIn(listedBefore, [...listed, ...revokedKeys]).map(keyOf)),
   ].filter((change) => change !== '');
-  const signer = signedBy === undefined ? '' : `, signed by ${keyOf(signedBy)}`;
-  return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
+}
+
+function namesOf({ list, before, known }: Omit<Circumstances, 'signedBy'>): (fingerprint: string) => string {
+  const names = new Map([...known, ...(before?.keys ?? []), ...list.keys].map((key) => [key.fingerprint, key.name]));
+  return (fingerprint) => {
+    const name = names.get(fingerprint)?.slice(0, MAX_NAME_LENGTH);
+    return `${name === undefined ? '' : `${name} `}${short(fingerprint)}`;
+  };
 }
 
 function describeReleases(digests: readonly string[]): string {

@@ -75,6 +75,13 @@ export class Trust {
     return { list, before: isNew ? before : undefined };
   }
 
+  /** Would it be taken, and what would it change? Throws `trust-list-old` and `trust-list-malformed`. */
+  async judgeList(bytes: Uint8Array, artifact: string | undefined): Promise<TakenList> {
+    const file = parseTrustListFile(bytes);
+    await this.#store.judge(file, artifact);
+    return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
+  }
+
   /** What the list changed that was taken since this was asked last; undefined: none was taken. */
   collectNews(): ListNews | undefined {
     const news = this.#news;

@@ -12,6 +12,11 @@ export interface KeptList extends TrustList {
   readonly artifact: string | undefined;
 }
 
+interface Judged {
+  readonly kept: Omit<KeptListFile, 'revoked'> & Pick<TrustList, 'revoked'>;
+  readonly isKnown: boolean;
+}
+
 /** Keeps the last list of keys and revocations, outside the slots, in a file of its own: older agents leave it alone. */
 export class TrustStore {
   readonly #path: string;
@@ -40,19 +45,26 @@ export class TrustStore {
    * with the same; the same one again changes nothing. A damaged file is replaced.
    */
   async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
+    const { kept, isKnown } = await this.judge(file, artifact);
+    if (isKnown) return 'known';
+    for (const path of [this.#copyPath, this.#path])
+      await replaceFileDurably(path, `${JSON.stringify(kept)}\n`, this.#fs);
+    return 'taken';
+  }
+
+  /** What `take` would keep, and refuses; writes nothing. */
+  async judge(file: TrustListFile, artifact?: string): Promise<Judged> {
     const { file: before, isDamaged } = await this.#readLastKnown();
     const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };
     const isSame = file.number === before?.number && isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });
-    if (isSame && !isDamaged) return 'known';
+    if (isSame && !isDamaged) return { kept, isKnown: true };
     if (before !== undefined && file.number <= before.number && !isSame) {
       throw new VerificationError(
         'trust-list-old',
         `list ${file.number} of keys and revocations is not newer than list ${before.number}, which was taken before`,
       );
     }
-    for (const path of [this.#copyPath, this.#path])
-      await replaceFileDurably(path, `${JSON.stringify(kept)}\n`, this.#fs);
-    return 'taken';
+    return { kept, isKnown: false };
   }
 
   async #readFile(): Promise<KeptListFile | undefined> {

@@ -5,10 +5,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { FileReport } from '../../../src/control/file-report.ts';
 import { inspectFile } from '../../../src/daemon/inspect-file.ts';
+import type { TrustListFile } from '../../../src/firmware/trust/trust-list.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { listArtifact, listBytes } from '../firmware/trust/lists.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
@@ -112,6 +114,36 @@ test('knows the quarantine, and what runs', async () => {
   gateway.boot();
   await gateway.run('--update-now');
   expect(await info()).toMatchObject({ isInstalled: true, obstacles: [] });
+});
+
+// Seen: "It would be installed" of a list older than the one in effect, and no word about what a list changes.
+test('tells the number of a list, what it changes, that it is too old, and that it leaves no key', async () => {
+  const list = async (number: number, more: Partial<TrustListFile> = {}): Promise<void> =>
+    writeFile(file, await listArtifact(listBytes({ number, ...more }), keys.privateKey, { devices: ['demo-gateway'] }));
+  const next = makeKeyPair('ed25519');
+  const [old, added] = [keys, next].map(({ trusted }) => trusted.fingerprint.slice('sha256:'.length).slice(0, 10));
+  await list(2, { keys: [{ name: 'next', pem: next.publicPem }] });
+  expect(await info()).toMatchObject({
+    kind: 'trust-list',
+    list: { number: 2, changes: [`adds next ${added}`] },
+    obstacles: [],
+  });
+  expect((await gateway.run('install', file)).exitCode).toBe(0);
+  expect(await info()).toMatchObject({ list: { number: 2, changes: [] }, obstacles: [] });
+  await list(1);
+  expect(await obstacles()).toEqual(['trust-list-old']);
+  const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
+  await list(3, { revoked });
+  expect((await info()).list).toEqual({
+    number: 3,
+    changes: [
+      `revokes the key release.pem ${old}`,
+      `leaves out next ${added}`,
+      expect.stringMatching(/^leaves no trusted key/),
+    ],
+  });
+  const page = await gateway.run('info', file);
+  expect(page.stdout).toMatch(/List\s+number 3\n\s+revokes the key release\.pem/);
 });
 
 test('tells a damaged file, an image and a file that is not there', async () => {

@@ -12,6 +12,7 @@ export function renderFile(report: FileReport, page: Page): string {
     { label: 'For', paragraphs: deviceTypes === undefined ? [] : [deviceTypes.join(', ')] },
     { label: 'Signed', paragraphs: signedBy(report) },
     { label: 'Security', paragraphs: securityVersion === undefined ? [] : [`version ${securityVersion}`] },
+    { label: 'List', paragraphs: listLines(report) },
     { label: 'Holds', paragraphs: payloads.map(payloadLine) },
     verdict(report),
     {
@@ -42,6 +43,12 @@ function signedBy({ kind, signature, signedBy: key, unjudged }: FileReport): rea
   if (signature === 'none') return ['by nobody'];
   if (key !== undefined) return [`by ${key.name ?? 'a trusted key'}, ${key.fingerprint}`];
   return [unjudged === undefined ? 'by a key that is not trusted here' : 'by a key that nobody here knows'];
+}
+
+function listLines({ list }: FileReport): readonly string[] {
+  if (list === undefined) return [];
+  const changes = list.changes.length === 0 ? ['changes nothing here'] : list.changes;
+  return [`number ${list.number}`, ...changes];
 }
 
 function payloadLine({ fileName, target, sizeBytes, digest }: FileReport['payloads'][number]): string {

@@ -1,0 +1,28 @@
+import type { FileReport } from '../control/file-report.ts';
+import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
+import type { Keyring } from '../firmware/trust/keyring.ts';
+import type { TrustList } from '../firmware/trust/trust-list.ts';
+import { describeChanges } from './security/taken-list.ts';
+import { isUsable } from './wiring/trust.ts';
+import type { Wiring } from './wiring/wiring.ts';
+
+/** What a list of keys and revocations would change here; undefined: the file is none. Throws why it would not be taken. */
+export async function judgeList(
+  { list: bytes, digest }: FirmwareDescription,
+  keyring: Keyring | undefined,
+  { trust }: Wiring,
+): Promise<FileReport['list']> {
+  if (bytes === undefined) return undefined;
+  const { list, before } = await trust.judgeList(bytes, digest);
+  const changes = describeChanges({ list, before, known: keyring?.keys ?? [] });
+  return { number: list.number, changes: [...changes, ...(keyring === undefined ? [] : leftWithout(keyring, list))] };
+}
+
+/** A signed list may take away everything that a gateway trusts: then it is the last one that it takes. */
+function leftWithout(keyring: Keyring, list: TrustList): readonly string[] {
+  const revoked = new Set([...(keyring.revoked?.keys ?? []), ...list.revoked.keys]);
+  const former = new Set(keyring.list?.keys.map(({ fingerprint }) => fingerprint));
+  const configured = keyring.keys.filter(({ fingerprint }) => !former.has(fingerprint));
+  const left = [...configured, ...list.keys].filter((key) => !revoked.has(key.fingerprint) && isUsable(key, keyring));
+  return left.length > 0 ? [] : ['leaves no trusted key: no firmware can be installed after it'];
+}
