@@ -1,4 +1,5 @@
-import { rm } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { adviceForHalfWritten } from '../../control/half-written.ts';
@@ -6,6 +7,7 @@ import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
 import { realSystem } from '../../slots/device-identity.ts';
+import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';
 import { AgentError } from '../../system/errors.ts';
 import { replaceFileDurably } from '../../system/files/durable-file.ts';
@@ -154,7 +156,15 @@ async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: Abo
   const booted = await bootloader.bootedSlot(signal);
   await bootloader.canary(signal);
   const { primary } = await bootloader.inspect(signal);
-  return `slot ${booted} runs, slot ${primary} boots next; the environment can be written${where}`;
+  return `slot ${booted} runs, slot ${primary} boots next; ${canWrite(config)}${where}`;
+}
+
+/** A handler has no question that changes nothing and writes. */
+function canWrite({ targets }: Wiring['config']): string {
+  const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
+  return isHandler
+    ? 'its handler answers; whether it can write is known after the first update'
+    : 'the environment can be written';
 }
 
 /** Microcontrollers alone need none of it. */
@@ -182,10 +192,20 @@ async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSi
     const { slots } = target;
     const others = otherSlots(config, target);
     const admission = { slot, slots, others, booted, sizeBytes: undefined };
-    const { where, capacityBytes } = await admitSlot(admission, realSystem);
+    const { where, path, capacityBytes } = await admitSlot(admission, realSystem);
+    await refuseUnwritable(where, path);
     found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
   }
   return found.join('; ');
+}
+
+/** A file that stands for a slot may lie where this process may not write. */
+async function refuseUnwritable(where: string, path: string): Promise<void> {
+  try {
+    await access(path, constants.W_OK);
+  } catch (error) {
+    throw slotError(where, 'open it for writing', error);
+  }
 }
 
 async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {

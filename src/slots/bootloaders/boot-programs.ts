@@ -61,9 +61,17 @@ export class BootPrograms {
       throw new BootloaderError(code, error.message, { advice, cause: error });
     });
     if (result.exitCode === 0) return result;
-    throw new BootloaderError(code, `${command.join(' ')}: ${describeEnd(result)}`, { advice });
+    const isKeptOut = READ_ONLY.test(result.stderr);
+    throw new BootloaderError(code, `${command.join(' ')}: ${describeEnd(result)}`, {
+      advice: isKeptOut ? HOW_TO_LET_WRITE : advice,
+    });
   }
 }
+
+/** strerror(3) of EROFS, in the language of whoever writes a handler. */
+const READ_ONLY = /read-only file system/i;
+const HOW_TO_LET_WRITE =
+  'is it mounted read-only, or outside of what the unit lets programs write? systemctl edit thing-agent: [Service] ReadWritePaths=DIR';
 
 function describeEnd({ exitCode, stderr }: ProgramResult): string {
   const end = exitCode === undefined ? 'ended by a signal' : `exit code ${exitCode}`;

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
+import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { LoopDevice, run, TemporaryMount } from '../../slots/loop-device.ts';
@@ -131,4 +133,14 @@ describe('agent config check of a U-Boot environment', () => {
     const end = await check(await environment(2, 'BOOT_ORDER=A B', 'BOOT_A_LEFT=3'));
     expect(end).toMatchObject({ exitCode: 78, stdout: matching(/BOOT_B_LEFT is not set/) });
   });
+});
+
+// Seen: a folder that the unit of the daemon may not write; doctor called the slot writable, and each order failed.
+test('agent doctor does not call a slot writable that lies where nothing can be written, nor answer for a handler', async () => {
+  const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" --config "$3" doctor';
+  const typed = ['--mount', 'sh', '-c', script, 'sh', gateway.slots.B, agentProgram(), gateway.configFile];
+  const { stdout } = await runProgram(['unshare', ...typed], { timeoutMs: 60_000 }, AbortSignal.timeout(60_000));
+  const said = stdout.replaceAll(/\s+/g, ' ');
+  expect(said).toMatch(/FAIL staging slot slot B .*open it for writing/);
+  expect(said).toContain('its handler answers; whether it can write is known after the first update');
 });

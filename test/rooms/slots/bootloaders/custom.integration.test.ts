@@ -109,6 +109,16 @@ describe('a custom handler', () => {
     });
   });
 
+  // Seen: a handler below /srv worked for the person who ran it by hand, and never for the daemon, whose unit is closed.
+  test('that may not write is told how it may', async () => {
+    await using rig = await CustomRig.open();
+    const bootloader = await withHandler(rig, 'echo "cannot create saved.new: Read-only file system" >&2; exit 2');
+    await expect(bootloader.inspect(signal)).rejects.toMatchObject({
+      code: 'handler-failed',
+      advice: expect.stringContaining('ReadWritePaths') as unknown,
+    });
+  });
+
   test('that is missing is an error that names it', async () => {
     await using rig = await CustomRig.open();
     const bootloader = rig.folder.bootloader({ ...rig.settings, handler: '/no/such/handler' });
