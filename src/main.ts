@@ -104,9 +104,11 @@ async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): 
   try {
     return await connectToDaemon((await load()).config.paths.run, {}, signal);
   } catch (error) {
-    const run = process.env['RUNTIME_DIRECTORY'] ?? DEFAULT_RUN_DIRECTORY;
     const { ConfigError } = await import('./config/errors.ts');
-    const daemon = error instanceof ConfigError ? await connectToDaemon(run, {}, signal) : undefined;
+    if (!(error instanceof ConfigError)) throw error;
+    const { findRunDirectory } = await import('./config/read-config.ts');
+    const named = process.env['RUNTIME_DIRECTORY'] ?? (await findRunDirectory(error.path));
+    const daemon = await connectToDaemon(named ?? DEFAULT_RUN_DIRECTORY, {}, signal);
     if (daemon !== undefined) return daemon;
     throw error;
   }

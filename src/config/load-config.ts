@@ -25,6 +25,6 @@ export async function loadConfig(path: string, environment: Environment): Promis
     path,
     config: resolveConfig(file),
     digest,
-    warnings: withLines([...overruled, ...findWarnings(file), ...(await findOpenSecrets(file))], text),
+    warnings: withLines([...overruled, ...findWarnings(file), ...(await findOpenSecrets(file, path))], text),
   };
 }

@@ -61,6 +61,20 @@ function exposed(path: string, why: string): ConfigError {
   return new ConfigError('writable-by-others', path, [{ line: undefined, message: `not trusted: ${why}` }]);
 }
 
+const COMMENT = /^[ \t]*#.*$/gm;
+/** `paths.run`, in any of TOML's forms: no other key has this name. */
+const RUN_DIRECTORY = /(?:^|[\s{,.])run[ \t]*=[ \t]*["'](\/[^"'\n]*)["']/;
+
+/** Where a daemon that runs can be asked, as far as a file says so that cannot be used, and is perhaps not even TOML. */
+export async function findRunDirectory(path: string): Promise<string | undefined> {
+  try {
+    return RUN_DIRECTORY.exec((await readConfigText(path)).replaceAll(COMMENT, ''))?.[1];
+  } catch (error) {
+    if (error instanceof ConfigError) return undefined;
+    throw error;
+  }
+}
+
 /** Pure. Throws ConfigError with everything that is wrong. */
 export function parseConfig(path: string, text: string): ConfigFile {
   const { file, problems } = examineConfig(path, text);

@@ -48,7 +48,7 @@ export async function checkConfig(
   const text = await readConfigText(path, around.kind === 'gateway' ? findExposures : async () => []);
   const { file, input, problems } = examineConfig(path, text);
   const right = rightParts(input);
-  const { wrong, doubtful } = await lookAt(right, around);
+  const { wrong, doubtful } = await lookAt(right, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
   const overruled = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
   const warnings = inOrder(withLines([...overruled, ...doubtful], text));
@@ -60,12 +60,12 @@ interface Looked {
   readonly doubtful: readonly Finding[];
 }
 
-async function lookAt(right: RightParts, around: Surroundings): Promise<Looked> {
+async function lookAt(right: RightParts, path: string, around: Surroundings): Promise<Looked> {
   switch (around.kind) {
     case 'gateway': {
       const named = await lookAtReferences(right);
       const wrong = [...named.wrong, ...(await slotFindings(right)), ...(await userFindings(right))];
-      return { wrong, doubtful: [...named.doubtful, ...(await openSecrets(right))] };
+      return { wrong, doubtful: [...named.doubtful, ...(await openSecrets(right, path))] };
     }
     case 'image':
       return findInImage(right, around.root);
@@ -89,14 +89,14 @@ async function lookAtReferences({ tables, placeOf }: RightParts): Promise<Looked
     const path = placeOf(reference.path);
     const why = path === undefined ? undefined : await examine(reference);
     if (path === undefined || why === undefined) continue;
-    const isDoubt = why === MISSING && programs.has(reference.need);
+    const isDoubt = why === MISSING && mayComeLater(reference.need);
     (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
   }
   return { wrong, doubtful };
 }
 
-async function openSecrets({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
-  return (await findOpenSecrets(tables)).filter(({ path }) => placeOf(path) !== undefined);
+async function openSecrets({ tables, placeOf }: RightParts, config: string): Promise<readonly Finding[]> {
+  return (await findOpenSecrets(tables, config)).filter(({ path }) => placeOf(path) !== undefined);
 }
 
 /** Whatever they are called: installing would overwrite what runs. */
@@ -137,6 +137,11 @@ async function userFindings({ tables, placeOf }: RightParts): Promise<readonly F
 async function whyNobody(user: string): Promise<string | undefined> {
   const { exitCode } = await runProgram(['id', '-u', '--', user], { timeoutMs: LOOK_MS }, AbortSignal.timeout(LOOK_MS));
   return exitCode === 0 ? undefined : 'there is no such user on this machine';
+}
+
+/** A program comes with an application, and a board may be unplugged: the daemon waits for both. */
+function mayComeLater(need: Need): boolean {
+  return programs.has(need) || need === 'device';
 }
 
 /** Why the file cannot be used; undefined: it can. */

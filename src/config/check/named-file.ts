@@ -12,7 +12,6 @@ import {
 } from '../../system/files/public-key.ts';
 import type { Need } from './references.ts';
 
-/** One that is not there may come with an application, later. */
 export const programs: ReadonlySet<Need> = new Set(['own program', 'program']);
 /** Others may not write there. */
 export const guarded: ReadonlySet<Need> = new Set(['secret', 'trusted', 'release key', 'mcuboot key']);

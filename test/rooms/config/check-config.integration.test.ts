@@ -62,11 +62,15 @@ into = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhere
   });
 
   // Seen: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
-  test('warns of a program that is not there, whoever it runs as: it may come with an application', async () => {
+  test('warns of a program that is not there, whoever it runs as, and of a board that is unplugged: both may come', async () => {
     const text = `${leastConfig}[update.health]
 commands = [["true"], ["nowhere-to-be-found"]]
 [hooks]
 before_install = { command = ["/nowhere/may-install"], user = "root" }
+[targets.meter]
+kind = "mcu"
+port = "/dev/serial/by-id/unplugged"
+protocol = "stk500v1"
 `;
     await writeFile(path, text);
     const { problems, warnings } = await checkConfig(path, {});
@@ -75,6 +79,7 @@ before_install = { command = ["/nowhere/may-install"], user = "root" }
       expect.arrayContaining([
         'update.health.commands[1]: nowhere-to-be-found does not exist',
         'hooks.before_install.command: /nowhere/may-install does not exist',
+        'targets.meter.port: /dev/serial/by-id/unplugged does not exist',
       ]),
     );
   });

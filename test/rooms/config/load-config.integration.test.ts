@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { parseToml } from '../../../src/config/file/toml.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { findRunDirectory } from '../../../src/config/read-config.ts';
 import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { effectiveConfig, showConfig } from '../../../src/config/show-config.ts';
 import { leastConfig, wholeConfig } from './config-texts.ts';
@@ -363,4 +364,17 @@ describe('configJsonSchema', () => {
       properties: { update: { properties: { follow: { enum: ['target', 'updates', 'none'], default: 'target' } } } },
     });
   });
+});
+
+// Seen: while the configuration was broken, status, hold and history ended with its error, although the daemon ran and would have answered.
+test.each([
+  ['[paths]\nrun = "/srv/run"\nstate = 7\n', '/srv/run'],
+  ["paths = { state = '/srv', run = '/srv/run' }\n[oops\n", '/srv/run'],
+  ['paths.run="/srv/run"\n', '/srv/run'],
+  ['[paths]\n# run = "/srv/run"\nnot_run = "/srv"\n', undefined],
+  ['', undefined],
+])('where a daemon can be asked is found in a file that cannot be used: %j', async (text, run) => {
+  await writeFile(path, text);
+  expect(await findRunDirectory(path)).toBe(run);
+  expect(await findRunDirectory(`${path}.missing`)).toBeUndefined();
 });

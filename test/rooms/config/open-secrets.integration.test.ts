@@ -36,6 +36,25 @@ test.each([
   expect(JSON.stringify((await loadConfig(path, {})).warnings)).not.toContain('plain mqtt');
 });
 
+test('warns of a password in an address, where everybody may read the configuration', async () => {
+  const told = async (): Promise<readonly string[]> => {
+    const lists = [(await loadConfig(path, {})).warnings, (await checkConfig(path, {})).warnings];
+    const [loaded, checked] = lists.map((list) => list.filter(({ message }) => message.includes('may be read')));
+    expect(checked).toEqual(loaded);
+    return (loaded ?? []).map(({ message }) => message);
+  };
+  await chmod(directory, 0o755);
+  await writeFile(path, leastConfig.replace('https://', 'https://joe:secret@'), { mode: 0o644 });
+  expect(await told()).toEqual([
+    `service.url: has a password, and ${path} may be read by everybody on this machine; mend it with: chmod 600 ${path}`,
+  ]);
+  await chmod(path, 0o640);
+  expect(await told()).toEqual([]);
+  await chmod(path, 0o644);
+  await writeFile(path, leastConfig.replace('https://', 'https://joe@'));
+  expect(await told()).toEqual([]);
+});
+
 test('warns of a secret that everybody may read, and only then', async () => {
   const [password, key, authority] = ['password', 'it’s.key', 'ca.pem'].map((name) => join(directory, name));
   if (password === undefined || key === undefined || authority === undefined) throw new Error('three were named');
