@@ -13,6 +13,8 @@ import { readGuardedFile } from '../system/files/guarded-file.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { Door } from './access/door.ts';
+import { DroppedFiles } from './act/dropped-file.ts';
+import { Orders } from './act/orders.ts';
 import { readAssets } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { LiveNews } from './live/live-news.ts';
@@ -26,6 +28,7 @@ export interface PageServerOptions extends Performer {
   readonly log: Log;
   readonly clock: Clock;
   readonly localOffset: OffsetMinutes;
+  readonly stateDirectory: string;
   readonly onLoginRefused: (why: string) => void;
   readonly limits?: Partial<PageLimits>;
 }
@@ -111,6 +114,7 @@ class PageServer implements AsyncDisposable {
   readonly #server: Server;
   readonly #news: LiveNews;
   readonly #routes: Routes;
+  readonly #files: DroppedFiles;
   /** Connections that have not asked yet, oldest first. */
   readonly #waiting = new Set<Socket>();
   #socket: LastingSocket | undefined;
@@ -121,7 +125,10 @@ class PageServer implements AsyncDisposable {
     this.#limits = { ...pageLimits, ...options.limits };
     this.#server = server;
     this.#news = new LiveNews({ ...options, limits: this.#limits });
-    this.#routes = new Routes({ ...options, place, door, assets, news: this.#news, limits: this.#limits });
+    const parts = { ...options, limits: this.#limits };
+    this.#files = new DroppedFiles(options.stateDirectory, this.#limits);
+    const acting = { orders: new Orders(parts), files: this.#files };
+    this.#routes = new Routes({ ...parts, ...acting, place, door, assets, news: this.#news });
     server.maxConnections = this.#limits.maxConnections;
     server.maxRequestsPerSocket = 1;
     const isTls = options.settings.certificateFile !== undefined;
@@ -132,6 +139,7 @@ class PageServer implements AsyncDisposable {
 
   async start(): Promise<void> {
     try {
+      await this.#files.clear();
       await this.#listen();
     } catch (error) {
       throw new PageError('page-unavailable', `the page cannot listen: ${describeError(error)}`, { cause: error });

@@ -25,6 +25,12 @@
     events = stream;
     stream.addEventListener('open', () => say('Live: what happens is shown at once.'));
     stream.addEventListener('title', ({ data }) => void (document.title = String(data)));
+    stream.addEventListener('can', ({ data }) => {
+      const possible = String(data).split(' ');
+      for (const action of document.querySelectorAll('[data-can]')) {
+        action.toggleAttribute('hidden', !possible.includes(action.getAttribute('data-can') ?? ''));
+      }
+    });
     for (const part of document.querySelectorAll('[data-part]')) {
       stream.addEventListener(part.getAttribute('data-part') ?? '', ({ data }) => show(part, String(data)));
     }
@@ -40,4 +46,47 @@
     else follow();
   });
   if (!document.hidden) follow();
+
+  const install = document.querySelector('form[data-install]');
+  const input = document.querySelector('#file');
+  if (install instanceof HTMLFormElement && input instanceof HTMLInputElement) {
+    const bar = install.querySelector('progress');
+    const told = install.querySelector('[data-sent]');
+    const tell = (/** @type {string} */ text) => {
+      if (told !== null) told.textContent = text;
+    };
+
+    // Dropped anywhere, it is chosen; a person still says that it is to be installed.
+    document.addEventListener('dragover', (event) => event.preventDefault());
+    document.addEventListener('drop', (event) => {
+      event.preventDefault();
+      const files = event.dataTransfer?.files;
+      if (files === undefined || files.length === 0) return;
+      input.files = files;
+      install.closest('details')?.setAttribute('open', '');
+      install.querySelector('button')?.focus();
+    });
+
+    install.addEventListener('submit', (event) => {
+      event.preventDefault();
+      const file = input.files?.[0];
+      if (file === undefined) return;
+      const request = new XMLHttpRequest();
+      request.upload.addEventListener('progress', ({ loaded, total }) => {
+        if (bar === null) return;
+        bar.hidden = false;
+        bar.value = (loaded / total) * 100;
+      });
+      request.addEventListener('load', () => {
+        if (request.status === 200) window.location.reload();
+        else tell(request.responseXML?.querySelector('h1')?.textContent ?? 'The gateway did not take the file.');
+      });
+      request.addEventListener('error', () => tell('The gateway did not take the file.'));
+      request.open('POST', `file?name=${encodeURIComponent(file.name)}`);
+      request.setRequestHeader('x-page-token', install.dataset['install'] ?? '');
+      request.responseType = 'document';
+      request.send(file);
+      tell(`${file.name} is sent.`);
+    });
+  }
 }

@@ -1,13 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { PagePlace, PageSettings } from '../config/page-config.ts';
+import type { StatusReport } from '../control/reports.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Door } from './access/door.ts';
 import { requireOurName, requireSamePage } from './access/same-page.ts';
 import type { Session } from './access/sessions.ts';
+import { actionForms, saidNotice } from './act/action-forms.ts';
+import type { DroppedFiles } from './act/dropped-file.ts';
+import { orderOf } from './act/orders.ts';
+import type { Orders } from './act/orders.ts';
 import type { Assets } from './assets.ts';
-import type { LiveNews } from './live/live-news.ts';
+import type { ForViewer, LiveNews } from './live/live-news.ts';
 import { Refusal } from './page-errors.ts';
 import type { PageLimits } from './page-limits.ts';
 import { frame } from './show/document.ts';
@@ -15,12 +20,16 @@ import { loginPage, logoutForm, readForm } from './show/forms.ts';
 import { html } from './show/html.ts';
 import type { Html } from './show/html.ts';
 
+const NOT_OUR_NAME = 421;
+
 export interface RoutesParts {
   readonly settings: PageSettings;
   readonly place: PagePlace;
   readonly door: Door;
   readonly assets: Assets;
   readonly news: LiveNews;
+  readonly orders: Orders;
+  readonly files: DroppedFiles;
   readonly limits: PageLimits;
   readonly log: Log;
 }
@@ -73,6 +82,7 @@ export class Routes {
     const { door, limits } = this.#parts;
     requireSamePage(request);
     const session = door.sessionOf(request);
+    if (path === '/file') return this.#takeFile(request, door.requireOperator(session, tokenOf(request)));
     const form = await readForm(request, limits);
     switch (path) {
       case '/login':
@@ -80,9 +90,32 @@ export class Routes {
       case '/logout':
         door.requireToken(session, form.get('token') ?? undefined);
         return toPage({ 'set-cookie': door.logout(request) });
+      case '/do': {
+        const operator = door.requireOperator(session, form.get('token') ?? undefined);
+        const { name, input } = orderOf(form);
+        operator.said = await this.#parts.orders.give(name, input);
+        this.#parts.news.noteChange();
+        return toPage();
+      }
       default:
         throw new Refusal(404, 'There is nothing here.');
     }
+  }
+
+  /** Answers when the file is whole and its installation has begun. */
+  async #takeFile(request: IncomingMessage, operator: Session): Promise<Reply> {
+    const { orders, files } = this.#parts;
+    const name = new URL(request.url ?? '', 'http://page').searchParams.get('name') ?? '';
+    const begun = Promise.withResolvers<void>();
+    const work = async (path: string): Promise<void> => {
+      const end = orders.perform('install', { path });
+      operator.said = await orders.soon('install', end);
+      begun.resolve();
+      await end;
+    };
+    files.take(request, name, work).catch(begun.reject);
+    await begun.promise;
+    return page(frame('Thing Agent', html`<p>The file is here.</p>`));
   }
 
   async #login(request: IncomingMessage, response: ServerResponse, password: string): Promise<Reply> {
@@ -92,16 +125,22 @@ export class Routes {
     return cookie === undefined ? page(frame('Thing Agent', loginPage(true)), 403) : toPage({ 'set-cookie': cookie });
   }
 
-  #forViewer(session: Session | undefined) {
-    const { passwordFile } = this.#parts.settings;
-    const leave = session === undefined || passwordFile === undefined ? undefined : logoutForm(session.token);
-    return { actions: undefined, leave };
+  #forViewer(session: Session | undefined): ForViewer {
+    const { passwordFile, operate } = this.#parts.settings;
+    if (session === undefined) return { actions: undefined, leave: undefined };
+    const { said, token } = session;
+    session.said = undefined;
+    const actions = (status: StatusReport): Html =>
+      html`${said && saidNotice(said)}${operate && actionForms(status, token)}`;
+    return { actions, leave: passwordFile === undefined ? undefined : logoutForm(token) };
   }
 
   #refusal(error: unknown): Reply {
     const isOurs = error instanceof Refusal;
     if (!isOurs) this.#parts.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
     const text = isOurs ? error.message : 'The agent failed unexpectedly; its log says more.';
+    // under a name that is not ours, nothing else of the page would come
+    if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };
     const main = html`<main class="refused">
       <h1>${text}</h1>
       <p><a href="./">To the page</a></p>
@@ -114,7 +153,12 @@ function page({ text }: Html, status = 200): Reply {
   return { status, type: 'text/html; charset=utf-8', body: text };
 }
 
+function tokenOf({ headers }: IncomingMessage): string | undefined {
+  const token = headers['x-page-token'];
+  return typeof token === 'string' ? token : undefined;
+}
+
 /** So that loading it again asks for nothing twice. */
-function toPage(more: Readonly<Record<string, string>>): Reply {
+function toPage(more: Readonly<Record<string, string>> = {}): Reply {
   return { status: 303, type: 'text/plain', body: '', more: { location: './', ...more } };
 }

@@ -25,7 +25,15 @@ export async function answerOutside(
   const sockets = { runDirectory: paths.run, memberProperties, onDenied, ...performer, log: world.log };
   opened.use(await startControlServer(sockets, signal));
   const onLoginRefused = (why: string): void => record('login-refused', why);
-  const host = opened.use(new PageHost({ ...performer, ...world, localOffset: systemOffset, onLoginRefused }));
+  const host = opened.use(
+    new PageHost({
+      ...performer,
+      ...world,
+      stateDirectory: paths.state,
+      localOffset: systemOffset,
+      onLoginRefused,
+    }),
+  );
   await host.serve(page);
   return host;
 }

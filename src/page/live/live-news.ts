@@ -6,6 +6,7 @@ import type { OffsetMinutes, When } from '../../control/words/time.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import { possibleNow } from '../act/action-forms.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 import { document } from '../show/document.ts';
@@ -24,7 +25,7 @@ export interface LiveNewsParts extends Performer {
 
 /** What this viewer may do; undefined: only look. */
 export interface ForViewer {
-  readonly actions: ((snapshot: Snapshot) => Html) | undefined;
+  readonly actions: ((status: Snapshot['status']) => Html) | undefined;
   readonly leave: Html | undefined;
 }
 
@@ -48,14 +49,8 @@ export class LiveNews implements AsyncDisposable {
   start(): void {
     this.#watch = this.#parts.runner.watch({
       onEvent: (event) => this.#noteEvent(event),
-      onEnd: (outcome) => {
-        this.#data.noteEnd(outcome);
-        this.tellSoon();
-      },
-      onFailure: (error) => {
-        this.#data.noteEnd({ error });
-        this.tellSoon();
-      },
+      onEnd: (outcome) => this.#noteEnd(outcome),
+      onFailure: (error) => this.#noteEnd({ error }),
     });
     this.#sampling = this.#sample(this.#ending.signal);
   }
@@ -78,7 +73,7 @@ export class LiveNews implements AsyncDisposable {
         title: sentenceOf(snapshot, when).text,
         parts: renderParts(snapshot, when),
         atMs: snapshot.atMs,
-        actions: actions?.(snapshot),
+        actions: actions?.(snapshot.status),
         leave,
       },
       when,
@@ -96,10 +91,22 @@ export class LiveNews implements AsyncDisposable {
     return { nowMs: atMs, localOffset: this.#parts.localOffset };
   }
 
+  /** It counts as running until those who watch were told. */
+  #noteEnd(end: Parameters<PageData['noteEnd']>[0]): void {
+    this.#data.noteEnd(end);
+    setImmediate(() => this.noteChange());
+  }
+
   #noteEvent(event: OperationEvent): void {
-    if (event.kind === 'phase') this.tellSoon();
+    if (event.kind === 'phase') this.noteChange();
     if (this.#viewers.count === 0) return;
     this.#viewers.tell('progress', progressOf(this.#parts.runner.activity).text, event.kind !== 'phase');
+  }
+
+  /** A person has changed something: whoever comes now is to see it. */
+  noteChange(): void {
+    this.#data.expire();
+    this.tellSoon();
   }
 
   /** Something has changed. However often this is said, one look follows the other. */
@@ -113,8 +120,8 @@ export class LiveNews implements AsyncDisposable {
       this.#mustTellAgain = false;
       if (this.#viewers.count === 0) return;
       try {
-        const snapshot = await this.#data.renew();
-        this.#tellAll(snapshot);
+        this.#data.expire();
+        this.#tellAll(await this.#data.snapshot(0));
       } catch (error) {
         this.#parts.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
       }
@@ -125,6 +132,7 @@ export class LiveNews implements AsyncDisposable {
     const when = this.#when(snapshot);
     const parts = renderParts(snapshot, when);
     this.#viewers.tell('title', `${snapshot.status.serialNumber ?? 'Gateway'}: ${sentenceOf(snapshot, when).text}`);
+    this.#viewers.tell('can', possibleNow(snapshot.status).join(' '));
     for (const name of partNames) this.#viewers.tell(name, parts[name].text);
   }
 

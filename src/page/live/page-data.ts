@@ -12,6 +12,7 @@ import { SensorTraces } from './sensor-traces.ts';
 /** All that the page shows, of one moment. */
 export interface Snapshot {
   readonly atMs: number;
+  readonly monotonicMs: number;
   readonly status: OutputOf<'status'>;
   readonly history: OutputOf<'history'>;
   readonly sensors: OutputOf<'sensors'>;
@@ -31,7 +32,7 @@ export class PageData {
   readonly #parts: PageDataParts;
   readonly #traces = new SensorTraces();
   #lastEnd: Snapshot['lastEnd'];
-  #gathered: { readonly atMs: number; readonly snapshot: Snapshot } | undefined;
+  #gathered: Snapshot | undefined;
   #gathering: Promise<Snapshot> | undefined;
 
   constructor(parts: PageDataParts) {
@@ -42,15 +43,22 @@ export class PageData {
   async snapshot(maxAgeMs: number): Promise<Snapshot> {
     const { clock } = this.#parts;
     const gathered = this.#gathered;
-    if (gathered !== undefined && clock.monotonicMs() - gathered.atMs <= maxAgeMs) return gathered.snapshot;
-    this.#gathering ??= this.#gather().finally(() => (this.#gathering = undefined));
-    return this.#gathering;
+    if (gathered !== undefined && clock.monotonicMs() - gathered.monotonicMs <= maxAgeMs) return gathered;
+    const gathering = this.#gathering ?? this.#gather();
+    this.#gathering = gathering;
+    try {
+      const snapshot = await gathering;
+      if (this.#gathering === gathering) this.#gathered = snapshot;
+      return snapshot;
+    } finally {
+      if (this.#gathering === gathering) this.#gathering = undefined;
+    }
   }
 
-  /** Something has happened: who asks from now on is told of it. */
-  async renew(): Promise<Snapshot> {
-    await this.#gathering?.catch(() => {}); // it may have looked before
-    return this.snapshot(-1);
+  /** Something has happened: what was gathered before, or is being gathered, is old. */
+  expire(): void {
+    this.#gathering = undefined;
+    this.#gathered = undefined;
   }
 
   /** Looks at the sensors alone, for their charts. */
@@ -75,8 +83,9 @@ export class PageData {
     ]);
     const nowMs = clock.nowMs();
     this.#traces.note(sensors, atMs);
-    const snapshot = {
+    return {
       atMs: nowMs,
+      monotonicMs: atMs,
       status,
       history,
       sensors,
@@ -84,8 +93,6 @@ export class PageData {
       traces: this.#traces,
       lastEnd: this.#lastEnd,
     };
-    this.#gathered = { atMs, snapshot };
-    return snapshot;
   }
 
   async #ask<Name extends 'status' | 'history' | 'sensors' | 'securityLog'>(name: Name): Promise<OutputOf<Name>>;

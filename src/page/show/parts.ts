@@ -128,8 +128,8 @@ function slotsOf({ status }: Snapshot): Html {
     <thead>
       <tr>
         <th scope="col">Slot</th>
-        <th scope="col">Holds</th>
-        <th scope="col">Does</th>
+        <th scope="col">State</th>
+        <th scope="col">Now</th>
       </tr>
     </thead>
     <tbody>

@@ -41,6 +41,25 @@ test('tells the last received bytes before the end', async () => {
   expect(events.at(-1)).toEqual({ kind: 'transfer', receivedBytes: 100, totalBytes: 100 });
 });
 
+test('tells who watches what already runs, until he leaves', async () => {
+  const { runner, operation, end } = begin();
+  const tell = await operation.begun;
+  const seen: unknown[] = [];
+  const note = (it: unknown): void => void seen.push(it);
+  const watch = runner.watch({ onEvent: note, onEnd: note, onFailure: note });
+  tell({ kind: 'phase', phase: 'staging' });
+  operation.end(installed);
+  await end;
+  watch[Symbol.dispose]();
+  await runner.run(
+    update(),
+    async () => installed,
+    () => {},
+    forever,
+  );
+  expect(seen).toEqual([{ kind: 'phase', phase: 'staging' }, installed]);
+});
+
 test('tells an observer of every operation, its progress and its end', async () => {
   const seen: unknown[] = [];
   const runner = new OperationRunner(clock, forever, {

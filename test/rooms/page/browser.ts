@@ -23,6 +23,7 @@ export class Browser implements AsyncDisposable {
   readonly #folder: string;
   readonly #pending = new Map<number, PromiseWithResolvers<Readonly<Record<string, unknown>>>>();
   readonly #listeners = new Map<string, Set<Listener>>();
+  readonly tabs: Tab[] = [];
   #lastId = 0;
 
   private constructor(child: ChildProcess, folder: string) {
@@ -52,7 +53,8 @@ export class Browser implements AsyncDisposable {
     const { browserContextId } = await this.send('Target.createBrowserContext', {});
     const { targetId } = await this.send('Target.createTarget', { url: 'about:blank', browserContextId });
     const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true });
-    const tab = new Tab(this, String(sessionId));
+    const tab = new Tab(this, String(sessionId), String(targetId));
+    this.tabs.push(tab);
     for (const domain of ['Page', 'Network', 'Runtime', 'Log', 'DOM']) await tab.send(`${domain}.enable`, {});
     return tab;
   }
@@ -92,14 +94,16 @@ export class Browser implements AsyncDisposable {
 }
 
 /** A page, as a person has it before him. */
-export class Tab {
+export class Tab implements AsyncDisposable {
   readonly #browser: Browser;
   readonly #session: string;
+  readonly #target: string;
   /** Every address that was asked for, and everything that the console said. */
   readonly requests: string[] = [];
   readonly complaints: string[] = [];
 
-  constructor(browser: Browser, session: string) {
+  constructor(browser: Browser, session: string, target: string) {
+    this.#target = target;
     this.#browser = browser;
     this.#session = session;
     browser.on(session, 'Network.requestWillBeSent', ({ request }) => {
@@ -111,6 +115,10 @@ export class Tab {
     browser.on(session, 'Runtime.exceptionThrown', ({ exceptionDetails }) => {
       this.complaints.push(JSON.stringify(exceptionDetails));
     });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#browser.send('Target.closeTarget', { targetId: this.#target });
   }
 
   async send(method: string, params: object): Promise<Readonly<Record<string, unknown>>> {
@@ -158,6 +166,12 @@ export class Tab {
     const event = { key, code, windowsVirtualKeyCode: virtual, ...(text === undefined ? {} : { text }) };
     await this.send('Input.dispatchKeyEvent', { type: text === undefined ? 'rawKeyDown' : 'keyDown', ...event });
     await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
+  }
+
+  /** Into this field. */
+  async type(selector: string, text: string): Promise<void> {
+    await this.evaluate(`document.querySelector(${JSON.stringify(selector)}).focus()`);
+    await this.send('Input.insertText', { text });
   }
 
   /** PNG, of the whole page. */

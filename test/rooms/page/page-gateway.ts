@@ -1,5 +1,8 @@
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
@@ -30,10 +33,19 @@ export interface PageGateway extends AsyncDisposable {
   readonly url: string;
 }
 
-/** A gateway with a page, lines of whose table `[page]` may be given, and with sensors; its daemon does not run yet. */
-export async function pageGateway(pageToml = '', options: Partial<FileGatewayOptions> = {}): Promise<PageGateway> {
+export const PASSWORD = 'correct horse battery';
+
+/** A gateway with a page, and with sensors; v1 is installed, its daemon does not run yet. `operate`: with a password, too. */
+export async function pageGateway(
+  { operate = false, pageToml = '' }: { readonly operate?: boolean; readonly pageToml?: string },
+  options: Partial<FileGatewayOptions> = {},
+): Promise<PageGateway> {
   await using stack = new AsyncDisposableStack();
   const port = await freePort();
+  const directory = await mkdtemp(join(tmpdir(), 'page-gateway-'));
+  stack.defer(async () => rm(directory, { recursive: true, force: true, maxRetries: 5 }));
+  const passwordFile = join(directory, 'page-password');
+  await writeFile(passwordFile, `${PASSWORD}\n`, { mode: 0o600 });
   const versions = [
     { id: '1', name: 'v1', firmware: bufferContent(await release('v1', 1_000)) },
     { id: '2', name: 'v2 <b>', firmware: bufferContent(await release('v2 <b>', 8 * MIB)) },
@@ -42,6 +54,7 @@ export async function pageGateway(pageToml = '', options: Partial<FileGatewayOpt
   const extraToml = `
 [page]
 listen = "127.0.0.1:${port}"
+${operate ? `operate = true\npassword_file = "${passwordFile}"` : ''}
 ${pageToml}
 
 [[sensors]]
@@ -70,6 +83,9 @@ baud = 115200
       ...options,
     }),
   );
+  await gateway.run('--update-now');
+  gateway.boot();
+  await gateway.run('--update-now');
   const opened = stack.move();
   const url = `http://127.0.0.1:${port}/`;
   return { service, gateway, port, url, [Symbol.asyncDispose]: async () => opened.disposeAsync() };

@@ -1,0 +1,91 @@
+import type { StatusReport } from '../../control/reports.ts';
+import type { Said } from '../../control/words/row.ts';
+import { html } from '../show/html.ts';
+import type { Content, Html } from '../show/html.ts';
+import type { PageOperation } from './orders.ts';
+
+/** What makes sense now; the rest is hidden, and refused where it makes none. */
+export function possibleNow({ activity, phase, hold, previous }: StatusReport): readonly PageOperation[] {
+  const isBusy = activity !== undefined;
+  const isOnTrial = phase === 'trial';
+  return [
+    ...(isBusy ? ([] as const) : (['update', 'install'] as const)),
+    ...(isBusy || phase === 'staging' || phase === 'staged' ? (['cancel'] as const) : []),
+    hold === undefined ? 'hold' : 'resume',
+    ...((previous !== undefined && phase !== 'rolling-back') || isOnTrial ? (['rollback'] as const) : []),
+  ];
+}
+
+/** For one who may; `token` shows that the form is ours. */
+export function actionForms(status: StatusReport, token: string): Html {
+  const possible = possibleNow(status);
+  const back = status.phase === 'trial' ? 'end the trial' : `go back to ${status.previous?.versionName ?? 'it'}`;
+  const only = (name: PageOperation, content: Html): Html =>
+    html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
+  return html`<section aria-labelledby="title-actions" class="actions">
+    <h2 id="title-actions">What to do</h2>
+    <div class="buttons">
+      ${only('update', form('update', token, html`<button class="main">Look now</button>`))}
+      ${only('cancel', form('cancel', token, html`<button>Cancel what is under way</button>`))}
+      ${only('resume', form('resume', token, html`<button>Let updates go on</button>`))}
+    </div>
+    ${only('hold', folded('hold', 'Hold updates', form('hold', token, holdFields)))}
+    ${only('install', folded('install', 'Install a file', installForm(token)))}
+    ${only('rollback', folded('rollback', 'Roll back', form('rollback', token, rollbackFields(back))))}
+  </section>`;
+}
+
+const hidden = html`hidden`;
+
+function form(operation: PageOperation, token: string, fields: Content): Html {
+  return html`<form method="post" action="do">
+    <input type="hidden" name="token" value="${token}" />
+    <input type="hidden" name="operation" value="${operation}" />
+    ${fields}
+  </form>`;
+}
+
+function folded(name: string, title: string, content: Html): Html {
+  return html`<details id="do-${name}">
+    <summary>${title}</summary>
+    ${content}
+  </details>`;
+}
+
+const holdFields = html`<p>Nothing is installed until then; a trial that runs is judged all the same.</p>
+  <label for="duration">For</label>
+  <select id="duration" name="duration">
+    <option value="1h">one hour</option>
+    <option value="4h" selected>four hours</option>
+    <option value="1d">one day</option>
+    <option value="7d">one week</option>
+    <option value="">until somebody lets them go on</option>
+  </select>
+  <label for="reason">Why, for those who see it</label>
+  <input id="reason" name="reason" maxlength="200" autocomplete="off" />
+  <button>Hold</button>`;
+
+function rollbackFields(back: string): Html {
+  return html`<p>The gateway starts anew to ${back}, and its microcontrollers go back with it.</p>
+    <label class="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
+    <button class="grave">Roll back</button>`;
+}
+
+/** Sent by the script, so that nobody has to take it apart here. */
+function installForm(token: string): Html {
+  return html`<form data-install="${token}">
+    <p>An artifact or an image, verified as one that the service names.</p>
+    <label for="file">File, chosen or dropped here</label>
+    <input id="file" type="file" required />
+    <button>Install</button>
+    <progress max="100" value="0" aria-label="Sent to the gateway" hidden></progress>
+    <p role="status" data-sent></p>
+    <noscript><p>Without JavaScript: agent install FILE, on the gateway.</p></noscript>
+  </form>`;
+}
+
+/** What became of the last order of this person; read out at once, and where the keyboard is. */
+export function saidNotice({ tone, text, advice }: Said): Html {
+  const told = advice === undefined ? text : `${text} ${advice}`;
+  return html`<p class="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
+}

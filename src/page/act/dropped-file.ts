@@ -1,0 +1,84 @@
+import { mkdir, open, rm, statfs } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import { Refusal } from '../page-errors.ts';
+import type { PageLimits } from '../page-limits.ts';
+
+type FileLimits = Pick<PageLimits, 'fileIdleMs' | 'fileMs' | 'reserveBytes'>;
+
+const MAX_NAME_LENGTH = 100;
+
+/** A file that a browser sends: kept in the state directory until it is installed, one at a time. */
+export class DroppedFiles {
+  readonly #folder: string;
+  readonly #limits: FileLimits;
+  #isTaken = false;
+
+  constructor(stateDirectory: string, limits: FileLimits) {
+    this.#folder = join(stateDirectory, 'page');
+    this.#limits = limits;
+  }
+
+  /** Removes what a daemon that was killed has left. */
+  async clear(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Does the work with the file's path once it is whole; afterwards it is gone. Throws Refusal. */
+  async take(request: IncomingMessage, name: string, work: (path: string) => Promise<void>): Promise<void> {
+    if (this.#isTaken) throw new Refusal(409, 'Another file is being installed.');
+    this.#isTaken = true;
+    try {
+      const path = join(this.#folder, plainName(name));
+      await this.#receive(request, path);
+      await work(path);
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      throw new Refusal(507, `The file cannot be kept: ${describeError(error)}`);
+    } finally {
+      await this.clear();
+      this.#isTaken = false;
+    }
+  }
+
+  async #receive(request: IncomingMessage, path: string): Promise<void> {
+    await this.clear();
+    await mkdir(this.#folder, { mode: 0o700 });
+    const leftBytes = await this.#roomBytes();
+    const tooLarge = (): Refusal =>
+      new Refusal(413, `There is room for ${Math.floor(leftBytes / 1_048_576)} MiB, and this file is larger.`);
+    if (Number(request.headers['content-length'] ?? 0) > leftBytes) throw tooLarge();
+    const whole = setTimeout(() => request.destroy(), this.#limits.fileMs);
+    const idle = setTimeout(() => request.destroy(), this.#limits.fileIdleMs);
+    try {
+      await using file = await open(path, 'wx', 0o600);
+      let size = 0;
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        idle.refresh();
+        size += chunk.byteLength;
+        if (size > leftBytes) throw tooLarge();
+        await file.writeFile(chunk);
+      }
+    } finally {
+      clearTimeout(whole);
+      clearTimeout(idle);
+    }
+  }
+
+  /** The journal and the spool lie there, too. */
+  async #roomBytes(): Promise<number> {
+    const { bavail, bsize } = await statfs(this.#folder);
+    return Math.max(0, bavail * bsize - this.#limits.reserveBytes);
+  }
+}
+
+/** Of what a browser calls it: the history calls a release so that does not tell its own name. */
+export function plainName(name: string): string {
+  const plain = name
+    .replaceAll(/[^\w.+-]+/g, '-')
+    .slice(-MAX_NAME_LENGTH)
+    .replace(/^[.-]+/, '');
+  return plain === '' ? 'file' : plain;
+}

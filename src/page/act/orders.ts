@@ -1,0 +1,115 @@
+import { requireAccess } from '../../control/access.ts';
+import { reportError } from '../../control/control-errors.ts';
+import { checkInput } from '../../control/find-operation.ts';
+import { operationTable } from '../../control/operations.ts';
+import { standstillReport } from '../../control/reports.ts';
+import { answer, follow } from '../../control/server/perform.ts';
+import type { Performer } from '../../control/server/perform.ts';
+import { describeHold } from '../../control/words/headline.ts';
+import { describeOutcome } from '../../control/words/outcome.ts';
+import type { Said } from '../../control/words/row.ts';
+import type { OffsetMinutes } from '../../control/words/time.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { parseDuration } from '../../system/time/duration.ts';
+import { Refusal } from '../page-errors.ts';
+import type { PageLimits } from '../page-limits.ts';
+
+/** What a person may ask for on the page. */
+export const pageOperations = ['update', 'cancel', 'hold', 'resume', 'rollback', 'install'] as const;
+export type PageOperation = (typeof pageOperations)[number];
+
+export interface OrdersParts extends Performer {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  readonly limits: PageLimits;
+}
+
+const begun: Readonly<Record<PageOperation, string>> = {
+  update: 'Begun: a look at the service. What comes of it is shown here.',
+  cancel: 'Begun: what is under way is cancelled.',
+  hold: 'Begun: updates are held.',
+  resume: 'Begun: updates go on.',
+  rollback: 'Begun: the gateway goes back.',
+  install: 'Begun: the file is verified and installed. What comes of it is shown here.',
+};
+
+const ANSWER_MS = 60_000;
+const never = new AbortController().signal;
+
+/** Does what was asked, with the rights of an operator, as the control sockets do it. */
+export class Orders {
+  readonly #parts: OrdersParts;
+
+  constructor(parts: OrdersParts) {
+    this.#parts = parts;
+  }
+
+  /** The answer, if there soon is one; else that it has begun. The work goes on whoever leaves. */
+  async give(name: PageOperation, input: object): Promise<Said> {
+    return this.soon(name, this.perform(name, input));
+  }
+
+  async soon(name: PageOperation, end: Promise<Said>): Promise<Said> {
+    const { clock, limits } = this.#parts;
+    const ended = new AbortController();
+    const pause = clock.sleep(limits.quickMs, ended.signal).catch(() => {});
+    try {
+      return await Promise.race([end, pause.then((): Said => ({ tone: 'strong', text: begun[name] }))]);
+    } finally {
+      ended.abort();
+    }
+  }
+
+  /** To its end, which is told, whatever it is. */
+  async perform(name: PageOperation, input: object): Promise<Said> {
+    const entry = operationTable[name];
+    try {
+      const checked = checkInput(entry, input);
+      requireAccess('operators', { name, entry, parameters: {} }, checked, []);
+      const path = 'path' in checked ? String(checked.path) : undefined;
+      this.#parts.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
+      if (entry.kind === 'followed') {
+        return describeOutcome(await follow(this.#parts, { name, input: checked }, () => {}, never), false);
+      }
+      const deadline = AbortSignal.timeout(ANSWER_MS);
+      return this.#answered(name, await answer(this.#parts, { name, entry, input: checked }, deadline));
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  #answered(name: PageOperation, output: object): Said {
+    const { clock, localOffset } = this.#parts;
+    if (name === 'hold') {
+      const held = standstillReport.parse(output);
+      return { tone: 'attention', text: describeHold(held, { nowMs: clock.nowMs(), localOffset }) };
+    }
+    const wasHeld = 'wasHeld' in output && output.wasHeld === true;
+    return { tone: 'good', text: wasHeld ? 'Updates go on with the next look.' : 'Nothing was held.' };
+  }
+
+  #failed(error: unknown): Said {
+    if (!(error instanceof AgentError)) {
+      this.#parts.log.error({ error: describeError(error) }, 'what the page asked for failed unexpectedly');
+    }
+    const { message, code, advice } = reportError(error);
+    return { tone: 'bad', text: `${message} (${code}).`, advice };
+  }
+}
+
+/** What a form asks for. Throws Refusal. */
+export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
+  const name = pageOperations.find((known) => known === form.get('operation'));
+  if (name === undefined || name === 'install') throw new Refusal(400, 'This page does not know what was asked for.');
+  if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Going back has to be confirmed.');
+  return { name, input: name === 'hold' ? holdOf(form) : {} };
+}
+
+function holdOf(form: URLSearchParams): object {
+  const reason = (form.get('reason') ?? '').trim();
+  const durationMs = parseDuration(form.get('duration') ?? '');
+  return { ...(durationMs !== undefined && { durationMs }), ...(reason !== '' && { reason }) };
+}
