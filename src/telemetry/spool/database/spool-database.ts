@@ -1,9 +1,9 @@
-import { DatabaseSync } from 'node:sqlite';
-import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
 import { TelemetryError } from '../../errors.ts';
 import { pointOverheadBytes } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
+import { openAlone } from './open-alone.ts';
 import { spoolFormat, spoolSchema } from './spool-schema.ts';
 import { spoolError } from './sqlite-errors.ts';
 
@@ -77,7 +77,7 @@ export class SpoolDatabase implements Disposable {
   static open(path: string): SpoolDatabase {
     let db: DatabaseSync | undefined;
     try {
-      db = new DatabaseSync(path);
+      db = openAlone(path);
       db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304');
       const format = Number(db.prepare('PRAGMA user_version').get()?.['user_version']);
       const tables = Number(db.prepare('SELECT count(*) AS n FROM sqlite_schema').get()?.['n']);
@@ -92,7 +92,7 @@ export class SpoolDatabase implements Disposable {
 
   static openDamaged(path: string): SpoolDatabase {
     try {
-      return new SpoolDatabase(new DatabaseSync(path));
+      return new SpoolDatabase(openAlone(path));
     } catch (error) {
       throw spoolError(error);
     }

@@ -1,5 +1,6 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
+  copyFileSync,
   mkdirSync,
   mkdtempSync,
   openSync,
@@ -11,12 +12,14 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
+import process from 'node:process';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { SpoolRig, drain, points, values } from './spool-rig.ts';
 
+const databaseModule = resolve(import.meta.dirname, '../../../../src/telemetry/spool/database/spool-database.ts');
 /** Longer than the spool leaves a disk alone that has failed. */
 const AGAIN_MS = 31_000;
 
@@ -108,6 +111,28 @@ test('a file system that is mounted read-only, and writable later', () => {
   expect(rig.spool.flush()).toBe(true);
   expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, trouble: undefined });
   expect(delivered(rig)).toEqual(numbers(10));
+});
+
+// Seen: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
+test('a full file system whose blocks are smaller than a page of memory kills nobody who opens the spool', () => {
+  mountExt4('rw');
+  const path = join(mount, 'spool.db');
+  const rig = rigThere();
+  rig.spool.push(points(500));
+  expect(rig.spool.flush()).toBe(true);
+  const aside = join(directory, 'as-after-a-cut');
+  for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
+  rig.spool[Symbol.dispose]();
+  for (const suffix of ['', '-wal']) copyFileSync(`${aside}${suffix}`, `${path}${suffix}`);
+  for (const filler of ['filler', 'rest']) {
+    fill(join(mount, filler));
+    run('sync', '--file-system', mount);
+  }
+  const open = `import { SpoolDatabase } from '${databaseModule}'; console.log(SpoolDatabase.open('${path}').lastSeq());`;
+  const { signal, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', open], {
+    encoding: 'utf8',
+  });
+  expect({ signal, stdout, stderr }).toMatchObject({ signal: null, stdout: '500\n' });
 });
 
 /** What a kernel does when a medium begins to fail. */
