@@ -14,7 +14,8 @@ export function headlineOf(report: StatusReport, when: When): Said {
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
   if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
-    const text = `Attention: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
+    const word = state === 'broken' ? 'Broken' : 'Attention';
+    const text = `${word}: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
     return { tone: state === 'broken' ? 'bad' : 'attention', text };
   }
   if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };

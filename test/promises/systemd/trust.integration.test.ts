@@ -106,7 +106,7 @@ test('a list takes effect though a person holds updates, and outlives a power cu
   expect(await technician('--update-now')).toMatchObject({ exitCode: 0 });
   expect(await technician('status', '--exit-code')).toMatchObject({
     exitCode: 2,
-    stdout: matching(/State +Attention: no trusted key can be used, so nothing can be installed/),
+    stdout: matching(/State +Broken: no trusted key can be used, so nothing can be installed/),
   });
 });
 

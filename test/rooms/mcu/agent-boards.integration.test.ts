@@ -324,7 +324,7 @@ describe('agent mcu flash that is interrupted', () => {
   const halfWritten = {
     list: { name: 'meter', writing: { name: 'meter-2.hex', restorable: true } },
     doctor: { ok: false, detail: matching(/^meter: the writing of meter-2\.hex was cut/) },
-    status: matching(/Attention: .*meter is half written and\s+runs nothing/),
+    status: matching(/Broken: .*meter is half written and\s+runs nothing/),
   };
 
   test('asks once more at Ctrl-C, says what it leaves, and is finished by a daemon that starts later', async () => {

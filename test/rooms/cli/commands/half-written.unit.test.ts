@@ -27,7 +27,7 @@ const half: BoardReport = {
 describe('a board whose writing was cut', () => {
   test('is what the status says first', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(beside('State', text)).toBe('Attention: meter is half written and runs nothing.');
+    expect(beside('State', text)).toBe('Broken: meter is half written and runs nothing.');
     expect(text).toContain('agent mcu flash meter FILE; or agent mcu restore meter');
   });
 
