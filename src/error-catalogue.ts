@@ -1,5 +1,6 @@
 import { CliError } from './cli/errors.ts';
 import { ConfigError } from './config/errors.ts';
+import { stateCodes } from './control/codes/state-codes.ts';
 import { ControlError, ControlRequestError } from './control/control-errors.ts';
 import { DaemonError } from './daemon/errors.ts';
 import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
@@ -28,6 +29,7 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'Firmware that is refused', codes: VerificationError.meanings },
   { title: 'Updates that are refused', codes: UpdateError.meanings },
   { title: 'Why an update waits, and how an attempt ended', codes: updateCodes },
+  { title: 'What goes on, and what is wrong: words of agent status', codes: stateCodes },
   { title: 'Slots', codes: SlotError.meanings },
   { title: 'Bootloaders of the gateway', codes: BootloaderError.meanings },
   { title: 'Boards and their images', codes: McuError.meanings },
