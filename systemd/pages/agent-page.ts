@@ -42,16 +42,21 @@ export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
       subsection(group, ...commandTable.filter((command) => command.group === group).map(commandEntry)),
     ),
     section('Options', ...[...commonOptions, 'version' as const].map(optionEntry)),
-    section('Exit status', ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning))),
+    section(
+      'Exit status',
+      ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning)),
+      entry('130', 'interrupted by Ctrl-C; 143: by SIGTERM'),
+      paragraph('Of agent status --exit-code: 0 well, or at work by itself, 1 a person should look, 2 broken.'),
+    ),
     section('Files', ...Object.entries(files).map(([file, meaning]) => entry(file, meaning))),
     section('See also', line('thing-agent.toml(5), systemctl(1), journalctl(1), mender-artifact(1)')),
   ].join('');
 }
 
 function commandEntry(command: Command): string {
-  const { name, operands, summary, details, options } = command;
+  const { name, operands, summary, details, options, meanings } = command;
   const title = ['agent', name, ...operands].join(' ');
-  const own = options.map((option) => `${optionTerm(option)}: ${optionTable[option].summary}.`);
+  const own = options.map((option) => `${optionTerm(option)}: ${meanings?.[option] ?? optionTable[option].summary}.`);
   return entry(title, `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`, ...details, ...own);
 }
 
