@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { nestedWithin } from '../system/json-value.ts';
 import { plainText } from './absent.ts';
+import { MAX_HOLD_MS } from './api/hold-limit.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
@@ -17,8 +18,6 @@ import {
 import type { FollowedName, Of } from './reports.ts';
 import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
-
-const MAX_HOLD_MS = 366 * 86_400_000;
 
 /**
  * What a person or a local program can ask of the agent, each thing once: the server of the control socket, its client and

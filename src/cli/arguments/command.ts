@@ -9,7 +9,7 @@ export const optionTable = {
   'update-now': { value: undefined, summary: 'check, install and report now' },
   'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
   plan: { value: undefined, summary: 'only say how much would change' },
-  force: { value: undefined, summary: 'quarantine, windows and hooks do not count this once' },
+  force: { value: undefined, summary: 'what holds updates back does not count this once' },
   'allow-downgrade': { value: undefined, summary: 'an older release, this once (root)' },
   'no-keep': { value: undefined, summary: 'do not copy out first what the board holds' },
   'exit-code': { value: undefined, summary: 'end with 0 if all is well, 1 for attention, 2 if it is broken' },

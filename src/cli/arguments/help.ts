@@ -11,14 +11,15 @@ export function helpText(command: Command | undefined, group?: readonly Command[
   return group === undefined ? generalHelp() : groupHelp(group);
 }
 
-/** Of commands that begin with the same word. */
+/** Of commands that begin with the same word, or stand under the same heading. */
 function groupHelp(group: readonly Command[]): string {
-  const word = group[0]?.name.split(' ')[0] ?? '';
+  const first = group[0]?.name.split(' ')[0] ?? '';
+  const word = group.every(({ name }) => name.startsWith(`${first} `)) ? `${first} ` : '';
   const title = group[0]?.group ?? '';
   return [
-    `usage: agent ${word} COMMAND\n`,
+    `usage: agent ${word}COMMAND\n`,
     section(title, pairsOf(group), 28),
-    paragraph(`agent help ${word} COMMAND says more of one of them.`),
+    paragraph(`agent help ${word}COMMAND says more of one of them.`),
   ].join('\n');
 }
 

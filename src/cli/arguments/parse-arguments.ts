@@ -31,7 +31,10 @@ function helpFor(words: readonly string[]): Wanted {
   const [first, second] = words;
   const command = commandOf(words) ?? commandOf(words.map((word) => word.replace(/^update-now$/, '--update-now')));
   if (command !== undefined || first === undefined) return { kind: 'help', command };
-  const group = commandTable.filter(({ name }) => name.startsWith(`${first} `));
+  if (first === 'help') return helpFor(words.slice(1));
+  const beginners = commandTable.filter(({ name }) => name.startsWith(`${first} `));
+  const group =
+    beginners.length > 0 ? beginners : commandTable.filter((one) => one.group.toLowerCase() === first.toLowerCase());
   if (group.length === 0 || second !== undefined) return unknownCommand(words);
   return { kind: 'help', command: undefined, group };
 }

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 
 import type { FileReport } from '../../control/file-report.ts';
 import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state.ts';
+import type { HistoryReport } from '../../control/history.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
 import { AgentError, exitCodes } from '../../system/errors.ts';
@@ -95,11 +96,16 @@ export const lookCommands: readonly Command[] = [
     operands: ['CODE'],
     options: [],
     group: 'Look',
-    summary: 'what an error code means, and what to do',
-    details: ['Asks nobody: it works without a daemon, a configuration and a network.'],
+    summary: 'what a code means, and what to do',
+    details: [
+      'CODE is that of an error, or a word of agent status --json. Asks nobody: it works without a daemon, a configuration and a network.',
+    ],
     run: explain,
   },
 ];
+
+/** Of attempts, where more is to be typed. */
+const MAX_CANDIDATES = 5;
 
 async function status(typed: Typed, context: CliContext): Promise<number> {
   const report = await withLook(context, (agent) => agent.status({}, context.signal));
@@ -154,11 +160,24 @@ async function showLog(typed: Typed, context: CliContext): Promise<number> {
 
 async function showAttempt(word: string, typed: Typed, context: CliContext): Promise<number> {
   const { attempts } = await withLook(context, (agent) => agent.history({}, context.signal));
-  const found = word === 'last' ? attempts.at(-1) : attempts.findLast(({ attempt }) => attempt.startsWith(word));
+  const found = word === 'last' ? attempts.at(-1) : theOnly(attempts, word);
   if (found === undefined) {
     throw new CliError('usage', `there is no attempt ${word}`, { advice: 'agent history shows those that are kept' });
   }
   return tell(found, (page) => renderStory(found, page), typed, context);
+}
+
+/** Whose id is that, or begins so. */
+function theOnly(attempts: HistoryReport['attempts'], word: string): HistoryReport['attempts'][number] | undefined {
+  const exact = attempts.findLast(({ attempt }) => attempt === word);
+  const begins = attempts.filter(({ attempt }) => attempt.startsWith(word));
+  const ids = [...new Set(begins.map(({ attempt }) => attempt))];
+  if (exact !== undefined || ids.length < 2) return exact ?? begins.at(-1);
+  const named = begins.slice(-MAX_CANDIDATES).map(({ attempt, version }) => `${attempt.slice(0, 13)} (${version})`);
+  const rest = begins.length > MAX_CANDIDATES ? ` and ${begins.length - MAX_CANDIDATES} before them` : '';
+  throw new CliError('usage', `${ids.length} attempts begin with ${word}: ${named.join(', ')}${rest}`, {
+    advice: 'type more of its id, or last',
+  });
 }
 
 /** What keeps the agent from being examined at all is a finding too. */
@@ -194,7 +213,7 @@ async function explain(typed: Typed, context: CliContext): Promise<number> {
   const meaning = await context.explain(code);
   if (meaning === undefined) {
     const meant = nearest(code, await context.errorCodes());
-    throw new CliError('usage', `there is no error code ${code}`, {
+    throw new CliError('usage', `there is no code ${code}`, {
       advice:
         (meant === undefined ? '' : `did you mean ${meant}? `) +
         'a code is what stands in brackets at the end of a message, such as tls-unknown-ca',

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 
+import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
 import type { InstallOptions } from '../../control/operations.ts';
 import { describeHold } from '../../control/words/headline.ts';
 import { parseDuration } from '../../system/time/duration.ts';
@@ -20,7 +21,8 @@ export const updateCommands: readonly Command[] = [
     summary: 'check, install and report now',
     details: [
       'Asks the service which version this gateway should run, installs it, and reboots into it where that is needed.',
-      'Does not wait for [update] reboot_window; --force not for [update] window either, and asks no hook.',
+      'Does not wait for [update] reboot_window. With --force nothing that holds a version back counts, this once: windows, metered links, ' +
+        'agent hold, quarantine, attempts that are used up, a file that a person installed, hooks. Whom the gateway trusts always counts.',
       `${throughDaemon} If an update is under way already, its progress is shown. Ctrl-C leaves a daemon's update running.`,
     ],
     run: updateNow,
@@ -173,6 +175,11 @@ async function hold(typed: Typed, context: CliContext): Promise<number> {
   const durationMs = duration === undefined ? undefined : parseDuration(duration);
   if (duration !== undefined && (durationMs === undefined || durationMs === 0)) {
     throw new Misuse(`${duration} is no duration such as 30m, 4h or 2d`);
+  }
+  if (durationMs !== undefined && durationMs > MAX_HOLD_MS) {
+    throw new Misuse(
+      `${duration} is too long: ${MAX_HOLD_DAYS}d at most, or no duration, which lasts until agent resume`,
+    );
   }
   const reason = typed.values.get('reason');
   const order = { ...(durationMs !== undefined && { durationMs }), ...(reason !== undefined && { reason }) };

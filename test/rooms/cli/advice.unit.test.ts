@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { ConfigError } from '../../../src/config/errors.ts';
 import { type } from './fake-context.ts';
+import { fakeAgent } from './fake-operations.ts';
+import type { FakeAgent } from './fake-operations.ts';
 
 describe('who mistypes', () => {
   test.each(['tls-unknown-ca', '(TLS-unknown-ca)', ' tls-unknown-ca '])(
@@ -26,7 +28,39 @@ describe('who mistypes', () => {
   });
 });
 
+// Seen: three ids began with b, and one of them was shown without a word.
+describe('the log of an attempt by the begin of its id', () => {
+  const attempts = ['b540abd5-1', 'b64b18f6-2', '0b1c2d3e-3'].map((attempt, n) => ({
+    attempt,
+    version: `1.${n}.0`,
+    steps: [],
+  }));
+  const daemon = (): FakeAgent => fakeAgent({ history: async () => ({ attempts, forgotten: 0 }) });
+
+  test('that several have names them', async () => {
+    const { exitCode, err } = await type(['log', 'b'], { daemon: daemon() });
+    expect(exitCode).toBe(64);
+    expect(err).toContain('2 attempts begin with b: b540abd5-1 (1.0.0), b64b18f6-2 (1.1.0)');
+  });
+
+  test.each([
+    ['b6', '1.1.0'],
+    ['last', '1.2.0'],
+    ['b540abd5-1', '1.0.0'],
+  ])('such as %s shows the one that it is', async (word, version) => {
+    expect(await type(['log', word], { daemon: daemon() })).toMatchObject({
+      exitCode: 0,
+      out: expect.stringContaining(version) as unknown,
+    });
+  });
+});
+
 describe('help', () => {
+  test('of --update-now names what --force goes through', async () => {
+    const { out } = await type(['help', 'update-now']);
+    expect(out.replaceAll(/\s+/g, ' ')).toMatch(/metered links, agent hold, quarantine, attempts that are used up/);
+  });
+
   test.each([['--json'], ['--json', '--help'], ['status', '--help', '--json']])('of %s is JSON', async (...args) => {
     const { exitCode, out } = await type(args);
     expect(exitCode).toBe(0);

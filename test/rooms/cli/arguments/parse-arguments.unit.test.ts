@@ -181,6 +181,17 @@ describe('help', () => {
     }
   });
 
+  // Seen: "there is no command help", and "there is no command update", which is a heading of --help.
+  test('of help is that of all, and of a heading that of its commands', () => {
+    expect(parseArguments(['help', 'help']).wanted).toEqual({ kind: 'help', command: undefined });
+    const { wanted } = parseArguments(['help', 'update']);
+    const text = wanted.kind === 'help' ? helpText(wanted.command, wanted.group) : '';
+    expect(text).toMatch(
+      /^usage: agent COMMAND\n[^]*Update\n +--update-now[^]*rollback[^]*agent help COMMAND says more/,
+    );
+    expect(text).not.toContain('status');
+  });
+
   test('of a command is had by agent help, too', () => {
     for (const { name } of commandTable) {
       const { wanted } = parseArguments(['help', ...name.replace('--', '').split(' ')]);

@@ -27,6 +27,17 @@ test('agent hold takes a duration and a reason, says when it ends, and agent res
   expect(wrong.err).toContain('no duration such as 30m, 4h or 2d');
 });
 
+// Seen: "durationMs: Too big: expected number to be <=31622400000".
+test('a hold that is too long is refused with the longest one', async () => {
+  const { exitCode, calls, err } = await type('hold', '1000d');
+  expect({ exitCode, calls }).toEqual({ exitCode: 64, calls: [] });
+  expect(err).toContain('1000d is too long: 366d at most');
+  expect(await type('hold', '366d')).toMatchObject({
+    exitCode: 0,
+    calls: [['hold', { durationMs: 366 * 86_400_000 }]],
+  });
+});
+
 test('the status of a gateway that is held says so, with its end, why and who lifts it', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
