@@ -44,6 +44,8 @@ export class SecurityLog {
   #kept: KeptLog | undefined;
   /** Of the last hour. */
   readonly #begun = new Map<string, { readonly number: number; readonly atMs: number }>();
+  /** Told once, until it is over. */
+  #trouble: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
   constructor(parts: SecurityLogParts) {
@@ -96,6 +98,8 @@ export class SecurityLog {
       await work((this.#kept ??= await this.#load()));
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
+      if (this.#trouble === error.message) return;
+      this.#trouble = error.message;
       this.#parts.log.error({ code: error.code }, `the log of security events cannot be kept: ${error.message}`);
     }
   }
@@ -152,5 +156,6 @@ export class SecurityLog {
 
   async #write(kept: KeptLog): Promise<void> {
     await replaceFileDurably(this.#path, JSON.stringify(kept), this.#fs);
+    this.#trouble = undefined;
   }
 }

@@ -79,6 +79,11 @@ export class SpoolArchive implements Disposable {
     return this.#disk.trouble;
   }
 
+  /** After a trouble it is tried, though there is nothing to write. */
+  isUsable(): boolean {
+    return this.trouble === undefined || this.#disk.write(true, () => {});
+  }
+
   get points(): number {
     return this.#parts.book.all().reduce((sum, { points }) => sum + points, 0);
   }

@@ -149,7 +149,7 @@ export class Spool implements Disposable {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
-      const isWell = this.msUntilDue() > 0 || this.flush();
+      const isWell = this.msUntilDue() > 0 ? this.#archive.isUsable() : this.flush();
       await this.#writing.wait(isWell ? Math.min(this.msUntilDue(), LONGEST_SLEEP_MS) : PAUSE_MS, clock, signal);
     }
   }

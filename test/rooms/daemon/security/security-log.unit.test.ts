@@ -5,10 +5,12 @@ import { SecurityLog } from '../../../../src/daemon/security/security-log.ts';
 import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
 import { FirmwareError, VerificationError } from '../../../../src/firmware/errors.ts';
 import type { Keyring } from '../../../../src/firmware/trust/keyring.ts';
+import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
+import { RecordingLog } from '../../service/recording-log.ts';
 import { MemoryState } from '../memory-state.ts';
 
 const path = '/state/security.json';
@@ -65,6 +67,26 @@ describe('the log of security events', () => {
       { id: 'trust-list-taken', detail: 'list 1', times: 1 },
       { id: 'trust-list-taken', detail: 'list 2', times: 1 },
     ]);
+  });
+
+  // Seen: with a full disk, before every command, twice.
+  test('tells once that the disk does not take it, until it does again', async () => {
+    const log = new RecordingLog();
+    let isFull = true;
+    const open = async (...given: Parameters<DurableFs['open']>): ReturnType<DurableFs['open']> => {
+      if (isFull) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+      return state.fs.open(...given);
+    };
+    const security = new SecurityLog({ stateDirectory: '/state', clock, log, fs: { ...state.fs, open } });
+    await security.compare('configuration-changed', 'sha256:1', 'config.toml');
+    await security.compare('keys-changed', '1', 'a key');
+    const complaints = (): number => log.lines.filter(({ level }) => level === 'error').length;
+    expect(complaints()).toBe(1);
+    isFull = false;
+    await security.record('force-used', 'rollback --force');
+    isFull = true;
+    await security.record('force-used', 'install --force');
+    expect(complaints()).toBe(2);
   });
 
   test('keeps the last 256, and says how many were before', async () => {

@@ -200,6 +200,23 @@ test('a full disk: memory takes over, up to its bound; then the disk again', () 
   expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 100, trouble: undefined });
 });
 
+// Seen: "the spool cannot be written: the disk is full" in the status, long after there was room again.
+test('a disk that has room again is no trouble any more, also where nothing is left to write', async () => {
+  using rig = new SpoolRig();
+  rig.spool.push(points(3));
+  rig.failure = 'spool-full';
+  expect(rig.spool.flush()).toBe(false);
+  expect(drain(rig.spool).flatMap(values)).toEqual([0, 1, 2]);
+  expect(rig.spool.figures().trouble).toContain('fails');
+  rig.failure = undefined;
+  rig.clock.advance(31_000);
+  const ending = new AbortController();
+  const run = rig.spool.run(ending.signal);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, trouble: undefined });
+  ending.abort();
+  await run.catch(() => {});
+});
+
 test('a disk that comes back later than the agent still has what it had', () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));
