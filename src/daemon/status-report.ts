@@ -2,6 +2,7 @@ import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
 import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
 import type { Activity, BoardReport, StatusReport } from '../control/reports.ts';
+import { listOf } from '../control/words/outcome.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
 import { describeError } from '../system/errors.ts';
@@ -237,7 +238,7 @@ export function describeOutcome(outcome: OperationOutcome): string {
     case 'held-back':
       return `${outcome.version} is held back: ${outcome.reason}`;
     case 'installed':
-      return `${outcome.version} is installed`;
+      return describeInstalled(outcome);
     case 'reboot-required':
       return `${outcome.version} waits in slot ${outcome.slot} for a reboot`;
     case 'rebooting':
@@ -253,4 +254,8 @@ export function describeOutcome(outcome: OperationOutcome): string {
     case 'flashed':
       return `${outcome.board} runs ${outcome.version}`;
   }
+}
+
+function describeInstalled({ version, list }: Extract<OperationOutcome, { kind: 'installed' }>): string {
+  return list === undefined ? `${version} is installed` : `${listOf(list.number)} is in effect`;
 }

@@ -1,5 +1,6 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import { healBoards } from '../boards.ts';
+import { tellingOfLists } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** One round of the daemon: it belongs to one wiring, and ends with one outcome. */
@@ -16,9 +17,10 @@ export const settleOnce: RoundWork = async (wiring, onEvent, signal) => {
 
 /** Settles, tells, looks and installs. */
 export const updateOnce: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, session } = wiring;
+  const { updater, session, trust } = wiring;
   await healBoards(wiring, onEvent, signal);
-  const outcome = await updater?.updateNow({ reboot: true, force: false, manual: false }, onEvent, signal);
+  const order = { reboot: true, force: false, manual: false };
+  const outcome = updater && (await tellingOfLists(trust, async () => updater.updateNow(order, onEvent, signal)));
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
   await session.thing(signal); // what follows nothing is activated all the same
   if (outcome !== undefined) return outcome;

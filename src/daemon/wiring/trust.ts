@@ -71,7 +71,7 @@ export class Trust {
     const list = fromFile(file);
     const before = await this.#store.lastKnown().catch(whereNotKnown);
     const isNew = (await this.#store.take(file, artifact)) === 'taken';
-    this.#news = newsOf(list, before);
+    if (isNew || this.#news?.number !== list.number) this.#news = newsOf(list, before);
     return { list, before: isNew ? before : undefined };
   }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
@@ -285,13 +285,36 @@ describe('a list from the service', () => {
     service.world.targetVersionId = 'id-1.0.0';
     expect(await gateway.run('--update-now')).toMatchObject(held);
     service.world.targetVersionId = 'id-trust-1';
+    expect((await gateway.run('check')).stdout).toContain('trust-1 would take effect: agent --update-now');
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
     expect(service.world.things[0]?.currentVersionId).toBe('id-trust-1');
+    const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+    expect(page).toContain('Keys list 1 of keys and revocations is in effect');
+    expect((await gateway.run('history')).stdout).toMatch(/ {2}list 1 of keys and revocations: in effect/);
+    expect((await gateway.run('check')).stdout).toContain('Nothing to do: trust-1 is in effect.');
     service.world.targetVersionId = 'id-2.0.0';
     expect(await gateway.run('--update-now')).toMatchObject(held);
     expect(await gateway.run('resume')).toMatchObject({ exitCode: 0 });
     await refused(gateway, bad, 'release-revoked');
     expect(await running(gateway)).toBe('healthy root 0');
+  });
+
+  // Seen: "trust-1 is installed", also for a person who followed the look of the daemon.
+  test('that the daemon takes is told as a list by its log, and as in effect by status', async () => {
+    const made = await alone();
+    const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });
+    const gateway = await gatewayAt(service.url, 'target');
+    service.world.targetVersionId = 'id-trust-1';
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    const status = async (): Promise<string> => (await gateway.run('status', '--json')).stdout;
+    await expect.poll(status, { timeout: 120_000 }).toContain('"list":{"number":1,"versionId":"id-trust-1"}');
+    await expect
+      .poll(() => lines.join('\n'), { timeout: 120_000 })
+      .toContain('list 1 of keys and revocations is in effect');
+    expect(JSON.parse(await status())).toMatchObject({ idleCode: 'up-to-date', lastOutcome: { list: 1 } });
+    expect(lines.join('\n')).not.toContain('trust-1 is installed');
+    expect(await stop(daemon)).toBe(0);
   });
 
   test('is found among the versions to which a gateway can switch, and the release after it', LONG, async () => {

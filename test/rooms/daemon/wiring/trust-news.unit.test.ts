@@ -50,6 +50,19 @@ test('an outcome says what a list brings beyond the one before it', async () => 
   });
 });
 
+// Seen: "it changes nothing" of a list that took effect during a trial, and was acknowledged after it.
+test('an outcome says what a list brought, though it was taken once more on the way', async () => {
+  const trust = trustHere();
+  const list = listBytes({ keys });
+  const outcome = await tellingOfLists(trust, async () => {
+    await trust.takeList(list, fingerprint('a'));
+    await trust.takeList(list, fingerprint('a'));
+    return installed;
+  });
+  expect(outcome).toMatchObject({ list: { number: 1, keys: ['0.pem', '1.pem'] } });
+  expect(await take(trust, list)).toMatchObject({ list: { number: 1, keys: [] } });
+});
+
 test('an outcome without a list says nothing of one, whatever was taken before', async () => {
   const trust = trustHere();
   await trust.takeList(listBytes(), fingerprint('a'));
