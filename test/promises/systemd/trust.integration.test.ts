@@ -81,7 +81,9 @@ test('a list takes effect though a person holds updates, and outlives a power cu
     stdout: matching(/list 1 is in effect: \+next\.pem, 1 key revoked/),
   });
   expect(rig.currentVersion).toBe('trust-1');
-  expect(await technician('status')).toMatchObject({ stdout: matching(/Now +version trust-1 is installed/) });
+  expect(await technician('status')).toMatchObject({
+    stdout: matching(/Keys +list 1 .*\n[^]*Now +the list .*trust-1 is in effect/),
+  });
   const told = ['activated', 'trust-list-taken', 'keys-changed'];
   expect((await securityEvents()).map(({ id }) => id)).toEqual(told);
 
@@ -133,6 +135,23 @@ test('a list that the service named while the gateway was off takes effect at it
   const files = ['floors.json', 'trust.json', 'trust-copy.json', 'security.json', 'identity.json', 'journal.json'];
   const said = await gateway.tell('sh', '-c', `cd /var/lib/thing-agent && stat -c '%a %U %n' ${files.join(' ')}`);
   expect(said.split('\n')).toEqual(files.map((file) => `600 root ${file}`));
+});
+
+test('a release that a list revokes between its staging and a reboot by others is left again, and the service is told', async () => {
+  const release = await desk.release('v1', 'first');
+  const list = await desk.list(1, 'first', '--revoke-releases', release);
+  await rig.offerArtifact('v1', release);
+  expect(await technician('--update-now', '--no-reboot')).toMatchObject({ exitCode: 0 });
+  await rig.offerArtifact('trust-1', list);
+  await gateway.exec(['systemctl', 'reboot'], 'root');
+  await gateway.console.until(/the bootloader chose slot B/);
+  await gateway.console.until(/the bootloader chose slot A/);
+  await gateway.console.until(/trust-1 is installed/);
+  expect(gateway.boots).toEqual(['A', 'B', 'A']);
+  expect(rig.reports).toContainEqual(
+    expect.objectContaining({ version: 'v1', outcome: 'rolled-back', code: 'trust-withdrawn' }),
+  );
+  expect((await securityEvents()).map(({ id }) => id)).toEqual(['activated', 'trust-list-taken']);
 });
 
 test('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
