@@ -22,6 +22,7 @@ import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { noTargets } from './obstacles.ts';
+import { tryUsers } from './program-users.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 
@@ -51,6 +52,7 @@ const checks: readonly Check[] = [
   { name: 'boot environment', look: lookAtBootEnvironment },
   { name: 'staging slot', look: lookAtStagingSlot },
   { name: 'microcontrollers', look: lookAtBoards },
+  { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'safety net', look: lookAtSafetyNet },
 ];
 

@@ -127,7 +127,11 @@ export class GatewayRig implements AsyncDisposable {
 }
 
 function configText(url: string, texts: ConfigTexts = {}): string {
-  const { health = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]] }', trials = 1, extra = '' } = texts;
+  const {
+    health = '{ deadline = "30s", user = "nobody", commands = [["/usr/lib/app/healthy"]] }',
+    trials = 1,
+    extra = '',
+  } = texts;
   return `
 [service]
 url = "${url}"

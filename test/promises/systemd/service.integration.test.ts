@@ -110,6 +110,7 @@ describe('the installed service', () => {
     expect(named.exitCode).toBe(0);
     const doctor = await gateway.exec(['agent', 'doctor']);
     expect(doctor.stdout).toMatch(/ok +boot environment/);
+    expect(doctor.stdout).toMatch(/ok +users of programs +programs can run as nobody/);
     expect(doctor.stdout).toMatch(/ok +staging slot +slot B \(\/dev\/slot-b\) can be written/);
   });
 
