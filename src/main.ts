@@ -9,6 +9,7 @@ import { Typist } from './cli/screen/ask.ts';
 import { pageFor } from './cli/screen/page.ts';
 import { spokenLog } from './cli/screen/spoken-log.ts';
 import { Terminal } from './cli/screen/terminal.ts';
+import type { Surroundings } from './config/check/check-config.ts';
 import type { LoadedConfig } from './config/load-config.ts';
 import { systemOffset } from './control/words/time.ts';
 import type { World } from './daemon/wiring/wiring.ts';
@@ -154,7 +155,7 @@ async function checkedPath(typed: string | undefined, around: CheckPlace): Promi
 }
 
 /** On a machine that is no gateway. */
-async function checkElsewhere(path: string, around: CheckPlace): ReturnType<CliContext['config']['check']> {
+async function checkElsewhere(path: string, around: Surroundings): ReturnType<CliContext['config']['check']> {
   const { checkConfig: check } = await import('./config/check/check-config.ts');
   const { ConfigError } = await import('./config/errors.ts');
   const { problems, warnings } = await check(path, process.env, around);
@@ -164,7 +165,8 @@ async function checkElsewhere(path: string, around: CheckPlace): ReturnType<CliC
 
 /** What the file says, then what this gateway makes of it. */
 async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
-  const { warnings } = await checkElsewhere(path, { kind: 'gateway' });
+  const { findSerialNumber } = await import('./system/device/serial-number.ts');
+  const { warnings } = await checkElsewhere(path, { kind: 'gateway', findSerialNumber });
   const { ConfigError } = await import('./config/errors.ts');
   const { loadConfig } = await import('./config/load-config.ts');
   const { refuseExposedState, refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');

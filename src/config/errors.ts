@@ -14,7 +14,7 @@ const ConfigErrors = defineErrors('ConfigError', {
     remedy: 'give-up',
     exit: 'configuration',
     means: 'There is no configuration file.',
-    advice: 'write it, or name another with --config FILE',
+    advice: 'make it with agent setup, or name another with --config FILE',
   },
   'config-unreadable': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file cannot be read.' },
   'config-syntax': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file is no TOML.' },

@@ -49,7 +49,12 @@ export async function readConfigText(
     if (error instanceof ConfigError) throw error;
     if (systemErrorCode(error) === 'ENOENT') {
       const problem = { line: undefined, message: 'there is no such configuration file' };
-      throw new ConfigError('config-missing', path, [problem], 'write it, or name another with --config FILE');
+      throw new ConfigError(
+        'config-missing',
+        path,
+        [problem],
+        'make it with agent setup, or name another with --config FILE',
+      );
     }
     if (error instanceof TypeError) throw fail('is not UTF-8 text', 'save it as UTF-8');
     throw fail(`cannot be read: ${describeError(error)}`, 'check the file and its permissions, or run as root');

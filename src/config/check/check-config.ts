@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import { systemErrorCode } from '../../system/errors.ts';
+import type { findSerialNumber } from '../../system/device/serial-number.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
 import type { Exposure } from '../../system/files/guarded-file.ts';
 import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
@@ -20,7 +21,10 @@ import type { Need, Reference } from './references.ts';
 import { rightParts } from './right-parts.ts';
 import type { RightParts } from './right-parts.ts';
 
+type FindSerialNumber = typeof findSerialNumber;
+
 const LOOK_MS = 10_000;
+const LOOK_FOR_SERIAL_MS = 30_000;
 
 export interface ConfigCheck {
   /** In the order of the file. */
@@ -30,7 +34,10 @@ export interface ConfigCheck {
 
 /** Where what the configuration names is looked for. */
 export type Surroundings =
-  | { readonly kind: 'gateway' }
+  | {
+      readonly kind: 'gateway';
+      /** Undefined: what the hardware tells is not looked at. */ readonly findSerialNumber?: FindSerialNumber;
+    }
   /** A root file system in a folder, on a machine that builds images. */
   | { readonly kind: 'image'; readonly root: string }
   /** Nowhere: only the file itself is looked at. */
@@ -64,13 +71,31 @@ async function lookAt(right: RightParts, path: string, around: Surroundings): Pr
   switch (around.kind) {
     case 'gateway': {
       const named = await lookAtReferences(right);
-      const wrong = [...named.wrong, ...(await slotFindings(right)), ...(await userFindings(right))];
-      return { wrong, doubtful: [...named.doubtful, ...(await openSecrets(right, path))] };
+      const serial = await lookForSerialNumber(right, around.findSerialNumber);
+      const wrong = [...named.wrong, ...serial.wrong, ...(await slotFindings(right)), ...(await userFindings(right))];
+      return { wrong, doubtful: [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))] };
     }
     case 'image':
       return findInImage(right, around.root);
     case 'none':
       return { wrong: [], doubtful: [] };
+  }
+}
+
+/** Without one nothing of the agent works, not even its status. */
+async function lookForSerialNumber(
+  { tables: { device } }: RightParts,
+  find: FindSerialNumber | undefined,
+): Promise<Looked> {
+  if (find === undefined || device?.serial_number !== undefined || device?.serial_number_file !== undefined)
+    return { wrong: [], doubtful: [] };
+  try {
+    await find({ serialNumber: undefined, serialNumberFile: undefined }, AbortSignal.timeout(LOOK_FOR_SERIAL_MS));
+    return { wrong: [], doubtful: [] };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const found = { path: ['device'], message: `device.serial_number: ${error.message}; ${error.advice}` };
+    return error.remedy === 'retry' ? { wrong: [], doubtful: [found] } : { wrong: [found], doubtful: [] };
   }
 }
 

@@ -93,10 +93,17 @@ test('config check says what to do where there is no configuration', async () =>
   const path = '/etc/thing-agent/config.toml';
   const problem = { line: undefined, message: 'there is no such configuration file' };
   const check = async (): Promise<never> => {
-    throw new ConfigError('config-missing', path, [problem], 'write it, or name another with --config FILE');
+    throw new ConfigError(
+      'config-missing',
+      path,
+      [problem],
+      'make it with agent setup, or name another with --config FILE',
+    );
   };
   const show = async (): Promise<never> => check();
   const { exitCode, out } = await type(['config', 'check'], { config: { check, show, schema: async () => ({}) } });
   expect(exitCode).toBe(78);
-  expect(out.replaceAll(/\s+/g, ' ')).toContain('write it, or name another with --config FILE (config-missing)');
+  expect(out.replaceAll(/\s+/g, ' ')).toContain(
+    'make it with agent setup, or name another with --config FILE (config-missing)',
+  );
 });

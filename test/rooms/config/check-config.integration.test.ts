@@ -5,6 +5,7 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
+import { SystemError } from '../../../src/system/system-errors.ts';
 import { leastConfig } from './config-texts.ts';
 
 let directory: string;
@@ -108,5 +109,21 @@ protocol = "stk500v1"
       message:
         'update.schedule: */90 is a step beyond the 60 minutes that there are, so that only the first of them counts',
     });
+  });
+
+  // Seen: the file was valid, and then everything ended with serial-number-unknown.
+  test.each([
+    ['', ['device.serial_number']],
+    ['serial_number = "GW-1"', []],
+  ])('tells a serial number that is missing, where the hardware tells none either (%j)', async (line, wrong) => {
+    await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
+    const none = async (): Promise<never> => {
+      throw new SystemError('serial-number-unknown', 'the hardware tells none');
+    };
+    const { problems } = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: none });
+    expect(problems.map(({ message }) => message.split(':')[0])).toEqual(wrong);
+    expect(problems.map(({ line: at }) => at)).toEqual(wrong.map(() => 3));
+    const some = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: async () => 'GW-2' });
+    expect(some.problems).toEqual([]);
   });
 });

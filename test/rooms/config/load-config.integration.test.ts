@@ -38,7 +38,7 @@ describe('loadConfig', () => {
       code: 'config-missing',
       exit: 'configuration',
       message: `${path}: there is no such configuration file`,
-      advice: 'write it, or name another with --config FILE',
+      advice: 'make it with agent setup, or name another with --config FILE',
     });
   });
 
