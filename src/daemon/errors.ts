@@ -20,6 +20,12 @@ export class DaemonError extends defineErrors('DaemonError', {
     means: 'The configuration has no targets, so there is nothing to update.',
     advice: 'add [targets.gateway] with kind = "slots", or a board with kind = "mcu"',
   },
+  'state-not-permitted': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'This user may not see what the agent keeps, and no daemon runs that could be asked.',
+    advice: 'the same with sudo, or start the daemon: systemctl start thing-agent',
+  },
   'sensor-unknown': {
     remedy: 'give-up',
     exit: 'usage',

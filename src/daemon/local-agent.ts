@@ -1,11 +1,15 @@
+import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
 
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
+import { systemErrorCode } from '../system/errors.ts';
 import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
+import { DaemonError } from './errors.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
 import type { World } from './wiring/wiring.ts';
@@ -17,6 +21,7 @@ export async function openLocalAgent(
   purpose: string,
   signal: AbortSignal,
 ): Promise<Agent> {
+  await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
@@ -31,6 +36,7 @@ export async function openLook(
   daemon: DaemonSeen,
   signal: AbortSignal,
 ): Promise<Agent> {
+  await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
@@ -45,6 +51,20 @@ export async function openLook(
     activity: () => activity,
     resources: opened.move(),
   });
+}
+
+/** Who may not look into the state directory would be told of everything in it as if it failed. Throws `state-not-permitted`. */
+async function refuseStranger(state: string): Promise<void> {
+  if (process.geteuid?.() === 0) return;
+  try {
+    await access(state, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code !== 'EACCES' && code !== 'EPERM') return;
+    throw new DaemonError('state-not-permitted', `this user may not look into ${state}, and no daemon answers`, {
+      cause: error,
+    });
+  }
 }
 
 function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentOptions, 'daemon' | 'looks' | 'warnings'> {

@@ -1,5 +1,8 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
+import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
@@ -127,3 +130,20 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
     'the daemon runs, and nobody reaches it',
   );
 }, 120_000);
+
+// Seen: "cannot close /var/lib/thing-agent: EACCES", and that the serial number is not known.
+test('who may not look, and has no daemon to ask, is told that', async () => {
+  await mkdir(join(gateway.directory, 'state'), { recursive: true });
+  await chmod(join(gateway.directory, 'state'), 0o700);
+  await chmod(gateway.directory, 0o711);
+  await chmod(gateway.configFile, 0o644);
+  const main = join(import.meta.dirname, '../../../src/main.ts');
+  const ordinary = ['--reuid=65534', '--regid=65534', '--clear-groups', '--', process.execPath, main];
+  const env = { PATH: process.env['PATH'] ?? '' };
+  const asked = promisify(execFile)('setpriv', [...ordinary, '--config', gateway.configFile, 'status'], { env });
+  const refused = (await asked.catch((error: unknown) => error)) as { readonly code: number; readonly stderr: string };
+  expect(refused.stderr.replaceAll(/\s+/g, ' ')).toMatch(
+    /^agent: this user may not look into .*\(state-not-permitted\) the same with sudo/,
+  );
+  expect(refused.code).toBe(77);
+});
