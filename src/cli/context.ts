@@ -70,7 +70,7 @@ export interface ConfigSetup {
   readonly path: string;
   questionsLeft(answers: Readonly<Record<string, string>>): readonly SetupQuestion[];
   /** What is wrong with the answer; undefined: nothing that can be told yet. */
-  complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): string | undefined;
+  complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): Promise<string | undefined>;
   text(answers: Readonly<Record<string, string>>): string;
   /** Throws ConfigError where it cannot be used on this gateway; then nothing has changed. */
   write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;

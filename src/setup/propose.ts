@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 
+import type { Reference } from '../config/check/references.ts';
 import type { GatewayFacts } from './facts.ts';
 import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 
@@ -36,6 +37,24 @@ export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answer
   return asked.filter(({ name }) => answers[name] === undefined);
 }
 
+/** The files of an answer, and what each of them must be. */
+export function filesOf(name: QuestionName, answer: string): readonly Pick<Reference, 'file' | 'need'>[] {
+  const need = needs[name];
+  if (need === undefined || answer === NONE) return [];
+  return (name === 'keys' ? listOf(answer) : [answer]).map((file) => ({ file, need }));
+}
+
+const needs: Readonly<Partial<Record<QuestionName, Reference['need']>>> = {
+  keys: 'release key',
+  'slot-a': 'slot',
+  'slot-b': 'slot',
+  handler: 'handler',
+};
+
+function listOf(answer: string): readonly string[] {
+  return answer.split(',').map((file) => file.trim());
+}
+
 function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
   const questions: Question[] = [
     { name: 'url', key: 'service.url', text: 'Address of the provisioning service', found: undefined },
@@ -48,7 +67,7 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
     {
       name: 'keys',
       key: 'trust.keys',
-      text: 'File with the public key that releases are signed for (several: separated by commas)',
+      text: 'File with the public key that verifies releases (several: separated by commas)',
       found: facts.releaseKeys.length > 0 ? facts.releaseKeys.join(',') : undefined,
     },
   ];
@@ -94,7 +113,7 @@ export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answer
   const found: Table = {
     service: present({ url: answers.url }),
     device: present({ device_type: answers['device-type'], serial_number: answers['serial-number'] }),
-    trust: present({ keys: answers.keys?.split(',').map((file) => file.trim()) }),
+    trust: present({ keys: answers.keys === undefined ? undefined : listOf(answers.keys) }),
     targets: hasSlots(given) ? {} : proposeTargets(facts, answers),
   };
   const filled = Object.entries(found).filter(([, table]) => Object.keys(asTable(table)).length > 0);

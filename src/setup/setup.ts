@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
+import { examine } from '../config/check/check-config.ts';
 import { ConfigError } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
@@ -14,7 +15,7 @@ import {
 } from '../system/files/durable-file.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
-import { proposeConfig, questionsLeft } from './propose.ts';
+import { filesOf, proposeConfig, questionsLeft } from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
 
 /** Everybody may read it: passwords are in files that it names. */
@@ -49,10 +50,18 @@ export class Setup {
     return questionsLeft(this.#parts.facts, this.#parts.given, answers);
   }
 
-  /** What is wrong with the answer to a question; undefined: it has the form that it needs. */
-  complaint({ key }: Question, answers: Answers): string | undefined {
+  /** What is wrong with the answer to a question; undefined: it has the form that it needs, and is there if it is a file. */
+  async complaint({ key, name }: Question, answers: Answers): Promise<string | undefined> {
     const { problems } = examineConfig(this.path, writeToml(this.#proposal(answers)));
-    return problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
+    const formal = problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
+    if (formal !== undefined) return formal;
+    const answer = answers[name] ?? '';
+    if (name === 'device-type' && /\s/.test(answer)) return `${key}: ${JSON.stringify(answer)} has a blank in it`;
+    for (const { file, need } of filesOf(name, answer)) {
+      const why = await examine({ path: [key], file, need });
+      if (why !== undefined) return `${key}: ${file} ${why}`;
+    }
+    return undefined;
   }
 
   text(answers: Answers): string {

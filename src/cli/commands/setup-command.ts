@@ -43,12 +43,11 @@ async function setUp(typed: Typed, context: CliContext): Promise<number> {
 async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   const from = typed.values.get('from');
   const setup = await context.setup(from === undefined ? undefined : resolve(context.directory, from));
-  const text = typed.flags.has('yes') ? unasked(setup) : await asked(setup, context);
-  if (text === undefined) {
+  const written = typed.flags.has('yes') ? await setup.write(unasked(setup)) : await writeAsked(setup, context);
+  if (written === undefined) {
     context.err.write('agent: nothing was written\n');
     return exitCodes.failed;
   }
-  const written = await setup.write(text);
   if (!typed.json) {
     const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
@@ -81,14 +80,36 @@ function withoutAsking(setup: ConfigSetup, answers: Answers): Answers {
   return withoutAsking(setup, { ...answers, [question.name]: question.found });
 }
 
-/** Undefined: the person does not want it. */
-async function asked(setup: ConfigSetup, context: CliContext): Promise<string | undefined> {
+/** Where it cannot be used here, the questions come again with what was answered. Undefined: the person does not want it. */
+async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Written | undefined> {
   using person = context.person();
-  const answers: Record<string, string> = {};
+  let before: Answers = {};
+  let refusal: ConfigError | undefined;
+  for (;;) {
+    const round = { setup, person, context, before, answers: {} };
+    try {
+      const text = await askAll(round);
+      return text === undefined ? undefined : await setup.write(text);
+    } catch (error) {
+      if (error instanceof Misuse && refusal !== undefined) throw refusal;
+      if (!(error instanceof ConfigError)) throw error;
+      refusal = error;
+      before = round.answers;
+      const { paint } = pageFor(context.err, context);
+      for (const { message } of error.problems) context.err.write(`${paint('bad', printable(message))}\n`);
+      context.err.write('Nothing was written. The same again, with what was answered in brackets:\n\n');
+    }
+  }
+}
+
+/** Undefined: the person does not want it. */
+async function askAll(round: Asking): Promise<string | undefined> {
+  const { setup, answers, person, context } = round;
   for (;;) {
     const [question] = setup.questionsLeft(answers);
     if (question === undefined) break;
-    answers[question.name] = await ask(question, { setup, answers, person, context });
+    const found = round.before[question.name] ?? question.found;
+    answers[question.name] = await ask({ ...question, found }, round);
   }
   const text = setup.text(answers);
   context.err.write(`\n${text.split('\n').map(printable).join('\n')}\n`);
@@ -97,9 +118,13 @@ async function asked(setup: ConfigSetup, context: CliContext): Promise<string | 
   return /^(y|yes|)$/i.test(word) ? text : undefined;
 }
 
+type Written = Awaited<ReturnType<ConfigSetup['write']>>;
+
 interface Asking {
   readonly setup: ConfigSetup;
-  readonly answers: Answers;
+  readonly answers: Record<string, string>;
+  /** Of the round before. */
+  readonly before: Answers;
   readonly person: Person;
   readonly context: CliContext;
 }
@@ -113,7 +138,7 @@ async function ask(question: SetupQuestion, { setup, answers, person, context }:
     if (typed === undefined) throw nobodyAnswers();
     const answer = typed === '' ? found : typed;
     if (answer === undefined || answer === '') continue;
-    const complaint = setup.complaint(question, { ...answers, [name]: answer });
+    const complaint = await setup.complaint(question, { ...answers, [name]: answer });
     if (complaint === undefined) return answer;
     const { columns, paint } = pageFor(context.err, context);
     context.err.write(`${paint('bad', printable(complaint).slice(0, columns * 4))}\n`);

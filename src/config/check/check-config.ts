@@ -169,8 +169,8 @@ function mayComeLater(need: Need): boolean {
   return programs.has(need) || need === 'device';
 }
 
-/** Why the file cannot be used; undefined: it can. */
-async function examine({ file, need }: Reference): Promise<string | undefined> {
+/** Why the file cannot be used here; undefined: it can. */
+export async function examine({ file, need }: Reference): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   if (!programs.has(need)) return findFault(file, need);

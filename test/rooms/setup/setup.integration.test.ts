@@ -102,16 +102,39 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('device_type = "my-board"');
   });
 
+  // Seen: a file that does not exist was taken at its question, and all answers were lost after the last one.
+  test('complains at once of a file that cannot be used, and of a blank', async () => {
+    const [url = '', type = '', ...files] = answers;
+    const { exitCode, out } = await setUp(
+      [url, 'my board', type, '/nowhere/release.pem', ...files, 'y'],
+      ['--from', part],
+    );
+    expect(out).toContain('"my board" has a blank in it');
+    expect(out).toContain('trust.keys: /nowhere/release.pem does not exist');
+    expect(exitCode).toBe(0);
+  });
+
+  test('asks again with what was answered, where the whole cannot be used here', async () => {
+    const same = [...answers.slice(0, 4), answers[3] ?? '', ...answers.slice(5), 'y'];
+    const again = ['', '', '', '', answers[4] ?? '', '', '', 'y'];
+    const { exitCode, out } = await setUp([...same, ...again], ['--from', part]);
+    expect(out).toMatch(
+      /A and B are the same[^]* Nothing was written\. The same again[^]*releases name it \[my-board\]:/,
+    );
+    expect(exitCode).toBe(0);
+    expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('slot-b');
+  });
+
   test('writes nothing where it is not wanted, where nobody answers any more, and where it cannot be used here', async () => {
     const before = (await readdir(directory)).sort();
     const refusals = [
       await setUp([...answers, 'n'], ['--from', part]),
       await setUp(answers.slice(0, 3), ['--from', part]),
-      await setUp([...answers.slice(0, 2), '/nowhere/release.pem', ...answers.slice(3), 'y'], ['--from', part]),
+      await setUp([...answers.slice(0, 4), answers[3] ?? '', ...answers.slice(5), 'y'], ['--from', part]),
       await setUp([], ['--yes', '--from', part]),
     ];
     expect(refusals.map(({ exitCode }) => exitCode)).toEqual([70, 64, 78, 78]);
-    expect(refusals[2]?.out).toContain('trust.keys[0]: /nowhere/release.pem does not exist');
+    expect(refusals[2]?.out).toMatch(/targets\.gateway\.slots: A and B are the same/);
     expect(refusals[3]?.out).toContain('service.url was not found');
     for (const { names, out } of refusals) {
       expect(names.filter((name) => !['state', 'run'].includes(name)).sort()).toEqual(before);
