@@ -146,7 +146,7 @@ test('a release that a list revokes between its staging and a reboot by others i
   await gateway.exec(['systemctl', 'reboot'], 'root');
   await gateway.console.until(/the bootloader chose slot B/);
   await gateway.console.until(/the bootloader chose slot A/);
-  await gateway.console.until(/trust-1 is installed/);
+  await gateway.console.until(/list 1 of keys and revocations is in effect/);
   expect(gateway.boots).toEqual(['A', 'B', 'A']);
   expect(rig.reports).toContainEqual(
     expect.objectContaining({ version: 'v1', outcome: 'rolled-back', code: 'trust-withdrawn' }),
