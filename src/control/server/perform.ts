@@ -8,6 +8,8 @@ import type { OperationRequest, OperationRunner } from './operation-runner.ts';
 export interface Performer {
   readonly operations: AgentOperations;
   readonly runner: OperationRunner;
+  /** Asked while something else runs, which may be ended for it: throws what it would be refused for all the same. */
+  readonly refuse?: ((request: OperationRequest, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** An operation of the table with its input, which was checked against it. */
@@ -29,13 +31,15 @@ export async function answer(
 
 /** Who goes away ends its own waiting, not the work. */
 export async function follow(
-  { operations, runner }: Performer,
+  { operations, runner, refuse }: Performer,
   { name, input }: Asked,
   onEvent: OnEvent,
   gone: AbortSignal,
 ): Promise<OperationOutcome> {
+  const request = operationRequest.parse({ operation: name, ...input });
+  if (runner.running !== undefined) await refuse?.(request, gone);
   return runner.run(
-    operationRequest.parse({ operation: name, ...input }),
+    request,
     async (onProgress, signal, interrupted) =>
       withInterrupted(await callOperation<OperationOutcome>(operations, name, input, onProgress, signal), interrupted),
     onEvent,

@@ -20,8 +20,10 @@ import { wire } from '../wiring/wiring.ts';
 import type { Wiring, World } from '../wiring/wiring.ts';
 import { Agenda } from './agenda.ts';
 import type { RoundEnd } from './agenda.ts';
+import { refuseEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
 import { answerOutside } from './outside.ts';
+import type { OutsideParts } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, rebootSpreadMs, sleepUntil, splayOffsetMs } from './schedule.ts';
@@ -97,9 +99,10 @@ class Daemon {
       alone: this.#alone,
     });
     const runDirectory = paths.run;
-    const outside = {
+    const outside: OutsideParts = {
       operations: agent,
       runner: this.#runner,
+      refuse: async (request, ending) => refuseEmptyRollback(request, this.#currentWiring, ending),
       world,
       loaded: () => this.#loaded,
       record: this.#record,

@@ -37,7 +37,7 @@ export async function goBack(
   if (beforeBoards !== undefined) {
     return goBackOnBoards({ ...options, before: beforeBoards, booted: otherSlot(slot) }, ports, signal);
   }
-  if (slots[slot].seen === undefined) throw nothing(`slot ${slot} was never seen to run with what it holds now`);
+  requireGoal(slot, journal.state);
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
   const boards = await boardsThatGoBack(installed, before, options.force, ports);
@@ -55,6 +55,15 @@ export async function goBack(
     trials: settings.trials,
   });
   return startTrial(phase, { evidence, reboot: options.reboot }, ports, signal);
+}
+
+/** Throws `nothing-to-go-back-to` where that can be told without a look at anything. */
+export function requireGoal(
+  slot: SlotName,
+  { slots, beforeBoards }: Pick<UpdatePorts['journal']['state'], 'slots' | 'beforeBoards'>,
+): void {
+  if (beforeBoards !== undefined || slots[slot].seen !== undefined) return;
+  throw nothing(`slot ${slot} was never seen to run with what it holds now`);
 }
 
 /** Nothing of the staging is of use any more: its slot is gone back to, or stays as it is. */

@@ -5,10 +5,15 @@ import type { OperationEvent, OperationOutcome } from '../../../src/control/even
 import type { FollowedName } from '../../../src/control/reports.ts';
 import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
 import type { OperationRequest } from '../../../src/control/server/operation-runner.ts';
+import { follow } from '../../../src/control/server/perform.ts';
 import { precedence } from '../../../src/control/server/precedence.ts';
 import type { Standing, Wanted } from '../../../src/control/server/precedence.ts';
+import { refuseEmptyRollback } from '../../../src/daemon/rounds/empty-rollback.ts';
+import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
+import { UpdateError } from '../../../src/update/errors.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
 import type { ProgressPhase } from '../../../src/update/progress.ts';
-import { ConductedOperation } from '../cli/fake-operations.ts';
+import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 
 const forever = new AbortController().signal;
 const clock = { monotonicMs: () => 0 };
@@ -174,5 +179,40 @@ describe('the judging of a trial', () => {
       advice: /agent commit keeps a trial, agent rollback ends it/,
     });
     expect(judge.aborted).toBeUndefined();
+  });
+});
+
+// Seen: a rollback with nothing to go back to was refused, and the download that ran had been ended for it.
+describe('what would be refused all the same', () => {
+  const asked = { name: 'rollback', input: { reboot: true, force: false } };
+
+  test('ends nothing', async () => {
+    const { runner, judge, round } = judging();
+    (await judge.begun)({ kind: 'phase', phase: 'staging' });
+    const wanted: OperationRequest[] = [];
+    const refuse = async (request: OperationRequest): Promise<void> => {
+      wanted.push(request);
+      throw new UpdateError('nothing-to-go-back-to', 'there is nothing');
+    };
+    const way = follow({ operations: fakeAgent(), runner, refuse }, asked, () => {}, forever);
+    await expect(way).rejects.toMatchObject({ code: 'nothing-to-go-back-to' });
+    expect(wanted).toEqual([{ operation: 'rollback', ...options }]);
+    expect(judge.aborted).toBeUndefined();
+    judge.end(kept);
+    expect(await round).toEqual(kept);
+  });
+
+  test('is a way back to a slot that nobody saw run', async () => {
+    const journal = { state: { ...initialState, phase: { kind: 'idle' } } } as Wiring['journal'];
+    const bootloader = { bootedSlot: async () => 'A' } as unknown as Wiring['bootloader'];
+    const refused = refuseEmptyRollback({ operation: 'rollback' }, { journal, bootloader }, forever);
+    await expect(refused).rejects.toMatchObject({ code: 'nothing-to-go-back-to', message: /slot B/ });
+    await refuseEmptyRollback({ operation: 'cancel' }, { journal, bootloader }, forever);
+    const seen = {
+      ...initialState,
+      slots: { ...initialState.slots, B: { ...initialState.slots.B, seen: { at: '' } } },
+    };
+    const other = { state: seen } as unknown as Wiring['journal'];
+    await refuseEmptyRollback({ operation: 'rollback' }, { journal: other, bootloader }, forever);
   });
 });

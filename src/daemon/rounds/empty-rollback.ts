@@ -1,0 +1,16 @@
+import type { OperationRequest } from '../../control/server/operation-runner.ts';
+import { otherSlot } from '../../update/slot.ts';
+import { requireGoal } from '../../update/trial/go-back.ts';
+import type { Wiring } from '../wiring/wiring.ts';
+
+/** Nothing is ended for a way back that there is not. Throws `nothing-to-go-back-to`. */
+export async function refuseEmptyRollback(
+  { operation }: Pick<OperationRequest, 'operation'>,
+  { journal, bootloader }: Pick<Wiring, 'journal' | 'bootloader'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { phase } = journal.state;
+  if (operation !== 'rollback' || bootloader === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging'))
+    return;
+  requireGoal(otherSlot(await bootloader.bootedSlot(signal)), journal.state);
+}
