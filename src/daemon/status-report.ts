@@ -63,7 +63,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     list: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
-    throttle: describeRate(around.throttle),
+    throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
     arrived: arrived(state.phase),
     ...(around.boot === undefined ? { slots: undefined } : describeSlots(around.boot)),
     booted: around.booted,
@@ -93,6 +93,12 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
 
 function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Surroundings): StatusReport['list'] {
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
+}
+
+/** Who is at work outside of this process says no phase. */
+function isFetching({ activity }: Surroundings): boolean {
+  const phase = activity?.phase ?? 'staging';
+  return activity !== undefined && (phase === 'checking' || phase === 'staging');
 }
 
 function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {

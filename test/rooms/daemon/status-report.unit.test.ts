@@ -102,3 +102,16 @@ test('what is staged or on trial already would not be installed once more', () =
   });
   expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });
+
+// Seen: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.
+test.each([
+  [undefined, false],
+  [{ who: 'the daemon', operation: 'update', phase: 'staging' }, true],
+  [{ who: 'agent --update-now (process 7)' }, true],
+  [{ who: 'the daemon', operation: 'update', phase: 'health' }, false],
+  [{ who: 'the daemon', operation: 'flash', phase: 'flashing' }, false],
+] as const)('with %j a download that is slowed is told: %j', (activity, told) => {
+  const throttle = { bytesPerSecond: 1024, untilMs: undefined };
+  const report = statusReport(initialState, { ...around, activity, throttle });
+  expect(report.throttle).toEqual(told ? { bytesPerSecond: 1024 } : undefined);
+});
