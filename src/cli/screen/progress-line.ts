@@ -6,7 +6,7 @@ import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
 /** The running phase on one line that fits into the terminal: the narrower it is, the less is told. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
-  const room = columns - 1; // a full line would wrap on some terminals
+  const room = Math.max(1, columns - 3); // a full line would wrap on some terminals, and one that Ctrl-C echoes ^C behind
   const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
   const elapsed = duration(nowMs - state.sinceMs);
   if (state.transfer === undefined) {

@@ -63,8 +63,13 @@ class LiveView implements ProgressView {
   readonly show = (event: OperationEvent): void => this.#pace.push(event);
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#pace.flush();
-    this.#finishPhase();
+    if (this.#context.signal.aborted) {
+      this.#state = undefined; // it has not ended: who goes on with it is told next
+      this.#context.err.pin(undefined);
+    } else {
+      this.#pace.flush();
+      this.#finishPhase();
+    }
     this.#ending.abort(ended);
     await this.#redrawing;
   }

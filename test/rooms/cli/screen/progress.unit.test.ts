@@ -82,9 +82,9 @@ describe('the live line', () => {
 
   test.each([
     [100, 'staging 19%  [#####-------------------------]  100.0 MiB of 512.0 MiB  50.0 MiB/s  8 s left'],
-    [80, 'staging 19%  [###---------------]  100.0 MiB of 512.0 MiB  50.0 MiB/s  8 s left'],
-    [60, 'staging 19%  [####------------------]  50.0 MiB/s  8 s left'],
-    [40, 'staging 19%  [##------------]  8 s left'],
+    [82, 'staging 19%  [###---------------]  100.0 MiB of 512.0 MiB  50.0 MiB/s  8 s left'],
+    [62, 'staging 19%  [####------------------]  50.0 MiB/s  8 s left'],
+    [42, 'staging 19%  [##------------]  8 s left'],
     [20, 'staging 19%'],
     [6, '19%'],
     [2, '1'],
@@ -101,7 +101,7 @@ describe('the live line', () => {
   test('of a phase that moves no bytes tells its time', () => {
     const verifying = after([0, { kind: 'phase', phase: 'verifying', detail: 'slot B' }]);
     expect(liveLine(verifying, 12_000, 80)).toBe('verifying: slot B  12 s');
-    expect(liveLine(verifying, 12_000, 17)).toBe('verifying  12 s');
+    expect(liveLine(verifying, 12_000, 19)).toBe('verifying  12 s');
   });
 
   test('always fits and never steers the terminal', () => {
@@ -122,7 +122,8 @@ describe('the live line', () => {
           nowMs += pauseMs;
           now = advanceProgress(now, step, nowMs);
           const line = liveLine(now, nowMs, columns);
-          expect(displayWidth(line)).toBeLessThan(columns);
+          // Seen: the ^C that a terminal shows made the line wrap, and what had wrapped stayed there.
+          expect(displayWidth(line) + '^C'.length).toBeLessThan(Math.max(columns, 4));
           expect(steering(line)).toEqual([]);
           expect(steering(finishedLine(now, nowMs))).toEqual([]);
         }
@@ -200,6 +201,19 @@ describe('an operation is shown', () => {
     ]);
     expect(err.pinned).toContainEqual(expect.stringContaining('100%'));
     expect(err.pinned.at(-1)).toBeUndefined();
+  });
+
+  // Seen: "staged: 48.0 MiB, of which 48.0 MiB were there already" once as if it had ended, and once more.
+  test('not as ended where a person interrupts it', async () => {
+    const interruption = new AbortController();
+    const context = fakeContext({ columns: 80, signal: interruption.signal });
+    {
+      await using view = openProgressView(context, false);
+      view.show(staging);
+      interruption.abort();
+    }
+    expect(context.err.lines).toEqual([]);
+    expect(context.err.pinned.at(-1)).toBeUndefined();
   });
 
   test('with a word on following another', async () => {
