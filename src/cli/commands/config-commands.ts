@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 
 import { ConfigError, describeProblem } from '../../config/errors.ts';
+import type { StatusReport } from '../../control/reports.ts';
 import { printable, printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
@@ -9,6 +10,7 @@ import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
 import { tell } from './tell.ts';
+import { withLook } from './with-agent.ts';
 
 export const configCommands: readonly Command[] = [
   {
@@ -41,6 +43,15 @@ export const configCommands: readonly Command[] = [
     summary: 'the JSON Schema of the configuration',
     details: [],
     run: showSchema,
+  },
+  {
+    name: 'page',
+    operands: [],
+    options: [],
+    group: 'Look',
+    summary: 'where the page for a browser is served',
+    details: ['Ends with 70 where the configuration wants one, and nobody serves it.'],
+    run: tellOfPage,
   },
 ];
 
@@ -90,4 +101,52 @@ async function showSchema(typed: Typed, context: CliContext): Promise<number> {
 
 function paragraphs(lines: readonly string[]): (page: Page) => string {
   return (page) => lines.map((line) => renderParagraph(line, page)).join('');
+}
+
+/** As they stand in the file. */
+interface PageTable {
+  readonly listen?: string | undefined;
+  readonly isTls: boolean;
+  readonly operate: boolean;
+}
+
+/** Where the page is, and whether somebody serves it. */
+async function tellOfPage(typed: Typed, context: CliContext): Promise<number> {
+  const { listen, isTls, operate } = tableOf((await context.config.show()).value);
+  if (listen === undefined) return answer(typed, context, { served: false }, [off]);
+  const url = listen.startsWith('/') ? undefined : `${isTls ? 'https' : 'http'}://${listen}/`;
+  const status = await withLook(context, (agent) => agent.status({}, context.signal));
+  const problem = problemOf(status);
+  const where = `The page: ${url ?? `HTTP on the Unix socket ${listen}`}`;
+  const may = operate ? 'It shows this gateway, and operates it.' : 'It shows this gateway; it operates nothing.';
+  const lines = problem === undefined ? [where, may] : [where, problem];
+  const exitCode = answer(typed, context, { served: problem === undefined, listen, url, operate, problem }, lines);
+  return problem === undefined ? exitCode : exitCodes.failed;
+}
+
+const off =
+  'No page is served. It is turned on by [page] listen = "127.0.0.1:8077" in the configuration, and systemctl reload thing-agent.';
+
+function problemOf({ daemon, warnings }: StatusReport): string | undefined {
+  if (!daemon) return 'No daemon answers, so nobody serves it: systemctl start thing-agent';
+  return warnings.find((warning) => warning.startsWith('the page is not served'));
+}
+
+function answer(typed: Typed, context: CliContext, value: object, lines: readonly string[]): number {
+  return tell(value, paragraphs(lines), typed, context);
+}
+
+function tableOf(config: unknown): PageTable {
+  const page = memberOf(config, 'page');
+  const listen = memberOf(page, 'listen');
+  return {
+    listen: typeof listen === 'string' ? listen : undefined,
+    isTls: memberOf(page, 'certificate_file') !== undefined,
+    operate: memberOf(page, 'operate') === true,
+  };
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined;
+  return Object.getOwnPropertyDescriptor(value, name)?.value;
 }

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import type { PageSettings } from '../../config/page-config.ts';
+import { reportError } from '../../control/control-errors.ts';
 import type { PageServerOptions } from '../../page/page-server.ts';
-import { AgentError } from '../../system/errors.ts';
+import { describeError } from '../../system/errors.ts';
 
 /** An address may come up after the agent, and a port may be free again. */
 const RETRY_MS = 15_000;
@@ -73,9 +74,9 @@ export class PageHost implements AsyncDisposable {
       log.info({ where }, 'the page is served');
       return true;
     } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      const trouble = `the page is not served: ${error.message}`;
-      if (trouble !== this.#trouble) log.error({ code: error.code, advice: error.advice }, trouble);
+      const trouble = `the page is not served: ${describeError(error)}`;
+      const { code, advice } = reportError(error);
+      if (trouble !== this.#trouble) log.error({ code, advice }, trouble);
       this.#trouble = trouble;
       return false;
     }

@@ -1,6 +1,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 
+import { describeError } from '../../system/errors.ts';
 import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import { Turns } from '../../system/turns.ts';
 import { PageError, Refusal } from '../page-errors.ts';
@@ -33,8 +34,7 @@ export class Password {
 
   /** Of the file's first line. Throws PageError. */
   static async read(path: string): Promise<Password> {
-    const text = (await readGuardedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
-    const [password = ''] = text.split(/\r?\n/, 1);
+    const [password = ''] = (await readFile(path)).split(/\r?\n/, 1);
     if (password.length < FEWEST_CHARACTERS) {
       throw new PageError('page-files', `${path} has less than ${FEWEST_CHARACTERS} characters`);
     }
@@ -60,5 +60,13 @@ export class Password {
       if (left === 0) this.#waiting.delete(from);
       else this.#waiting.set(from, left);
     }
+  }
+}
+
+async function readFile(path: string): Promise<string> {
+  try {
+    return (await readGuardedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+  } catch (error) {
+    throw new PageError('page-files', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }
 }

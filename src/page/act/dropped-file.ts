@@ -50,8 +50,9 @@ export class DroppedFiles {
     const tooLarge = (): Refusal =>
       new Refusal(413, `There is room for ${Math.floor(leftBytes / 1_048_576)} MiB, and this file is larger.`);
     if (Number(request.headers['content-length'] ?? 0) > leftBytes) throw tooLarge();
-    const whole = setTimeout(() => request.destroy(), this.#limits.fileMs);
-    const idle = setTimeout(() => request.destroy(), this.#limits.fileIdleMs);
+    const late = (): unknown => request.destroy(new Refusal(408, 'The file did not come in time.'));
+    const whole = setTimeout(late, this.#limits.fileMs);
+    const idle = setTimeout(late, this.#limits.fileIdleMs);
     try {
       await using file = await open(path, 'wx', 0o600);
       let size = 0;

@@ -120,8 +120,7 @@ export class LiveNews implements AsyncDisposable {
       this.#mustTellAgain = false;
       if (this.#viewers.count === 0) return;
       try {
-        this.#data.expire();
-        this.#tellAll(await this.#data.snapshot(0));
+        this.#tellAll(await this.#data.snapshot(this.#parts.limits.freshMs));
       } catch (error) {
         this.#parts.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
       }

@@ -13,19 +13,28 @@ export async function readForm(
   if (request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') !== true) {
     throw new Refusal(415, 'This is no form.');
   }
-  const late = setTimeout(() => request.destroy(), formMs);
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Refusal(408, 'This form did not come in time.')), formMs);
   try {
-    const chunks: Buffer[] = [];
-    let size = 0;
+    return new URLSearchParams(await Promise.race([readText(request, maxFormBytes), late.promise]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = Number(request.headers['content-length'] ?? 0);
+  if (size <= maxBytes) {
+    size = 0;
     for await (const chunk of request as AsyncIterable<Buffer>) {
       size += chunk.byteLength;
-      if (size > maxFormBytes) throw new Refusal(413, 'This form is too long.');
+      if (size > maxBytes) break;
       chunks.push(chunk);
     }
-    return new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
-  } finally {
-    clearTimeout(late);
   }
+  if (size > maxBytes) throw new Refusal(413, 'This form is too long.');
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Says nothing of the gateway. */

@@ -55,7 +55,11 @@ function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When
   return html`<div class="state ${tone}">
     <h1>${text}</h1>
     <p>${status.idleReason}</p>
-    ${lastEnd && html`<p class="end">${clockTime(lastEnd.atMs, when)}: ${lastEnd.said.text}</p>`}
+    ${
+      lastEnd !== undefined &&
+      status.activity === undefined &&
+      html`<p class="end">${clockTime(lastEnd.atMs, when)}: ${lastEnd.said.text}</p>`
+    }
     ${shown.length > 0 && html`<div class="notices">${shown.map(notice)}</div>`}
   </div>`;
 }

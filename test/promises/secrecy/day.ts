@@ -86,6 +86,8 @@ export class Day implements AsyncDisposable {
     const proxy = stack.use(await startProxy({ credentials: `agent:${PROXY_PASSWORD}` }));
     const broker = stack.use(await Mosquitto.start({ users: { gateway: BROKER_PASSWORD } }));
     const password = await authority.write('broker-password', `${BROKER_PASSWORD}\n`);
+    const printing = await mkdtemp(join(tmpdir(), 'printing-'));
+    stack.defer(async () => rm(printing, { recursive: true, force: true }));
     const settings: FileGatewayOptions = {
       serviceUrl: service.url,
       image: Buffer.alloc(100_000, 'healthy 0\n'),
@@ -100,12 +102,11 @@ export class Day implements AsyncDisposable {
       ].join('\n'),
       extraToml: [
         '[log]\nlevel = "debug"',
+        `[page]\nlisten = "${join(printing, 'page.sock')}"`,
         `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", url = "mqtt://x:${SENSOR_PASSWORD}@127.0.0.1:9", topic = "t" }`,
       ].join('\n'),
     };
     const gateway = stack.use(await FileGateway.create(settings));
-    const printing = await mkdtemp(join(tmpdir(), 'printing-'));
-    stack.defer(async () => rm(printing, { recursive: true, force: true }));
     const secretFiles = [join(gateway.directory, 'state/identity.json'), client.keyFile, password];
     const around = { service, proxy, broker, authority, settings, printing, secretFiles };
     const day = new Day(gateway, around, stack.move());
@@ -206,6 +207,8 @@ export class Day implements AsyncDisposable {
       const connection = rawConnection(join(this.gateway.directory, 'run/root.sock'), requestText('GET', path));
       this.ear.hear(`GET ${path} on the control socket`, await connection.ended);
     }
+    const asked = requestText('GET', '/').replace('host: agent', 'host: localhost');
+    this.ear.hear('the page', await rawConnection(join(this.#printing, 'page.sock'), asked).ended);
   }
 }
 

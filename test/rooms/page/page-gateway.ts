@@ -91,7 +91,7 @@ baud = 115200
   return { service, gateway, port, url, [Symbol.asyncDispose]: async () => opened.disposeAsync() };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
