@@ -26,6 +26,8 @@ export interface BootedCut {
   /** From power on until it had come to rest, and from then until the next update had; undefined: it did not. */
   readonly restSeconds: number | undefined;
   readonly nextSeconds: number | undefined;
+  /** Of the emulator, for both; 0: there is none. */
+  readonly processorSeconds: number;
   /** Empty: it came to rest as it must, and takes the next update. */
   readonly violations: readonly string[];
   /** The console, where something is wrong. */
@@ -67,7 +69,9 @@ export async function bootCut(recording: Recording, cut: Cut, options: BootOptio
     if (next?.seconds !== undefined) violations.push(...(await journalTrouble(recording, disk, folder)));
     const story = violations.length === 0 ? '' : gateway.console.lines.join('\n');
     const { boots } = gateway;
-    return { cut, boots, restSeconds: rest.seconds, nextSeconds: next?.seconds, violations, story };
+    const processorSeconds = Math.round(gateway.processorSeconds);
+    const times = { restSeconds: rest.seconds, nextSeconds: next?.seconds, processorSeconds };
+    return { cut, boots, ...times, violations, story };
   } finally {
     await rm(folder, { recursive: true });
   }

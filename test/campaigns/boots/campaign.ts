@@ -128,8 +128,10 @@ export function describeJudged({
   return lines.join('\n');
 }
 
-export function describeBooted({ cut, boots, restSeconds, nextSeconds, violations, story }: BootedCut): string {
-  const times = `at rest after ${restSeconds ?? '?'} s, on the next version ${nextSeconds ?? '?'} s later`;
+export function describeBooted(booted: BootedCut): string {
+  const { cut, boots, restSeconds, nextSeconds, processorSeconds, violations, story } = booted;
+  const used = processorSeconds === 0 ? '' : `, ${processorSeconds} s of a processor`;
+  const times = `at rest after ${restSeconds ?? '?'} s, on the next version ${nextSeconds ?? '?'} s later${used}`;
   const how = `seed ${cut.seed}, event ${cut.event}, ${cut.loss} lost: booted ${boots.join(', ')}, ${times}`;
   return violations.length === 0 ? how : `${how}\nVIOLATED: ${violations.join('; ')}\n${story}`;
 }

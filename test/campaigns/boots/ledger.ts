@@ -19,6 +19,7 @@ const entrySchema = z.discriminatedUnion('kind', [
     ...common,
     restSeconds: z.number().optional(),
     nextSeconds: z.number().optional(),
+    processorSeconds: z.number().optional(),
     violations: z.array(z.string()),
   }),
 ]);
@@ -47,8 +48,8 @@ export function describeLedger(entries: readonly LedgerEntry[]): string {
     ),
   );
   const head =
-    '| machine, boot partition, scene | cuts judged | of them wrong | booted | of them wrong | at rest after, s | the next update, s |\n' +
-    '|---|---|---|---|---|---|---|';
+    '| machine, boot partition, scene | cuts judged | of them wrong | booted | of them wrong | at rest after, s | the next update, s | of a processor, s |\n' +
+    '|---|---|---|---|---|---|---|---|';
   return [head, ...rows, rowOf('all', entries)].join('\n');
 }
 
@@ -69,7 +70,8 @@ function rowOf(name: string, entries: readonly LedgerEntry[]): string {
   const bad = booted.filter(({ violations }) => violations.length > 0).length;
   const rest = spread(booted.flatMap(({ restSeconds }) => restSeconds ?? []));
   const next = spread(booted.flatMap(({ nextSeconds }) => nextSeconds ?? []));
-  return `| ${[name, cuts, wrong, booted.length, bad, rest, next].join(' | ')} |`;
+  const used = spread(booted.flatMap(({ processorSeconds }) => processorSeconds || []));
+  return `| ${[name, cuts, wrong, booted.length, bad, rest, next, used].join(' | ')} |`;
 }
 
 /** Median and worst. */

@@ -10,6 +10,8 @@ export interface RunningMachine {
   readonly kill: () => void;
   /** Whether it ended in a reset. */
   readonly ended: Promise<boolean>;
+  /** What its emulator has used of processors; not given, or undefined: nobody knows. */
+  readonly processorSeconds?: () => number | undefined;
 }
 
 export interface PowerCycle {
@@ -39,6 +41,8 @@ export class GatewayMachine implements AsyncDisposable {
   #power: 'on' | 'off' = 'off';
   #cycles = 0;
   #finishedBytes = 0;
+  #finishedSeconds = 0;
+  #lastSeconds = 0;
   #log: string | undefined;
   #ended: Promise<void> = Promise.resolve();
 
@@ -56,6 +60,11 @@ export class GatewayMachine implements AsyncDisposable {
     return this.#finishedBytes + (this.#log === undefined ? 0 : statSync(this.#log).size);
   }
 
+  /** What all power cycles used of processors, up to the last word of each on its console. */
+  get processorSeconds(): number {
+    return this.#finishedSeconds + this.#lastSeconds;
+  }
+
   powerOn(): void {
     if (this.#power === 'on') return;
     this.#power = 'on';
@@ -67,6 +76,7 @@ export class GatewayMachine implements AsyncDisposable {
   /** As by pulling the plug, of a machine whose disk has no volatile cache. */
   async powerOff(): Promise<void> {
     this.#power = 'off';
+    this.#lookAtProcessor();
     this.#machine?.kill();
     await Promise.allSettled([this.#ended]);
   }
@@ -97,6 +107,8 @@ export class GatewayMachine implements AsyncDisposable {
     if (this.#power === 'off') this.#machine.kill();
     const isReset = await this.#machine.ended;
     this.#finishedBytes = this.position;
+    this.#finishedSeconds += this.#lastSeconds;
+    this.#lastSeconds = 0;
     this.#log = undefined;
     this.#cycles += 1;
     this.#say(isReset ? '*** reset' : '*** the machine ended');
@@ -109,7 +121,12 @@ export class GatewayMachine implements AsyncDisposable {
       seen.bootloader = true;
       this.boots.push(slot);
     }
+    this.#lookAtProcessor();
     this.#say(line);
+  }
+
+  #lookAtProcessor(): void {
+    this.#lastSeconds = this.#machine?.processorSeconds?.() ?? this.#lastSeconds;
   }
 
   #say(line: string): void {

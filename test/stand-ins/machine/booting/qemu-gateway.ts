@@ -3,6 +3,7 @@ import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { GatewayMachine } from './gateway-machine.ts';
+import { processorSeconds } from './processor-seconds.ts';
 import { startQemu } from './qemu.ts';
 import type { QemuOptions } from './qemu.ts';
 
@@ -33,7 +34,11 @@ export function qemuGateway({
     start: (cycle) => {
       const program = startQemu({ ...options, ...cycle, serialNumber });
       const ended = once(program, 'close') as Promise<[number | null, string | null]>;
-      return { kill: () => program.kill('SIGKILL'), ended: ended.then(([code]) => code === 0) };
+      return {
+        kill: () => program.kill('SIGKILL'),
+        ended: ended.then(([code]) => code === 0),
+        processorSeconds: () => (program.pid === undefined ? undefined : processorSeconds(program.pid)),
+      };
     },
   });
 }

@@ -48,12 +48,13 @@ function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }:
     );
   }
   const forward = `guestfwd=tcp:10.0.2.100:80-cmd:socat - TCP:127.0.0.1:${servicePort}`;
-  // The oldest processor: what newer ones have for hashing and copying is emulated at half the speed.
+  // The oldest processor: what newer ones have for hashing and copying is emulated at half the speed. But it has random numbers,
+  // which its kernel would have to collect.
   const machine = [
     '-accel',
     'tcg,thread=single',
     '-cpu',
-    'qemu64',
+    'qemu64,+rdrand',
     '-m',
     '384',
     '-smp',
