@@ -1,15 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
 import type { SensorReport } from '../../../src/control/words/sensor-rows.ts';
 import { Password } from '../../../src/page/access/password.ts';
 import { hasToken, Sessions } from '../../../src/page/access/sessions.ts';
 import { possibleNow } from '../../../src/page/act/action-forms.ts';
 import { plainName } from '../../../src/page/act/dropped-file.ts';
 import { orderOf } from '../../../src/page/act/orders.ts';
+import { PageData } from '../../../src/page/live/page-data.ts';
 import { numberOf, SensorTraces } from '../../../src/page/live/sensor-traces.ts';
 import { chart } from '../../../src/page/show/chart.ts';
-import { calmStatus } from '../cli/fake-operations.ts';
+import { calmStatus, fakeAgent } from '../cli/fake-operations.ts';
 
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
@@ -172,5 +174,36 @@ describe('the curve of a sensor', () => {
     )?.text;
     expect(drawn).toContain('aria-label="The last 2 min: from 1 to 5 &lt;°C&gt;"');
     expect(chart([{ value: 1, atMs: 0 }], undefined)).toBeUndefined();
+  });
+});
+
+describe('what is shown', () => {
+  const gatherer = () => {
+    const agent = fakeAgent();
+    const clock = { ms: 0, monotonicMs: () => clock.ms, nowMs: () => clock.ms };
+    const runner = new OperationRunner(clock, never);
+    const looks = (): number => agent.calls.filter(([name]) => name === 'status').length;
+    return { clock, looks, data: new PageData({ operations: agent, runner, clock, gatherMs: 1_000 }) };
+  };
+
+  test('is gathered once for all who come meanwhile, and for those who come soon after', async () => {
+    const { clock, looks, data } = gatherer();
+    const [one, other] = await Promise.all([data.snapshot(1_000), data.snapshot(1_000)]);
+    expect(one).toBe(other);
+    clock.ms = 1_000;
+    expect(await data.snapshot(1_000)).toBe(one);
+    expect(looks()).toBe(1);
+    clock.ms = 1_001;
+    expect(await data.snapshot(1_000)).not.toBe(one);
+  });
+
+  test('is gathered anew after something has changed, also while it is gathered', async () => {
+    const { looks, data } = gatherer();
+    const before = data.snapshot(1_000);
+    data.expire();
+    const after = await data.snapshot(1_000);
+    expect(await before).not.toBe(after);
+    expect(await data.snapshot(1_000)).toBe(after);
+    expect(looks()).toBe(2);
   });
 });
