@@ -41,7 +41,7 @@ function describeImage(board: BoardReport, when: When): string {
     `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
     flashedAt === undefined ? '' : localTime(flashedAt, when.localOffset),
     attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
-    roundTripMs === undefined ? '' : `${roundTripMs.toFixed(1)} ms`,
+    roundTripMs === undefined ? '' : `round trip ${roundTripMs.toFixed(1)} ms`,
   ];
   return facts.filter((fact) => fact !== '').join(', ');
 }

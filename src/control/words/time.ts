@@ -41,9 +41,20 @@ function two(value: number): string {
 export function distance(iso: string, nowMs: number): string | undefined {
   const atMs = Date.parse(iso);
   if (Number.isNaN(atMs)) return undefined;
-  const text = duration(Math.abs(atMs - nowMs));
-  if (text === '0 s') return 'now';
-  return atMs > nowMs ? `in ${text}` : `${text} ago`;
+  const awayMs = atMs - nowMs;
+  if (duration(Math.abs(awayMs)) === '0 s') return 'now';
+  return awayMs > 0 ? `in ${duration(rounded(awayMs))}` : `${duration(-awayMs)} ago`;
+}
+
+/** What is to last 30 days is not told to end in 29 as soon as it began. */
+function rounded(ms: number): number {
+  const unit = [dayMs, minuteMs].find((smallest) => ms >= leastOf(smallest)) ?? secondMs;
+  return Math.round(ms / unit) * unit;
+}
+
+/** From where on a duration is told no finer than in this unit. */
+function leastOf(unitMs: number): number {
+  return unitMs === dayMs ? 2 * dayMs : hourMs;
 }
 
 /** `2026-03-01 14:05 +01:00 (in 12 min)` */

@@ -74,11 +74,11 @@ describe('the status of a gateway in trouble', () => {
     ],
     [
       'Boards',
-      'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), 2026-02-26 11:03 +01:00, 2 attempts, 1.3 ms; unplugged',
+      'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), 2026-02-26 11:03 +01:00, 2 attempts, round trip 1.3 ms; unplugged',
     ],
     [
       'Quarantine',
-      'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min; ends in 29 days, ' +
+      'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min; ends in 30 days, ' +
         'or by agent forget',
     ],
     ['To report', 'the service was not told yet that version v-142 runs 2 outcomes wait for the service'],

@@ -128,8 +128,15 @@ describe('time', () => {
 
   test.each([
     ['2026-03-01T12:15:00Z', 'in 15 min'],
-    ['2026-03-01T11:59:51Z', '9 s ago'],
+    // Seen: "in 29 days", just after a quarantine of 30 days had begun.
+    ['2026-03-31T11:59:50Z', 'in 30 days'],
+    ['2026-03-03T20:00:00Z', 'in 2 days'],
+    ['2026-03-01T15:59:50Z', 'in 4 h'],
+    ['2026-03-01T12:59:59.900Z', 'in 1 h'],
+    ['2026-03-01T12:00:59.900Z', 'in 1 min'],
+    ['2026-03-01T12:00:09.900Z', 'in 10 s'],
     ['2026-02-26T10:00:00Z', '3 days ago'],
+    ['2026-03-01T11:59:51Z', '9 s ago'],
     ['2026-03-01T12:00:00Z', 'now'],
     ['never', undefined],
   ])('at noon, %s is %s', (iso, text) => {
