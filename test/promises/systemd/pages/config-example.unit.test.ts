@@ -18,8 +18,9 @@ function uncomment(text: string, withExamples: boolean): string {
   let isExample = false;
   return text
     .split('\n')
-    .map((line) => {
-      if (line.startsWith('##')) isExample = line.startsWith('## Example');
+    .map((line, index, lines) => {
+      const goesOn = lines[index - 1]?.startsWith('##') === true;
+      if (line.startsWith('##')) isExample = line.startsWith('## Example') || (goesOn && isExample);
       if (line === '') isExample = false;
       const setting = /^#(?=[^# ])/.test(line) && (withExamples || !isExample);
       return setting ? line.slice(1) : line;
@@ -28,6 +29,11 @@ function uncomment(text: string, withExamples: boolean): string {
 }
 
 describe('the configuration that is installed', () => {
+  // Seen: "## Example." before each line of a sentence.
+  test('says once that something is an example', () => {
+    expect(example.match(/^## Example.*\n## Example.*/gm)).toBeNull();
+  });
+
   test('is good as it is', () => {
     expect(resolve(example).targets).toHaveLength(1);
   });
