@@ -19,6 +19,11 @@
     if (note !== null) note.textContent = text;
   }
 
+  /** Unless a person is at a form. */
+  function loadAnew() {
+    if (document.querySelector('.actions details[open]') === null) window.location.reload();
+  }
+
   function follow() {
     events?.close();
     const stream = new EventSource('events');
@@ -35,8 +40,13 @@
       stream.addEventListener(part.getAttribute('data-part') ?? '', ({ data }) => show(part, String(data)));
     }
     stream.addEventListener('error', () => {
-      const isOver = stream.readyState === EventSource.CLOSED;
-      say(isOver ? 'Not live: load the page again.' : 'Not live: the gateway does not answer. Trying again.');
+      const isOver = stream.readyState === EventSource.CLOSED; // too many follow, or the session has ended
+      if (isOver) window.setTimeout(loadAnew, 30_000);
+      say(
+        isOver
+          ? 'Not live: the page is loaded anew in half a minute.'
+          : 'Not live: the gateway does not answer. Trying again.',
+      );
     });
   }
 

@@ -49,6 +49,7 @@ test('no key and no password is in any log, error, status, answer, file or call'
   expect(day.ear.secrets).toEqual(expect.arrayContaining(['an API key', 'the password of the broker']));
   const proofs = [
     'thing-1',
+    'Security log',
     '407',
     'service-redirected',
     'broker-refused',
