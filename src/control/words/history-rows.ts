@@ -24,7 +24,7 @@ export function stepRows({ steps }: Told, when: When): readonly Row[] {
   return steps.map(({ at, step, detail }) => {
     const title = stepTitles.get(step) ?? step;
     return {
-      label: localTime(at, when.localOffset),
+      label: localTime(at, when.localOffset, 'seconds'),
       paragraphs: [detail === undefined ? title : `${title}: ${detail}`],
     };
   });

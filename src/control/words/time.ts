@@ -21,14 +21,17 @@ export interface When {
 
 export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
 
-/** `2026-03-01 14:05 +01:00`; a text that is no time stays as it is. */
-export function localTime(iso: string, offset: OffsetMinutes): string {
+/** `2026-03-01 14:05 +01:00`, or with seconds; a text that is no time stays as it is. */
+export function localTime(iso: string, offset: OffsetMinutes, to: 'minutes' | 'seconds' = 'minutes'): string {
   const atMs = Date.parse(iso);
   if (Number.isNaN(atMs)) return iso;
   const minutes = offset(atMs);
   const shifted = new Date(atMs + minutes * 60_000);
   if (Number.isNaN(shifted.getTime())) return iso;
-  const text = shifted.toISOString().replace('T', ' ').slice(0, -8);
+  const text = shifted
+    .toISOString()
+    .replace('T', ' ')
+    .slice(0, to === 'minutes' ? -8 : -5);
   const zone = `${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
   return `${text} ${minutes < 0 ? '-' : '+'}${zone}`;
 }

@@ -41,7 +41,7 @@ export function renderParts(snapshot: Snapshot, when: When): Parts {
     boards: boardsOf(boardRows(status.boards, when)),
     sensors: sensorCards(sensors, traces),
     history: historyOf(snapshot, when),
-    log: logOf(snapshot),
+    log: logOf(snapshot, when),
   };
 }
 
@@ -189,9 +189,9 @@ function attemptOf(told: Told, when: When): Html {
   </li>`;
 }
 
-function logOf({ security }: Snapshot): Html {
+function logOf({ security }: Snapshot, when: When): Html {
   if (security.events.length === 0) return html`<p class="none">Nothing that concerned security has happened.</p>`;
-  const rows = securityRows({ ...security, events: security.events.slice(-MAX_EVENTS).toReversed() });
+  const rows = securityRows({ ...security, events: security.events.slice(-MAX_EVENTS).toReversed() }, when);
   const more = security.events.length - rows.length + security.forgotten;
   return html`${definitions(rows)}
   ${more > 0 && html`<p class="none">${more} before these; agent log --security shows those that are kept.</p>`}`;

@@ -122,7 +122,10 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
 test('a daemon whose sockets are gone is one that gives no answer, not none, and not one that is at work', async () => {
   await gateway.startDaemon();
   await untilStatus(({ activity }) => activity === undefined);
-  for (const name of ['root.sock', 'control.sock', 'status.sock']) await rm(join(gateway.directory, 'run', name));
+  for (const name of ['root.sock', 'control.sock', 'status.sock']) {
+    await rm(join(gateway.directory, 'run', name));
+    await mkdir(join(gateway.directory, 'run', name)); // so that the daemon cannot put it back before we have looked
+  }
   const told = await gateway.run('status', '--json');
   expect(JSON.parse(told.stdout)).toMatchObject({ state: 'attention', daemon: false, troubles: ['daemon-silent'] });
   expect((await gateway.run('status')).stdout).toContain('the daemon does not answer');

@@ -9,5 +9,5 @@ export function renderSecurityLog(report: SecurityReport, page: Page): string {
   }
   const { forgotten } = report;
   const before = forgotten === 0 ? '' : renderParagraph(`${forgotten} before these are not kept any more.`, page);
-  return before + renderRows(securityRows(report), page);
+  return before + renderRows(securityRows(report, page), page);
 }

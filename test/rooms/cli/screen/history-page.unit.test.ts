@@ -47,6 +47,11 @@ test('what was not verified again, or was older, is told of an attempt that ende
   }
 });
 
+// Seen: seven steps of one attempt, all of the same minute.
+test('steps have seconds', () => {
+  expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing began: gateway');
+});
+
 // Seen: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
 test('a list of keys and revocations took effect, and nothing else was installed; one of before has no number', () => {
   const reason = 'a list of keys and revocations took effect';
