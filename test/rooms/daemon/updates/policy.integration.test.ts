@@ -104,7 +104,7 @@ describe('the maintenance window', () => {
       exitCode: 0,
       stdout: expect.stringContaining('held back') as unknown,
     });
-    expect(service.callsOf('firmware')).toHaveLength(1); // its header, by which a list of keys is known
+    expect(service.callsOf('firmware')).toHaveLength(2); // its header, by which a list of keys is known: of each that asked
     expect(gateway.rebootRequested).toBe(false);
     expect(await update('--force')).toEqual(installed('1.0.0'));
   });
