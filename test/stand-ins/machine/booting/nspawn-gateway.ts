@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -95,6 +95,7 @@ export class NspawnGateway implements AsyncDisposable {
     const A = opened.use(await LoopDevice.attach(options.slotBytes));
     const B = opened.use(await LoopDevice.attach(options.slotBytes));
     await tool(['dd', `if=${options.image}`, `of=${A.path}`, 'bs=4M', 'conv=sparse,fsync', 'status=none']);
+    await chmod(boot.folder.path, 0o755); // as /boot is: health commands of other users look there
     await mkdir(join(folder, 'root'));
     await mkdir(join(folder, 'state'), { mode: 0o700 });
     await provision(join(folder, 'state'), options.version);
