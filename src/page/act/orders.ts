@@ -110,6 +110,8 @@ export function orderOf(form: URLSearchParams): { readonly name: PageOperation; 
 
 function holdOf(form: URLSearchParams): object {
   const reason = (form.get('reason') ?? '').trim();
-  const durationMs = parseDuration(form.get('duration') ?? '');
+  const duration = form.get('duration') ?? '';
+  const durationMs = parseDuration(duration);
+  if (duration !== '' && durationMs === undefined) throw new Refusal(400, 'That is no duration, such as 4h or 2d.');
   return { ...(durationMs !== undefined && { durationMs }), ...(reason !== '' && { reason }) };
 }

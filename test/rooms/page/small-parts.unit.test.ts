@@ -80,6 +80,13 @@ describe('a password', () => {
   });
 });
 
+test('to hold for what is no duration is refused, not done without an end', () => {
+  for (const duration of ['soon', '-1h', '1h;', '99999999999d']) {
+    expect(() => orderOf(new URLSearchParams({ operation: 'hold', duration }))).toThrow('no duration');
+  }
+  expect(orderOf(new URLSearchParams({ operation: 'hold', duration: '' }))).toEqual({ name: 'hold', input: {} });
+});
+
 test('the name of a dropped file is plain, whatever it was', () => {
   const names = fc.oneof(fc.string({ unit: 'binary' }), fc.stringMatching(/^[\w./-]{0,150}$/));
   fc.assert(
