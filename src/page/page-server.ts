@@ -115,8 +115,8 @@ class PageServer implements AsyncDisposable {
   readonly #news: LiveNews;
   readonly #routes: Routes;
   readonly #files: DroppedFiles;
-  /** Connections that have not asked yet, oldest first. */
-  readonly #waiting = new Set<Socket>();
+  /** Connections that have not wholly asked yet, by their peer, oldest first. */
+  readonly #waiting = new Map<unknown, Socket>();
   #socket: LastingSocket | undefined;
 
   constructor(options: PageServerOptions, { place, server, door, assets }: Opened) {
@@ -128,11 +128,14 @@ class PageServer implements AsyncDisposable {
     const parts = { ...options, limits: this.#limits };
     this.#files = new DroppedFiles(options.stateDirectory, this.#limits);
     const acting = { orders: new Orders(parts), files: this.#files };
-    this.#routes = new Routes({ ...parts, ...acting, place, door, assets, news: this.#news });
+    const asked = ({ socket }: IncomingMessage): void => void this.#waiting.delete(this.#peerOf(socket));
+    this.#routes = new Routes({ ...parts, ...acting, place, door, assets, news: this.#news, asked });
     server.maxConnections = this.#limits.maxConnections;
     server.maxRequestsPerSocket = 1;
     const isTls = options.settings.certificateFile !== undefined;
-    server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => this.#admit(socket));
+    // behind TLS only an address tells which connection it is that asks; a Unix socket has none
+    const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
+    server.on(admitted, (socket: Socket) => this.#admit(socket));
     server.on('request', (request, response) => void this.#serve(request, response));
     server.on('clientError', (_error, socket) => void socket.destroy());
   }
@@ -171,16 +174,22 @@ class PageServer implements AsyncDisposable {
     await listening;
   }
 
-  /** Who opens connections and asks nothing keeps nobody out. */
+  /** Who opens connections and asks nothing, or never ends asking, keeps nobody out. */
   #admit(socket: Socket): void {
-    this.#waiting.add(socket);
-    socket.once('close', () => this.#waiting.delete(socket));
-    const [oldest] = this.#waiting;
+    const peer = this.#peerOf(socket);
+    this.#waiting.set(peer, socket);
+    socket.once('close', () => {
+      if (this.#waiting.get(peer) === socket) this.#waiting.delete(peer);
+    });
+    const [oldest] = this.#waiting.values();
     if (this.#waiting.size > this.#limits.maxWaiting) oldest?.destroy();
   }
 
+  #peerOf(socket: Socket): unknown {
+    return this.#place.kind === 'tcp' ? `${socket.remoteAddress} ${socket.remotePort}` : socket;
+  }
+
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.#waiting.delete(request.socket);
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     response.setHeader('connection', 'close');
     response.on('error', () => response.destroy()); // who asked went away

@@ -32,6 +32,8 @@ export interface RoutesParts {
   readonly files: DroppedFiles;
   readonly limits: PageLimits;
   readonly log: Log;
+  /** This one has asked, as a whole or as somebody who may send more: it gives way to nobody now. */
+  readonly asked: (request: IncomingMessage) => void;
 }
 
 export interface Reply {
@@ -64,7 +66,8 @@ export class Routes {
   }
 
   async #get(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
-    const { assets, door, news } = this.#parts;
+    const { asked, assets, door, news } = this.#parts;
+    asked(request);
     const asset = assets.get(path);
     if (asset !== undefined) return { status: 200, ...asset };
     if (path !== '/' && path !== '/events') throw new Refusal(404, 'There is nothing here.');
@@ -72,6 +75,7 @@ export class Routes {
     const mayLook = door.mayLook(session);
     if (path === '/events') {
       if (!mayLook) throw new Refusal(403, 'Log in first.');
+      if (request.method === 'HEAD') throw new Refusal(405, 'This is followed with GET.');
       await news.follow(response);
       return undefined;
     }
@@ -79,11 +83,16 @@ export class Routes {
   }
 
   async #post(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply> {
-    const { door, limits } = this.#parts;
+    const { asked, door, limits } = this.#parts;
     requireSamePage(request);
     const session = door.sessionOf(request);
-    if (path === '/file') return this.#takeFile(request, door.requireOperator(session, tokenOf(request)));
+    if (path === '/file') {
+      const operator = door.requireOperator(session, tokenOf(request));
+      asked(request);
+      return this.#takeFile(request, operator);
+    }
     const form = await readForm(request, limits);
+    asked(request);
     switch (path) {
       case '/login':
         return this.#login(request, response, form.get('password') ?? '');

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
+import { describeError } from '../../system/errors.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 import { html } from './html.ts';
@@ -17,6 +18,9 @@ export async function readForm(
   const timer = setTimeout(() => late.reject(new Refusal(408, 'This form did not come in time.')), formMs);
   try {
     return new URLSearchParams(await Promise.race([readText(request, maxFormBytes), late.promise]));
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(400, `This form did not come whole: ${describeError(error)}`);
   } finally {
     clearTimeout(timer);
   }

@@ -3,9 +3,11 @@ import { writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { readForm } from '../../../src/page/show/forms.ts';
 import { PageRig } from './page-rig.ts';
 
 let rig: PageRig;
@@ -40,6 +42,7 @@ describe('who asks', () => {
     ['/nothing', {}, 404],
     ['/../../etc/passwd', {}, 404],
     ['/', { method: 'DELETE' }, 405],
+    ['/events', { method: 'HEAD' }, 405],
     ['/', { headers: { host: 'evil.example.com' } }, 421],
     ['/events', { headers: { host: `127.0.0.1.evil.example.com:8077` } }, 421],
     ['/page.js', { headers: { host: '[::1' } }, 421],
@@ -131,6 +134,13 @@ describe('an order', () => {
     const { cookie } = await rig.login();
     const headers = { ...rig.own, cookie };
     expect(await rig.ask('/do', { method: 'POST', headers, body: 'x'.repeat(10_000) })).toMatchObject({ status: 413 });
+  });
+
+  test('of one who goes away while he sends it is no trouble of the page', async () => {
+    const gone = new PassThrough();
+    const form = readForm(Object.assign(gone, { headers: rig.own }) as never, { maxFormBytes: 100, formMs: 10_000 });
+    gone.destroy(new Error('aborted'));
+    await expect(form).rejects.toMatchObject({ status: 400 });
   });
 
   test('that never ends is not waited for', async () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 
@@ -96,8 +96,8 @@ describe('a file', () => {
 });
 
 describe('viewers', () => {
-  async function follow(): Promise<IncomingMessage> {
-    const request = httpRequest({ port: rig.port, path: '/events', headers: { host: '127.0.0.1' } });
+  async function follow(headers: OutgoingHttpHeaders = {}): Promise<IncomingMessage> {
+    const request = httpRequest({ port: rig.port, path: '/events', headers: { host: '127.0.0.1', ...headers } });
     request.end();
     const [response] = (await once(request, 'response')) as [IncomingMessage];
     rig.stack.defer(() => void response.destroy());
@@ -106,7 +106,7 @@ describe('viewers', () => {
 
   test('are told what happens by one look for all; one more than may is told so', async () => {
     await rig.serve();
-    const viewers = await Promise.all(Array.from({ length: 50 }, follow));
+    const viewers = await Promise.all(Array.from({ length: 50 }, async () => follow()));
     const heads = await Promise.all(
       viewers.map(async (viewer) => {
         let text = '';
@@ -133,6 +133,21 @@ describe('viewers', () => {
       const again = await follow();
       if (again.statusCode === 200) break;
     }
+  });
+
+  test('hear nothing more when their session has ended', async () => {
+    await rig.serve(rig.withPassword, { aliveMs: 20 });
+    const { cookie, token } = await rig.login();
+    const [one, other] = [await follow({ cookie }), await follow({ cookie: (await rig.login()).cookie })];
+    const ended = once(one.resume(), 'end');
+    await rig.post('/logout', `token=${token}`, { cookie });
+    await ended;
+    let heard = '';
+    for await (const chunk of other as AsyncIterable<Buffer>) {
+      heard = chunk.toString('utf8');
+      if (heard.includes(': alive')) break;
+    }
+    expect(heard).toContain(': alive');
   });
 
   test('that do not read are dropped, and nobody waits for them', async () => {
@@ -162,6 +177,37 @@ describe('viewers', () => {
     silent.resume();
     await ended;
     expect(await rig.ask('/')).toMatchObject({ status: 200 });
+  });
+});
+
+describe('who never ends asking', () => {
+  /** What somebody else is answered, after each of them. */
+  async function answersBeside(first: string, tls?: object): Promise<ReadonlySet<number | undefined>> {
+    const answers = new Set<number | undefined>();
+    for (let count = 0; count < 12; count += 1) {
+      const stranger = connect(rig.port, '127.0.0.1').on('error', () => {});
+      rig.stack.defer(() => void stranger.destroy());
+      await once(stranger, 'connect');
+      stranger.write(first);
+      answers.add((await rig.ask('/', tls === undefined ? {} : { tls })).status);
+    }
+    return answers;
+  }
+
+  test('a form gives way to the next', async () => {
+    await rig.serve(rig.withPassword, { maxConnections: 8, maxWaiting: 4 });
+    const { host, origin } = rig.own;
+    const form = 'content-type: application/x-www-form-urlencoded\r\ncontent-length: 100';
+    const first = `POST /login HTTP/1.1\r\nhost: ${String(host)}\r\norigin: ${String(origin)}\r\n${form}\r\n\r\n`;
+    expect(await answersBeside(first)).toEqual(new Set([200]));
+  });
+
+  test('a TLS handshake gives way to the next', async () => {
+    await using authority = await Authority.create();
+    const { certFile: certificateFile, keyFile } = await authority.issue('server', 'IP:127.0.0.1');
+    await rig.serve({ certificateFile, keyFile }, { maxConnections: 8, maxWaiting: 4 });
+    const tls = { ca: await readFile(authority.caFile) };
+    expect(await answersBeside('\x16\x03\x01', tls)).toEqual(new Set([200]));
   });
 });
 
