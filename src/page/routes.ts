@@ -76,7 +76,7 @@ export class Routes {
     if (path === '/events') {
       if (!mayLook) throw new Refusal(403, 'Log in first.');
       if (request.method === 'HEAD') throw new Refusal(405, 'This is followed with GET.');
-      await news.follow(response);
+      await news.follow(response, () => door.mayLook(session));
       return undefined;
     }
     return mayLook ? page(await news.page(this.#forViewer(session))) : page(frame('Thing Agent', loginPage(false)));

@@ -47,9 +47,9 @@ export class Door {
     return fingerprint === undefined ? undefined : this.#sessions.ofCertificate(fingerprint);
   }
 
-  /** Without a password, whoever can connect may look. */
+  /** Without a password, whoever can connect may look; else until the session ends. */
   mayLook(session: Session | undefined): boolean {
-    return this.#password === undefined || session !== undefined;
+    return this.#password === undefined || (session !== undefined && this.#sessions.has(session));
   }
 
   /** Throws Refusal. The token shows that a page of ours asked. */

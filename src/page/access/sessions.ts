@@ -45,6 +45,12 @@ export class Sessions {
     return this.#touch(`certificate ${fingerprint}`, true);
   }
 
+  /** Whether it has not ended; asking is no use of it. */
+  has(session: Session): boolean {
+    this.#endOld();
+    return this.#kept.values().some((kept) => kept === session);
+  }
+
   end(name: string | undefined): void {
     if (name !== undefined) this.#kept.delete(name);
   }
@@ -52,10 +58,7 @@ export class Sessions {
   #touch(name: string, mayBegin: true): Session;
   #touch(name: string, mayBegin: boolean): Session | undefined;
   #touch(name: string, mayBegin: boolean): Session | undefined {
-    const nowMs = this.#clock.monotonicMs();
-    for (const [other, { sinceMs, usedMs }] of this.#kept) {
-      if (nowMs - usedMs > IDLE_MS || nowMs - sinceMs > LONGEST_MS) this.#kept.delete(other);
-    }
+    const nowMs = this.#endOld();
     const found = this.#kept.get(name);
     if (found === undefined && !mayBegin) return undefined;
     const session = found ?? { token: random(), said: undefined, sinceMs: nowMs, usedMs: nowMs };
@@ -65,6 +68,15 @@ export class Sessions {
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > MAX_SESSIONS && oldest !== undefined) this.#kept.delete(oldest);
     return session;
+  }
+
+  /** Returns the time. */
+  #endOld(): number {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [name, { sinceMs, usedMs }] of this.#kept) {
+      if (nowMs - usedMs > IDLE_MS || nowMs - sinceMs > LONGEST_MS) this.#kept.delete(name);
+    }
+    return nowMs;
   }
 }
 

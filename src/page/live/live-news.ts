@@ -81,9 +81,9 @@ export class LiveNews implements AsyncDisposable {
   }
 
   /** Throws Refusal where as many follow as may. */
-  async follow(response: ServerResponse): Promise<void> {
+  async follow(response: ServerResponse, mayLook: () => boolean): Promise<void> {
     if (this.#viewers.isFull) throw new Refusal(503, 'As many as may follow what happens do so already.');
-    this.#viewers.add(response);
+    this.#viewers.add(response, mayLook);
     this.tellSoon();
   }
 

@@ -36,9 +36,9 @@ export class Viewers implements Disposable {
     return this.#viewers.size >= this.#limits.maxViewers;
   }
 
-  /** Begins with all that was told last. */
-  add(response: ServerResponse): void {
-    const viewer = new Viewer(response, this.#limits);
+  /** Begins with all that was told last; ends when he may not look any more. */
+  add(response: ServerResponse, mayLook: () => boolean): void {
+    const viewer = new Viewer(response, this.#limits, mayLook);
     this.#viewers.add(viewer);
     response.once('close', () => {
       viewer.leave();
@@ -62,18 +62,23 @@ export class Viewers implements Disposable {
   }
 
   #toAll(text: string, isPassing: boolean): void {
-    for (const viewer of this.#viewers) viewer.send(text, isPassing);
+    for (const viewer of this.#viewers) {
+      if (viewer.mayLook()) viewer.send(text, isPassing);
+      else viewer.end();
+    }
   }
 }
 
 class Viewer {
   readonly #response: ServerResponse;
   readonly #limits: ViewerLimits;
+  readonly mayLook: () => boolean;
   #stalled: NodeJS.Timeout | undefined;
 
-  constructor(response: ServerResponse, limits: ViewerLimits) {
+  constructor(response: ServerResponse, limits: ViewerLimits, mayLook: () => boolean) {
     this.#response = response;
     this.#limits = limits;
+    this.mayLook = mayLook;
     response.on('drain', () => this.leave());
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write('retry: 5000\n\n');
@@ -91,7 +96,8 @@ class Viewer {
 
   end(): void {
     this.leave();
-    this.#response.end();
+    if (this.#response.writableNeedDrain) this.#response.destroy();
+    else this.#response.end();
   }
 
   /** It reads, or has gone. */
