@@ -27,6 +27,9 @@ const quickRestart: Difference = {
 /** Its application is healthy when the test says so. */
 const healthyLater: Difference = { '/usr/lib/app/healthy': '#!/bin/sh\ntest -e /boot/healthy\n' };
 
+/** What comes first: on a busy machine the safety net reboots before the target is reached. */
+const EMERGENCY = /local-fs\.target: Triggering OnFailure= dependencies|Reached target emergency\.target/;
+
 let rig: GatewayRig;
 let gateway: NspawnGateway;
 
@@ -197,11 +200,7 @@ describe('a bad firmware is rolled back', () => {
       /Starting thing-agent.service/,
       () => ({ '/usr/lib/thing-agent/tree.a/agent': '#!/bin/sh\nexec sleep infinity\n' }),
     ],
-    [
-      'boot ends in emergency mode',
-      /Reached target emergency.target/,
-      () => ({ '/etc/fstab': 'tmpfs /srv tmpfs size=nonsense 0 0\n' }),
-    ],
+    ['boot ends in emergency mode', EMERGENCY, () => ({ '/etc/fstab': 'tmpfs /srv tmpfs size=nonsense 0 0\n' })],
   ])('when its %s', async (_, sign, difference) => {
     gateway = await rig.gateway();
     await updateTo('v1', { ...quickGuard, ...difference(rig.configText()) });
@@ -221,7 +220,7 @@ describe('a bad firmware is rolled back', () => {
       '/etc/command-line': 'thing.slot=B thing.trial=1\n',
       [unit]: `[Service]\nEnvironment=${environment}\n`,
     });
-    await gateway.console.until(/Reached target emergency.target/);
+    await gateway.console.until(EMERGENCY);
     await gateway.console.until(/a trial is open that nobody judges \(the bootloader says so/);
     await expectRolledBack('trial-fell-back', /the agent did not start/);
     expect(gateway.boots).toEqual(['A', 'B', 'A']);
