@@ -12,9 +12,10 @@ const MAX_NAME_LENGTH = 100;
 
 /** A file that a browser sends: kept in the state directory until it is installed, one at a time. */
 export class DroppedFiles {
+  /** Of this process: a page that is served anew finds the file of the one before still being installed. */
+  static readonly #taken = new Set<string>();
   readonly #folder: string;
   readonly #limits: FileLimits;
-  #isTaken = false;
 
   constructor(stateDirectory: string, limits: FileLimits) {
     this.#folder = join(stateDirectory, 'page');
@@ -23,13 +24,14 @@ export class DroppedFiles {
 
   /** Removes what a daemon that was killed has left. */
   async clear(): Promise<void> {
-    await rm(this.#folder, { recursive: true, force: true });
+    if (!DroppedFiles.#taken.has(this.#folder)) await this.#remove();
   }
 
   /** Does the work with the file's path once it is whole; afterwards it is gone. Throws Refusal. */
   async take(request: IncomingMessage, name: string, work: (path: string) => Promise<void>): Promise<void> {
-    if (this.#isTaken) throw new Refusal(409, 'Another file is being installed.');
-    this.#isTaken = true;
+    const taken = DroppedFiles.#taken;
+    if (taken.has(this.#folder)) throw new Refusal(409, 'Another file is being installed.');
+    taken.add(this.#folder);
     try {
       const path = join(this.#folder, plainName(name));
       await this.#receive(request, path);
@@ -38,13 +40,17 @@ export class DroppedFiles {
       if (systemErrorCode(error) === undefined) throw error;
       throw new Refusal(507, `The file cannot be kept: ${describeError(error)}`);
     } finally {
-      await this.clear();
-      this.#isTaken = false;
+      await this.#remove();
+      taken.delete(this.#folder);
     }
   }
 
+  async #remove(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
   async #receive(request: IncomingMessage, path: string): Promise<void> {
-    await this.clear();
+    await this.#remove();
     await mkdir(this.#folder, { mode: 0o700 });
     const leftBytes = await this.#roomBytes();
     const tooLarge = (): Refusal =>

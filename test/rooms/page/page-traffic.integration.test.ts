@@ -62,6 +62,17 @@ describe('a file', () => {
     installing.resolve({ kind: 'up-to-date', version: 'v2' });
   });
 
+  test('stays where it is while it is installed, also when the page is served anew', async () => {
+    const installing = Promise.withResolvers<{ kind: 'up-to-date'; version: string }>();
+    rig.answerWith({ install: async () => installing.promise });
+    await rig.serve(rig.withPassword);
+    expect(await send(await rig.login(), Buffer.from('x'))).toMatchObject({ status: 200 });
+    await rig.serve(rig.withPassword, {}, join(rig.directory, 'page.sock'));
+    expect(await readdir(join(rig.directory, 'page'))).toEqual(['v-2.artifact']);
+    installing.resolve({ kind: 'up-to-date', version: 'v2' });
+    while ((await readdir(rig.directory)).includes('page'));
+  });
+
   test('half sent, or too slow, leaves nothing', async () => {
     await rig.serve(rig.withPassword, { fileIdleMs: 200 });
     const { cookie, token } = await rig.login();
