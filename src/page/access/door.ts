@@ -18,6 +18,8 @@ export interface DoorParts {
 }
 
 const COOKIE = 'thing-agent-page';
+/** Over TLS no other name of the same domain can set one of this name in the browser, before ours. */
+const TLS_COOKIE = '__Host-thing-agent-page';
 /** So many are named where wrong passwords are told of; beyond that, it is told that there were others. */
 const MAX_NAMED = 16;
 
@@ -27,11 +29,13 @@ export class Door {
   readonly #password: Password | undefined;
   readonly #sessions: Sessions;
   readonly #named = new Set<string>();
+  readonly #cookieName: string;
 
   private constructor(parts: DoorParts, password: Password | undefined) {
     this.#parts = parts;
     this.#password = password;
     this.#sessions = new Sessions(parts.clock);
+    this.#cookieName = parts.settings.certificateFile === undefined ? COOKIE : TLS_COOKIE;
   }
 
   /** Throws PageError. */
@@ -42,7 +46,7 @@ export class Door {
 
   /** Undefined: nobody that is known. */
   sessionOf(request: IncomingMessage): Session | undefined {
-    if (this.#password !== undefined) return this.#sessions.find(cookieOf(request));
+    if (this.#password !== undefined) return this.#sessions.find(this.#cookieOf(request));
     const fingerprint = fingerprintOf(request);
     return fingerprint === undefined ? undefined : this.#sessions.ofCertificate(fingerprint);
   }
@@ -78,19 +82,20 @@ export class Door {
 
   /** The cookie of none. */
   logout(request: IncomingMessage): string {
-    this.#sessions.end(cookieOf(request));
+    this.#sessions.end(this.#cookieOf(request));
     return `${this.#cookie('')}; Max-Age=0`;
   }
 
   #cookie(value: string): string {
-    const secure = this.#parts.settings.certificateFile === undefined ? '' : '; Secure';
-    return `${COOKIE}=${value}; HttpOnly; SameSite=Strict; Path=/${secure}`;
+    const secure = this.#cookieName === TLS_COOKIE ? '; Secure' : '';
+    return `${this.#cookieName}=${value}; HttpOnly; SameSite=Strict; Path=/${secure}`;
   }
-}
 
-function cookieOf({ headers }: IncomingMessage): string | undefined {
-  const all = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
-  return all.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
+  #cookieOf({ headers }: IncomingMessage): string | undefined {
+    const begin = `${this.#cookieName}=`;
+    const all = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
+    return all.find((pair) => pair.startsWith(begin))?.slice(begin.length);
+  }
 }
 
 /** TLS has let in only who has a certificate that it trusts. */

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeAgent } from '../cli/fake-operations.ts';
 import { forever } from '../control/control-rig.ts';
 import { Authority } from '../service/rest/certificates.ts';
+import { PASSWORD } from './page-gateway.ts';
 import { PageRig } from './page-rig.ts';
 
 let rig: PageRig;
@@ -261,5 +262,19 @@ describe('a place', () => {
     await expect(rig.ask('/', { tls: { ca, cert: stranger.cert, key: stranger.key } })).rejects.toThrow(
       /alert|reset|hang up/i,
     );
+  });
+
+  test('over TLS has a cookie that no other name of its domain can set', async () => {
+    await using authority = await Authority.create();
+    const { certFile: certificateFile, keyFile } = await authority.issue('server', 'IP:127.0.0.1');
+    await rig.serve({ ...rig.withPassword, certificateFile, keyFile });
+    const tls = { ca: await readFile(authority.caFile) };
+    const headers = { ...rig.own, origin: `https://127.0.0.1:${rig.port}` };
+    const answered = await rig.ask('/login', { method: 'POST', tls, headers, body: `password=${PASSWORD}` });
+    const set = answered.headers['set-cookie']?.[0] ?? '';
+    expect(set).toMatch(/^__Host-thing-agent-page=[\w-]+; HttpOnly; SameSite=Strict; Path=\/; Secure$/);
+    const [own = ''] = set.split(';');
+    const cookie = `thing-agent-page=tossed; ${own}`;
+    expect((await rig.ask('/', { tls, headers: { cookie } })).text).toContain('All is well');
   });
 });
