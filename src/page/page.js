@@ -15,20 +15,23 @@
     if (focused !== undefined) document.getElementById(focused)?.querySelector('summary')?.focus();
   }
 
-  function say(/** @type {string} */ text) {
+  /** What is shown may be old: that is said where it is seen, wherever one reads. */
+  function say(/** @type {string} */ text, isLive = false) {
     if (note !== null) note.textContent = text;
+    document.body.classList.toggle('stale', !isLive);
   }
 
-  /** Unless a person is at a form. */
+  /** Not while a person is at a form. */
   function loadAnew() {
     if (document.querySelector('.actions details[open]') === null) window.location.reload();
+    else window.setTimeout(loadAnew, 30_000);
   }
 
   function follow() {
     events?.close();
     const stream = new EventSource('events');
     events = stream;
-    stream.addEventListener('open', () => say('Live: what happens is shown at once.'));
+    stream.addEventListener('open', () => say('Live: what happens is shown at once.', true));
     stream.addEventListener('title', ({ data }) => void (document.title = String(data)));
     stream.addEventListener('can', ({ data }) => {
       const possible = String(data).split(' ');

@@ -176,6 +176,21 @@ describe('the page', () => {
     await updating;
     expect(await tab.evaluate(`[...seen].filter((value) => value > 0 && value < 100).length`)).toBeGreaterThan(1);
   });
+
+  test('says where it is seen that what it shows is old', async () => {
+    await using tab = await loggedIn();
+    const seen = `(() => {
+      const { top, bottom } = document.querySelector('[data-note]').getBoundingClientRect();
+      return top >= 0 && bottom <= window.innerHeight;
+    })()`;
+    expect(await tab.evaluate(seen)).toBe(false);
+    await tab.evaluate(
+      `fetch('logout', { method: 'POST', body: new URLSearchParams(new FormData(document.forms[0])) })`,
+    );
+    await tab.until(`document.querySelector('[data-note]').textContent.startsWith('Not live')`);
+    expect(await tab.evaluate(seen)).toBe(true);
+    await shoot(tab, 'stale');
+  });
 });
 
 describe('another page in the same browser', () => {
