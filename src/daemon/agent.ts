@@ -13,6 +13,7 @@ import type { BootState, SlotName } from '../update/ports.ts';
 import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
+import { measuringFindings } from './doctor/measuring.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { inspectFile } from './inspect-file.ts';
@@ -238,7 +239,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
-    return { findings: await diagnose(this.#wiring, this.#options.activity?.(), signal) };
+    const findings = await diagnose(this.#wiring, this.#options.activity?.(), signal);
+    return { findings: [...findings, ...measuringFindings(this.#telemetry?.status(), await this.sensors())] };
   }
 
   get #telemetry(): Telemetry | undefined {

@@ -10,10 +10,11 @@ import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';
 import { AgentError } from '../../system/errors.ts';
-import { replaceFileDurably } from '../../system/files/durable-file.ts';
+import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
+import { readKernelText } from '../../telemetry/sources/kernel-file.ts';
 import { UpdateError } from '../../update/errors.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { listBoards } from '../boards.ts';
@@ -25,6 +26,11 @@ import { noTargets } from './obstacles.ts';
 import { tryUsers } from './program-users.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
+
+/** A request's way, and a header with whole seconds. */
+const MOST_APART_MS = 5 * 60_000;
+/** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
+const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
 
 const NO_SLOTS = 'not needed: no slots are configured';
 
@@ -44,16 +50,18 @@ interface Check {
 
 const checks: readonly Check[] = [
   { name: 'serial number', look: async ({ serialNumber }) => serialNumber },
-  { name: 'clock', look: lookAtClock },
   { name: 'state directory', look: lookAtStateDirectory },
+  { name: 'journal', look: lookAtJournal },
   { name: 'trusted keys', look: lookAtKeys },
   { name: 'service', look: lookAtService },
+  { name: 'clock', look: lookAtClock },
   { name: 'broker', look: lookAtBroker },
   { name: 'boot environment', look: lookAtBootEnvironment },
   { name: 'staging slot', look: lookAtStagingSlot },
   { name: 'microcontrollers', look: lookAtBoards },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'safety net', look: lookAtSafetyNet },
+  { name: 'watchdog', look: lookAtWatchdog },
 ];
 
 /** All of them, whatever fails; nothing is changed but a harmless boot variable and a file that is removed again. */
@@ -81,11 +89,37 @@ async function finding(name: string, look: () => Promise<string | undefined>): P
   }
 }
 
-async function lookAtClock({ world }: Wiring): Promise<string> {
+/** Beside the service's, where it has answered. */
+async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = new Date(nowMs).toISOString();
-  if (isPlausible(nowMs)) return shown;
-  throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
+  if (!isPlausible(nowMs)) throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
+  const { serviceTimeMs } = trust;
+  if (serviceTimeMs === undefined) return shown;
+  const apartMs = Math.abs(nowMs - serviceTimeMs);
+  if (apartMs < MOST_APART_MS) return `${shown}, as the service's`;
+  throw new UpdateError(
+    'clock-not-set',
+    `the clock shows ${shown}, the service's ${new Date(serviceTimeMs).toISOString()}`,
+  );
+}
+
+async function lookAtJournal({ journal, config }: Wiring): Promise<string | undefined> {
+  if (config.targets.length === 0) return undefined;
+  const { phase } = journal.state;
+  if (phase.kind !== 'lost') return `phase ${phase.kind}`;
+  throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'it was set aside');
+}
+
+/** Where the machine has one, whether anybody feeds it: it ends a slot that hangs before the agent starts. */
+async function lookAtWatchdog({ bootloader }: Wiring, signal: AbortSignal): Promise<string | undefined> {
+  if (bootloader === undefined) return undefined;
+  const state = await readKernelText(WATCHDOG_STATE, signal);
+  if (state === undefined)
+    return 'this machine has none that tells of itself: a slot that hangs before the agent starts stays';
+  return state === 'active'
+    ? 'it is fed'
+    : `nobody feeds it (${state}): RuntimeWatchdogSec=30s in /etc/systemd/system.conf`;
 }
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {

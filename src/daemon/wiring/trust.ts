@@ -163,10 +163,14 @@ export class Trust {
     return configured === 0 ? [] : [{ text }];
   }
 
+  /** Undefined: the service was not heard since this process began. */
+  get serviceTimeMs(): number | undefined {
+    return this.#heard && this.#heard.atMs + this.#parts.clock.monotonicMs() - this.#heard.monotonicMs;
+  }
+
   async #knownTime(signal: AbortSignal): Promise<KnownTime> {
     const { clock, probe } = this.#parts;
-    const heard = this.#heard;
-    const atLeastMs = heard && heard.atMs + clock.monotonicMs() - heard.monotonicMs;
+    const atLeastMs = this.serviceTimeMs;
     const nowMs = clock.nowMs();
     const isSet = isPlausible(nowMs) && (await probe(signal)) === 'synchronized';
     return { atLeastMs, nowMs: isSet ? nowMs : undefined };

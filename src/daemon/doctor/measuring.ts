@@ -1,0 +1,41 @@
+import type { OutputOf } from '../../control/operations.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
+import { counted } from '../../control/words/counted.ts';
+import { duration } from '../../control/words/time.ts';
+
+type Measuring = Pick<OutputOf<'spool'>, 'spool' | 'watches'>;
+type Sensor = OutputOf<'sensors'>['sensors'][number];
+
+/** Of measurements, as the daemon has them; without one nothing is known of them. A service that is away is told by its own line. Pure. */
+export function measuringFindings(
+  measuring: Measuring | undefined,
+  { sensors, isRead }: OutputOf<'sensors'>,
+): readonly DoctorFinding[] {
+  if (measuring === undefined || !isRead) return [];
+  const watches = measuring.watches.flatMap(({ id, lastError }) =>
+    lastError === undefined ? [] : [`${id}: ${lastError}`],
+  );
+  return [
+    ...sensors.map(findingOf),
+    ...watches.map((detail) => ({ name: 'watch', ok: false, detail, advice: 'see [[watch]] in the configuration' })),
+    spoolFinding(measuring.spool),
+  ];
+}
+
+function findingOf({ name, lastError, lastErrorCode, failingForMs, lastReadingAgeMs }: Sensor): DoctorFinding {
+  if (lastError === undefined) {
+    const age = lastReadingAgeMs === undefined ? 'no reading yet' : `read ${duration(lastReadingAgeMs)} ago`;
+    return { name, ok: true, detail: age };
+  }
+  const since = failingForMs === undefined ? '' : `, for ${duration(failingForMs)}`;
+  const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
+  return { name, ok: false, detail: `${lastError}${code}${since}`, advice: `agent sensors '${name}' --try` };
+}
+
+function spoolFinding({ trouble, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {
+  const lost = Object.values(dropped).reduce((sum, count) => sum + count, 0);
+  const oldest = oldestAgeMs === undefined ? '' : `, the oldest for ${duration(oldestAgeMs)}`;
+  const detail = `${counted(pointsOnDisk, 'point')} on disk${oldest}; ${lost} dropped`;
+  if (trouble === undefined) return { name: 'spool', ok: true, detail };
+  return { name: 'spool', ok: false, detail: trouble, advice: 'agent spool status' };
+}

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+
+import { measuringFindings } from '../../../../src/daemon/doctor/measuring.ts';
+
+type Measuring = Exclude<Parameters<typeof measuringFindings>[0], undefined>;
+type Sensors = Parameters<typeof measuringFindings>[1];
+
+const measuring: Measuring = {
+  spool: {
+    pointsInMemory: 0,
+    pointsOnDisk: 12,
+    bytesOnDisk: 600,
+    fileBytes: 4096,
+    oldestAgeMs: 90_000,
+    properties: 0,
+    dropped: { 'too-old': 0, 'spool-full': 2, 'memory-full': 0, refused: 1, damaged: 0 },
+    deadLetters: 0,
+    flashBytesPerDay: 0,
+    estimatedBoots: 0,
+    trouble: undefined,
+  },
+  watches: [{ id: 'a', lastError: undefined }],
+};
+const sensor: Sensors['sensors'][number] = {
+  name: 'sensors[0] (temp)',
+  kind: 'file',
+  mode: 'polled',
+  place: '/sys/x',
+  everyMs: 1_000,
+  outputs: [],
+  readings: 7,
+  failures: 0,
+  dropped: 0,
+  lastReading: '21',
+  lastReadingAgeMs: 4_000,
+  unit: undefined,
+  perMinute: 60,
+  lastDrop: undefined,
+  lastError: undefined,
+  lastErrorCode: undefined,
+  failingForMs: undefined,
+};
+
+test('doctor has a line for each sensor, and for the spool', () => {
+  expect(measuringFindings(measuring, { isRead: true, sensors: [sensor] })).toEqual([
+    { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago' },
+    { name: 'spool', ok: true, detail: '12 points on disk, the oldest for 1 min 30 s; 3 dropped' },
+  ]);
+});
+
+test('what fails is told with its error, since when, and what to type', () => {
+  const failing = { ...sensor, lastError: 'no such file', lastErrorCode: 'source-failed', failingForMs: 120_000 };
+  const troubled: Measuring = {
+    spool: { ...measuring.spool, trouble: 'the disk is full' },
+    watches: [{ id: 'limit', lastError: 'it ended with 1' }],
+  };
+  const found = measuringFindings(troubled, { isRead: true, sensors: [failing] });
+  expect(found.map(({ name, ok, detail, advice }) => [name, ok, detail, advice])).toEqual([
+    ['sensors[0] (temp)', false, 'no such file (source-failed), for 2 min', "agent sensors 'sensors[0] (temp)' --try"],
+    ['watch', false, 'limit: it ended with 1', 'see [[watch]] in the configuration'],
+    ['spool', false, 'the disk is full', 'agent spool status'],
+  ]);
+});
+
+test('without a daemon nothing is known of measurements', () => {
+  expect(measuringFindings(undefined, { isRead: false, sensors: [sensor] })).toEqual([]);
+});
