@@ -5,21 +5,29 @@ import type { Content, Html } from '../show/html.ts';
 import type { PageOperation } from './orders.ts';
 
 /** What makes sense now; the rest is hidden, and refused where it makes none. */
-export function possibleNow({ activity, phase, hold, previous }: StatusReport): readonly PageOperation[] {
+export function possibleNow(status: StatusReport): readonly PageOperation[] {
+  const { activity, phase, hold } = status;
   const isBusy = activity !== undefined;
   const isOnTrial = phase === 'trial';
   return [
     ...(isBusy ? ([] as const) : (['update', 'install'] as const)),
     ...(isBusy || phase === 'staging' || phase === 'staged' ? (['cancel'] as const) : []),
     hold === undefined ? 'hold' : 'resume',
-    ...((previous !== undefined && phase !== 'rolling-back') || isOnTrial ? (['rollback'] as const) : []),
+    ...((hasWayBack(status) && phase !== 'rolling-back') || isOnTrial ? (['rollback'] as const) : []),
   ];
+}
+
+/** Also to what no agent installed, as the factory's image. */
+function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
+  const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
+  return previous !== undefined || others.some(([, { bootable }]) => bootable);
 }
 
 /** For one who may; `token` shows that the form is ours. */
 export function actionForms(status: StatusReport, token: string): Html {
   const possible = possibleNow(status);
-  const back = status.phase === 'trial' ? 'end the trial' : `go back to ${status.previous?.versionName ?? 'it'}`;
+  const back =
+    status.phase === 'trial' ? 'end the trial' : `go back to ${status.previous?.versionName ?? 'what ran before'}`;
   const only = (name: PageOperation, content: Html): Html =>
     html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
   return html`<section aria-labelledby="title-actions" class="actions">

@@ -7,7 +7,8 @@ import { connect, createServer } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
-import { freePort, pageGateway } from './page-gateway.ts';
+import { stop } from '../../stand-ins/machine/file-gateway.ts';
+import { freePort, pageGateway, PASSWORD } from './page-gateway.ts';
 import type { PageGateway } from './page-gateway.ts';
 
 let stack: AsyncDisposableStack;
@@ -79,4 +80,28 @@ test('a port that is taken is a warning, and a reload moves the page', async () 
     warnings: expect.not.arrayContaining([expect.stringContaining('page')]) as unknown,
   });
   taken.close();
+});
+
+test('who may goes back by the page: the gateway starts what ran before, the image of the factory', async () => {
+  await using own = await pageGateway({ operate: true });
+  const daemon = await own.gateway.startDaemon();
+  expect(own.gateway.booted).toBe('B');
+  const origin = new URL(own.url).origin;
+  const send = async (path: string, form: Record<string, string>, cookie = ''): Promise<Response> =>
+    fetch(new URL(path, own.url), {
+      method: 'POST',
+      body: new URLSearchParams(form),
+      headers: { origin, cookie },
+      redirect: 'manual',
+    });
+  const [cookie = ''] = ((await send('login', { password: PASSWORD })).headers.get('set-cookie') ?? '').split(';');
+  const page = await (await fetch(own.url, { headers: { cookie } })).text();
+  expect(page).toContain('Yes, go back to what ran before');
+  const [, token = ''] = /name="token" value="([^"]+)"/.exec(page) ?? [];
+  const asked = own.gateway.rebootRequest(AbortSignal.timeout(30_000));
+  expect((await send('do', { token, operation: 'rollback' }, cookie)).status).toBe(400);
+  expect((await send('do', { token, operation: 'rollback', confirm: 'yes' }, cookie)).status).toBe(303);
+  await asked;
+  await stop(daemon);
+  expect(own.gateway.boot()).toBe('A');
 });

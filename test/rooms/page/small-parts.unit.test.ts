@@ -128,6 +128,9 @@ describe('an order', () => {
   test('is offered where it makes sense', () => {
     const busy = { ...calmStatus, activity: { who: 'the daemon' }, hold: { since: '2026-01-01' } };
     expect(possibleNow({ ...calmStatus, previous: undefined })).toEqual(['update', 'install', 'hold']);
+    const ofFactory = { A: { bootable: true, next: false }, B: { bootable: true, next: true } };
+    const back = possibleNow({ ...calmStatus, previous: undefined, booted: 'B', slotStates: ofFactory });
+    expect(back).toContain('rollback');
     expect(possibleNow({ ...busy, previous: undefined })).toEqual(['cancel', 'resume']);
     expect(possibleNow({ ...calmStatus, phase: 'trial', previous: undefined })).toContain('rollback');
   });
