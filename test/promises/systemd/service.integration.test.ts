@@ -187,6 +187,19 @@ describe('the installed service', () => {
     expect(await mainPid()).toBe(pid);
   });
 
+  test('serves the page on a socket of its group, from within its unit', async () => {
+    const extra = '[page]\nlisten = "/run/thing-agent/page.sock"\nhosts = ["gw.example.com"]\n';
+    await configure(rig.configText({ extra }));
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    await gateway.console.until(/the page is served/);
+    expect(await gateway.tell('stat', '-c', '%a %G', '/run/thing-agent/page.sock')).toBe('660 thing-agent');
+    const ask = `require('http').get({ socketPath: '/run/thing-agent/page.sock', headers: { host: 'gw.example.com' } }, async (reply) => {
+      console.log(reply.statusCode, (await reply.toArray()).join('').includes('All is well')); })`;
+    const node = ['/usr/lib/thing-agent/tree.a/bin/node', '-e', ask];
+    expect(await gateway.exec(node, 'reader')).toMatchObject({ exitCode: 0, stdout: '200 true\n' });
+    expect((await gateway.exec(node, 'nobody')).exitCode).not.toBe(0);
+  });
+
   test('goes on with the old configuration while the new one is broken, and says so', async () => {
     const pid = await mainPid();
     await configure(rig.configText({ extra: 'schedule = 7' }));
