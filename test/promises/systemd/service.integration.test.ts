@@ -187,6 +187,23 @@ describe('the installed service', () => {
     expect(await mainPid()).toBe(pid);
   });
 
+  // Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
+  test('ends a program of another user at its deadline, and lives on', async () => {
+    const pid = await mainPid();
+    const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';
+    await configure(
+      rig.configText({ extra: `[[sensors]]\nevent = "stuck"\nevery = "1s"\ntimeout = "1s"\n${source}\n` }),
+    );
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    const sensors = async (): Promise<string> => (await gateway.exec(['agent', 'sensors', '--json'])).stdout;
+    await expect.poll(sensors, { timeout: 30_000 }).toMatch(/"failures":[1-9]/);
+    expect(await mainPid()).toBe(pid);
+    await configure(rig.configText());
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    const left = async (): Promise<unknown> => (await gateway.exec(['pgrep', '-x', 'sleep'])).exitCode;
+    await expect.poll(left, { timeout: 30_000 }).toBe(1);
+  });
+
   test('serves the page on a socket of its group, from within its unit', async () => {
     const extra = '[page]\nlisten = "/run/thing-agent/page.sock"\nhosts = ["gw.example.com"]\n';
     await configure(rig.configText({ extra }));
