@@ -27,6 +27,7 @@ import { endResponse, EventStream } from './event-stream.ts';
 import { LastingSocket } from './lasting-socket.ts';
 import { answer, follow } from './perform.ts';
 import type { Asked, Performer } from './perform.ts';
+import { readBody } from './read-body.ts';
 
 export interface ControlServerOptions extends Performer {
   readonly runDirectory: string;
@@ -243,22 +244,11 @@ function answerTimeout(): ControlError {
 }
 
 async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = Number(request.headers['content-length'] ?? 0);
-  if (size <= maxBytes) {
-    size = 0;
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.byteLength;
-      if (size > maxBytes) break;
-      chunks.push(chunk);
-    }
-  }
-  if (size > maxBytes) {
-    throw requestTooLarge(maxBytes);
-  }
-  if (size === 0) return undefined;
+  const text = await readBody(request, maxBytes);
+  if (text === undefined) throw requestTooLarge(maxBytes);
+  if (text === '') return undefined;
   try {
-    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    const value: unknown = JSON.parse(text);
     return value;
   } catch (error) {
     if (error instanceof SyntaxError) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');

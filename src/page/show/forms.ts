@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
+import { readBody } from '../../control/server/read-body.ts';
 import { describeError } from '../../system/errors.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
@@ -17,28 +18,15 @@ export async function readForm(
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Refusal(408, 'This form did not come in time.')), formMs);
   try {
-    return new URLSearchParams(await Promise.race([readText(request, maxFormBytes), late.promise]));
+    const text = await Promise.race([readBody(request, maxFormBytes), late.promise]);
+    if (text === undefined) throw new Refusal(413, 'This form is too long.');
+    return new URLSearchParams(text);
   } catch (error) {
     if (error instanceof Refusal) throw error;
     throw new Refusal(400, `This form did not come whole: ${describeError(error)}`);
   } finally {
     clearTimeout(timer);
   }
-}
-
-async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = Number(request.headers['content-length'] ?? 0);
-  if (size <= maxBytes) {
-    size = 0;
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.byteLength;
-      if (size > maxBytes) break;
-      chunks.push(chunk);
-    }
-  }
-  if (size > maxBytes) throw new Refusal(413, 'This form is too long.');
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Says nothing of the gateway. */
