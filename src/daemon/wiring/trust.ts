@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts';
 import type { OperationOutcome } from '../../control/events.ts';
 import type { Distrust } from '../../control/gateway-state.ts';
-import { keyStateOf } from '../../firmware/artifact/trust.ts';
+import { keyStateOf, loadTrustedKeys } from '../../firmware/artifact/trust.ts';
 import type { TrustedKey } from '../../firmware/artifact/trust.ts';
 import type { KnownTime } from '../../firmware/trust/key-validity.ts';
 import { loadKeyring } from '../../firmware/trust/keyring.ts';
@@ -19,7 +19,12 @@ import type { StagedBefore } from '../../update/choice/order.ts';
 import type { TakenList } from '../security/taken-list.ts';
 
 export interface TrustParts {
-  readonly config: Pick<Config, 'trust' | 'paths'>;
+  readonly config: {
+    readonly trust: Pick<Config['trust'], 'keys' | 'allowUnsigned'>;
+    readonly paths: Pick<Config['paths'], 'state'>;
+  };
+  /** Those of the configuration; its files, if not given. */
+  readonly configuredKeys?: (() => Promise<readonly TrustedKey[]>) | undefined;
   /** Of the state directory. */
   readonly fs?: DurableFs;
   readonly clock: Clock;
@@ -57,9 +62,9 @@ export class Trust {
   }
 
   async keyring(signal: AbortSignal): Promise<Keyring> {
-    const { config } = this.#parts;
+    const { config, configuredKeys } = this.#parts;
     return loadKeyring({
-      keys: config.trust.keys,
+      configured: configuredKeys ?? (async () => loadTrustedKeys(config.trust.keys)),
       store: this.#store,
       knownTime: async () => this.#knownTime(signal),
     });

@@ -1,11 +1,11 @@
 import { AgentError } from '../../system/errors.ts';
-import { loadTrustedKeys } from '../artifact/trust.ts';
-import type { KeyFile, TrustSettings } from '../artifact/trust.ts';
+import type { TrustedKey, TrustSettings } from '../artifact/trust.ts';
 import type { KnownTime } from './key-validity.ts';
 import type { KeptList, TrustStore } from './trust-store.ts';
 
 export interface KeyringSources {
-  readonly keys: readonly KeyFile[];
+  /** Those of the configuration. */
+  readonly configured: () => Promise<readonly TrustedKey[]>;
   readonly store: TrustStore;
   /** Asked only where a key has a beginning or an end. */
   readonly knownTime: () => Promise<KnownTime>;
@@ -20,8 +20,8 @@ export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList
 const nothingKnown: KnownTime = { atLeastMs: undefined, nowMs: undefined };
 
 /** Read anew for each use: keys can be renewed in place. What the list says of a key wins over what the configuration says. */
-export async function loadKeyring({ keys: files, store, knownTime }: KeyringSources): Promise<Keyring> {
-  const configured = await loadTrustedKeys(files);
+export async function loadKeyring({ configured: load, store, knownTime }: KeyringSources): Promise<Keyring> {
+  const configured = await load();
   const { list, damage } = await readList(store);
   const listed = new Set(list?.keys.map(({ fingerprint }) => fingerprint));
   const keys = [...configured.filter(({ fingerprint }) => !listed.has(fingerprint)), ...(list?.keys ?? [])];

@@ -5,7 +5,7 @@ import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts'
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import type { CatalogEntry } from './gateway/catalog.ts';
 import type { Chronicle } from './gateway/chronicle.ts';
-import { IDENTITY, JOURNAL } from './gateway/hardware.ts';
+import { IDENTITY, JOURNAL, LISTS } from './gateway/hardware.ts';
 import type { Hardware } from './gateway/hardware.ts';
 import type { MemoryTransport } from './gateway/memory-transport.ts';
 import { Violation } from './violation.ts';
@@ -58,6 +58,8 @@ function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
     key === undefined || transport.keys.includes(key),
     `the identity on the disk has a key that nobody gave: ${key}`,
   );
+  const list = storedList(hardware);
+  demand(chronicle.lists.numbers.has(list), `list ${list} of keys and revocations is on the disk, not what was taken`);
 }
 
 function judgeArming({ hardware, chronicle }: Gateway): void {
@@ -183,6 +185,12 @@ export function storedKey(hardware: Hardware): string | undefined {
   const text = hardware.disk.read(IDENTITY);
   if (text === undefined) return undefined;
   return (parse(text) as Identity | undefined)?.apiKey ?? `none, in "${text}"`;
+}
+
+/** The number of the list that counts. */
+export function storedList(hardware: Hardware): number | undefined {
+  const kept = LISTS.map((path) => parse(hardware.disk.read(path) ?? '')).find((list) => list !== undefined);
+  return (kept as { readonly number?: number } | undefined)?.number;
 }
 
 function parse(text: string): unknown {

@@ -12,9 +12,17 @@ import { MemoryTransport, newService } from './gateway/memory-transport.ts';
 import type { ServiceState, TransportParts } from './gateway/memory-transport.ts';
 import { ignoreEvents, Program } from './gateway/program.ts';
 import type { ProgramParts } from './gateway/program.ts';
-import { judgeNeed, judgeRemains, judgeSwitch, judgeTransfer, storedKey, storedState } from './invariants.ts';
+import {
+  judgeNeed,
+  judgeRemains,
+  judgeSwitch,
+  judgeTransfer,
+  storedKey,
+  storedList,
+  storedState,
+} from './invariants.ts';
 import type { Gateway } from './invariants.ts';
-import type { Scenario } from './scenarios.ts';
+import type { Scenario } from './story.ts';
 import { Violation } from './violation.ts';
 
 /** `after`: so many durable changes after the last cut. `kill`: only the program ends; the machine goes on. */
@@ -235,6 +243,7 @@ export class Life {
     if (!isKill) {
       reduceTo(chronicle.journals, hardware.disk.read(JOURNAL));
       reduceTo(chronicle.identities, storedKey(hardware));
+      chronicle.lists.found(storedList(hardware));
     }
     if (wasReset) {
       hardware.power.resume();

@@ -8,7 +8,7 @@ import type { Program } from './gateway/program.ts';
 import { demand, isIdentityStored, judgeRest, judgeTold } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
-import type { Deed, Scenario } from './scenarios.ts';
+import type { Deed, Scenario } from './story.ts';
 import { Violation } from './violation.ts';
 
 export interface Played {
@@ -55,13 +55,6 @@ type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' }>;
 
 function isStart(deed: Deed): deed is Start {
   return deed.do === 'reboot' || deed.do === 'foreign-reboot' || deed.do === 'fall-back';
-}
-
-/** The owner decides, far away. */
-type Owners = Extract<Deed, { do: 'target' | 'revoke' }>;
-
-function isOwners(deed: Deed): deed is Owners {
-  return deed.do === 'target' || deed.do === 'revoke';
 }
 
 /** They end by themselves. */
@@ -201,8 +194,10 @@ class History {
   async #perform(deed: Deed): Promise<void> {
     const { life } = this;
     if (isStart(deed)) return this.#start(deed);
-    if (isOwners(deed)) return this.#decide(deed);
     switch (deed.do) {
+      case 'target':
+        life.gateway.transport.target = deed.version;
+        return undefined;
       case 'look':
         return this.#look();
       case 'rest':
@@ -217,12 +212,6 @@ class History {
       case 'rollback':
         await life.act(async (program) => this.#operate(program, deed));
     }
-  }
-
-  #decide(deed: Owners): void {
-    const { hardware, transport, chronicle } = this.life.gateway;
-    if (deed.do === 'target') transport.target = deed.version;
-    else hardware.revoked.add(chronicle.entry(deed.version).digest ?? '');
   }
 
   async #operate({ updater, signal }: Pick<Program, 'updater' | 'signal'>, deed: Operation): Promise<OperationOutcome> {

@@ -1,68 +1,7 @@
-import type { Follow } from '../../../src/update/choice/choose.ts';
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
-import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
-import type { Form } from './gateway/catalog.ts';
-
-/** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
-export type Deed =
-  | { readonly do: 'target'; readonly version: string | undefined }
-  /** One look of the daemon. */
-  | { readonly do: 'look' }
-  /** Looks until nothing is left to do. */
-  | { readonly do: 'rest' }
-  /** The same, and a person reboots what waits for that. */
-  | { readonly do: 'finish' }
-  | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }
-  | { readonly do: 'install'; readonly version: string }
-  | { readonly do: 'rollback'; readonly reboot?: false }
-  | { readonly do: 'cancel' }
-  /** A list of the owner takes effect. */
-  | { readonly do: 'revoke'; readonly version: string }
-  | { readonly do: 'commit' }
-  | { readonly do: 'reboot' }
-  /** Of somebody who knows nothing of a trial: `systemctl reboot`. */
-  | { readonly do: 'foreign-reboot' }
-  /** Decides while the trial is being judged, which gives way. */
-  | { readonly do: 'overrule'; readonly by: 'commit' | 'rollback' }
-  /** What was committed does not come up any more, until the bootloader gives it up. */
-  | { readonly do: 'fall-back' };
-
-export interface Scenario {
-  readonly name: string;
-  readonly boot: BootKind;
-  readonly form: Form;
-  readonly follow: Follow;
-  /** What the bootloader says when the gateway is new; undefined: what is usual. */
-  readonly delivery?: Delivery | undefined;
-  readonly imagesNameThemselves: boolean;
-  /** Before it reboots by itself: for the morning, and for a program of the gateway; undefined: for nothing. */
-  readonly waitsFor?: 'window' | 'window and hooks' | undefined;
-  /** Before anything can go wrong. */
-  readonly prologue: readonly Deed[];
-  /** Then the gateway is left alone until it rests. */
-  readonly story: readonly Deed[];
-  /** What runs at the end. */
-  readonly wants: string;
-  /** What may run instead after a cut: a deed was not done. */
-  readonly mayMiss: readonly string[];
-  /** What may run instead after a fault, or more cuts than a version has trials: the gateway went back by itself. */
-  readonly mayRun: readonly string[];
-  /** How the attempts of the undisturbed story end, as the service is told. */
-  readonly ends: readonly string[];
-}
-
-type Optional = 'prologue' | 'form' | 'follow' | 'imagesNameThemselves' | 'mayMiss' | 'mayRun';
-type Story = Omit<Scenario, 'name' | 'boot' | 'delivery' | Optional> &
-  Partial<Pick<Scenario, Optional>> & {
-    /** Bootloaders with which it cannot happen. */
-    readonly never?: readonly BootKind[];
-    /** It is about this, and about no other bootloader. */
-    readonly deliveries?: Readonly<Partial<Record<BootKind, Delivery>>>;
-  };
-
-const rest: Deed = { do: 'rest' };
-const look: Deed = { do: 'look' };
-const target = (version: string | undefined): Deed => ({ do: 'target', version });
+import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
+import { look, rest, target } from './story.ts';
+import type { Deed, Scenario, Story } from './story.ts';
 
 const stories: Readonly<Record<string, Story>> = {
   /** Activation, and the version that the service expects. */
@@ -128,13 +67,50 @@ const stories: Readonly<Record<string, Story>> = {
     story: [
       target('v2'),
       { do: 'update', reboot: false, force: false },
-      { do: 'revoke', version: 'v2' },
+      target('list'),
+      rest,
+      target('v2'),
       rest,
       target('v3'),
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: ['v2 failed trust-withdrawn', ...Array<string>(2).fill('v2 refused release-revoked'), 'v3 installed'],
+    ends: [
+      'v2 failed withdrawn',
+      'list installed',
+      ...Array<string>(3).fill('v2 refused release-revoked'),
+      'v3 installed',
+    ],
+  },
+  /** The list comes while the release is on trial. */
+  'revoked-on-trial': {
+    form: 'artifact',
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      rest,
+      target('list'),
+      { do: 'reboot' },
+      rest,
+      target('v3'),
+    ],
+    wants: 'v3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 rolled-back trust-withdrawn', 'list installed', 'v3 installed'],
+  },
+  /** A list that a person brings revokes the key of what waits for its boot. */
+  'key-revoked': {
+    form: 'artifact',
+    story: [
+      target('v2'),
+      { do: 'update', reboot: false, force: false },
+      { do: 'install', version: 'keys' },
+      rest,
+      target('v3'),
+    ],
+    wants: 'v3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 failed overruled', 'keys installed', ...Array<string>(3).fill('v2 refused key-revoked'), 'v3 installed'],
   },
   /** A person does not want it. */
   cancelled: {

@@ -43,16 +43,14 @@ function newGateway(seed = 1): Gateway {
   const service = new MemoryService(firmware, '0');
   const stageFirmware: ReturnType<typeof createStageFirmware> = async (request, signal) => {
     const store = new TrustStore('/state', gateway.fs.api);
-    const { revoked, list: kept } = await loadKeyring({
-      keys: [],
+    const keyring = await loadKeyring({
+      configured: async () => [old.trusted],
       store,
       knownTime: () => Promise.reject(new Error('nobody asks')),
     });
     const trust = {
-      keys: [old.trusted, ...(kept?.keys ?? [])],
+      ...keyring,
       allowUnsigned: false,
-      revoked,
-      inEffect: kept?.artifact,
       takeList: async (bytes: Uint8Array, artifact: string): Promise<void> =>
         void (await store.take(parseTrustListFile(bytes), artifact)),
     };

@@ -6,6 +6,7 @@ import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.t
 import type { Edits, PayloadOptions } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import { listArtifact, listBytes } from '../../../rooms/firmware/trust/lists.ts';
 import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
 
 /** How all versions come: as signed artifacts, the same for a gateway of two pairs of slots, or as raw images that the operator permits unsigned. */
@@ -30,6 +31,8 @@ export interface CatalogEntry {
   readonly chunkEnds: readonly number[];
   /** How evidence and quarantine name it; undefined: it must never boot. */
   readonly digest: string | undefined;
+  /** The fingerprint of the key; undefined: of none that a list revokes. */
+  readonly signedBy?: string | undefined;
 }
 
 /** Plain data, so that it can be given to a worker. */
@@ -115,7 +118,9 @@ export async function buildCatalog(): Promise<CatalogData> {
       edit: id === 'lie' ? lying : {},
     });
     const digest = id in images ? await digestOf(decoded, trust) : undefined;
-    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, ...sent(decoded, [image]), digest });
+    const { fingerprint: signedBy } = keyOf(id).trusted;
+    const text = sent(decoded, [image]);
+    artifacts.push({ id, image, boot: '', meter: METER.old, bytes, decoded, ...text, digest, signedBy });
   }
   for (const [id, contents] of Object.entries(withBoard)) {
     const decoded = await buildArtifact({
@@ -129,12 +134,33 @@ export async function buildCatalog(): Promise<CatalogData> {
     const digest = await digestOf(decoded, trust);
     artifacts.push({ id, ...contents, boot: '', bytes, decoded, ...text, digest });
   }
+  artifacts.push(...(await buildLists(artifacts, own, second)));
   return {
     artifacts,
     pairs: await buildPairs(own, trust),
     images: Object.entries(images).map(([id, image]) => rawEntry(id, image)),
     trustedPems: [own.publicPem, second.publicPem],
   };
+}
+
+/** One revokes a release, the other the key of most of them. */
+async function buildLists(
+  releases: readonly CatalogEntry[],
+  own: KeyPair,
+  second: KeyPair,
+): Promise<readonly CatalogEntry[]> {
+  const digest = releases.find(({ id }) => id === 'v2')?.digest ?? '';
+  const revoking = {
+    list: { keys: [], releases: [digest] },
+    keys: { keys: [own.trusted.fingerprint], releases: [] },
+  };
+  const entries: CatalogEntry[] = [];
+  for (const [id, revoked] of Object.entries(revoking)) {
+    const decoded = await listArtifact(listBytes({ revoked }), second.privateKey, { name: id, devices: [DEVICE_TYPE] });
+    const nothing = { image: '', boot: '', bytes: Buffer.alloc(0), digest: undefined };
+    entries.push({ id, ...nothing, meter: METER.old, decoded, ...sent(decoded, []) });
+  }
+  return entries;
 }
 
 /** Releases for a boot partition and a root: whole ones, a forged root beside a genuine boot partition, and that alone. */

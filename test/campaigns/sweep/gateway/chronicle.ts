@@ -10,6 +10,8 @@ import { UNKNOWN_DIGEST } from '../../../../src/update/what-runs.ts';
 import { Violation } from '../violation.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import type { Hardware } from './hardware.ts';
+import { KeptLists, noLists } from './kept-lists.ts';
+import type { KeptListsState } from './kept-lists.ts';
 
 /** What may be there after a cut; undefined: nothing. */
 type Possible = Set<string | undefined>;
@@ -24,6 +26,7 @@ export interface ChronicleState {
   readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
   /** Undefined: as the boot order has them now. */
   readonly others?: readonly string[] | undefined;
+  readonly lists: KeptListsState;
 }
 
 export const newChronicle: ChronicleState = {
@@ -34,6 +37,7 @@ export const newChronicle: ChronicleState = {
   kept: 'A',
   keeping: undefined,
   ran: {},
+  lists: noLists,
 };
 
 /**
@@ -55,6 +59,7 @@ export class Chronicle {
   kept: SlotName;
   /** About to be committed. */
   keeping: SlotName | undefined;
+  readonly lists: KeptLists;
   /** The version in a slot when it was committed last. */
   ran: Partial<Record<SlotName, string | undefined>>;
   /** Names in the boot order that are no slots. */
@@ -74,6 +79,7 @@ export class Chronicle {
     this.kept = state.kept;
     this.keeping = state.keeping;
     this.ran = { ...state.ran };
+    this.lists = new KeptLists(state.lists);
     this.others = state.others ?? hardware.boot.others;
   }
 
@@ -82,7 +88,7 @@ export class Chronicle {
     const { others } = this;
     const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
-    return { journals, identities, begun, trying, kept, keeping, ran, others };
+    return { journals, identities, begun, trying, kept, keeping, ran, others, lists: this.lists.state };
   }
 
   journalWasLost = false;
@@ -223,8 +229,7 @@ export class Chronicle {
 
   #judgeEvidence(slot: SlotName, evidence: Verified): void {
     const entry = this.imageIn(slot);
-    if (this.#hardware.revoked.has(entry?.digest ?? ''))
-      throw this.#violation(`slot ${slot} is armed, and was revoked`);
+    if (this.#isRevoked(entry)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
     if (entry?.digest === evidence.digest) return;
     // Nobody has verified it, but it ran, and is what it was.
     if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;
@@ -237,9 +242,17 @@ export class Chronicle {
     if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}"`);
     }
+    if (slot === this.trying && this.#isRevoked(entry)) {
+      throw this.#violation(`slot ${slot} is committed with "${entry.image}", which was revoked`);
+    }
     const { running } = this.#hardware.board;
     if (slot !== this.trying || this.journalWasLost || entry.meter === running) return;
     throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
+  }
+
+  #isRevoked(entry: CatalogEntry | undefined): boolean {
+    const { releases, keys } = this.lists;
+    return releases.has(entry?.digest ?? '') || keys.has(entry?.signedBy ?? '');
   }
 
   /** What the program is told of a broken promise it may take for an error like any other. */

@@ -14,6 +14,7 @@ import type { CatalogEntry } from './catalog.ts';
 export const STATE = '/state';
 export const JOURNAL = `${STATE}/journal.json`;
 export const IDENTITY = `${STATE}/identity.json`;
+export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`] as const;
 
 /** What a journal looks like that its medium has lost. */
 export const GARBAGE = '{"format":1,"pha\0\0\0';
@@ -34,8 +35,6 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
-  /** Digests of releases, as a list of keys and releases has them. */
-  readonly revoked: readonly string[];
   /** Attempts whose end the application was told. */
   readonly told: readonly string[];
 }
@@ -54,7 +53,6 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     attempts: 0,
     flaps: 0,
     nowMs: 0,
-    revoked: [],
     told: [],
   };
 }
@@ -75,7 +73,6 @@ export class Hardware {
   /** How often a flapping image was asked. */
   flaps: number;
   nowMs: number;
-  readonly revoked: Set<string>;
   readonly told: Set<string>;
   /** What the reboot command was told; undefined: it was not called in this boot. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
@@ -105,7 +102,6 @@ export class Hardware {
     this.attempts = state.attempts;
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
-    this.revoked = new Set(state.revoked);
     this.told = new Set(state.told);
     this.disk.trouble = () => {
       if (faults.strikes('disk-full')) return 'ENOSPC';
@@ -121,7 +117,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, revoked, told } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, told } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -135,7 +131,6 @@ export class Hardware {
       attempts,
       flaps,
       nowMs,
-      revoked: [...revoked],
       told: [...told],
     };
   }

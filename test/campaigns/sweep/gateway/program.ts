@@ -1,4 +1,5 @@
 import type { OnEvent } from '../../../../src/control/events.ts';
+import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
@@ -10,14 +11,15 @@ import type { runProgram } from '../../../../src/system/processes/child-process.
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
 import type { Follow } from '../../../../src/update/choice/choose.ts';
+import type { StagedBefore } from '../../../../src/update/choice/order.ts';
 import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts';
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
-import type { Bootloader, Machine, Target } from '../../../../src/update/ports.ts';
+import type { Bootloader, Machine, StageFirmware, Target } from '../../../../src/update/ports.ts';
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
 import { Updater } from '../../../../src/update/updater.ts';
-import type { Scenario } from '../scenarios.ts';
+import type { Scenario } from '../story.ts';
 import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
 import { STATE } from './hardware.ts';
@@ -53,8 +55,9 @@ export class Program {
   readonly #life = new AbortController();
 
   private constructor(parts: ProgramParts, journal: Journal) {
-    const { hardware, chronicle, transport, trust, follow, imagesNameThemselves, waitsFor } = parts;
+    const { hardware, chronicle, transport, follow, imagesNameThemselves, waitsFor } = parts;
     const clock = fakeClock(hardware);
+    const believed = trustOn(parts, clock);
     const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
     const random = (): number => 0.5;
     this.session = new ServiceSession({
@@ -78,20 +81,16 @@ export class Program {
         ...hardware.pairs.map((pair) => [pair.name, pair] as const),
         [BOARD, hardware.board],
       ]),
-      stageFirmware: createStageFirmware({
-        encoding: 'base64',
-        trust: { ...trust, revoked: { keys: new Set(), releases: hardware.revoked } },
-        deviceType: DEVICE_TYPE,
-        checkpointDistance: CHECKPOINT_DISTANCE,
-      }),
+      stageFirmware: stagingWith(believed, parts),
       health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
       machine: chronicle.machine(this.machine, this.journal),
       clock,
       random,
       log: silentLog,
-      revokedReleases: async () => hardware.revoked,
-      distrusted: async ({ digest }: { readonly digest: string }) =>
-        hardware.revoked.has(digest) ? 'was revoked' : undefined,
+      revokedReleases: async () => believed.revokedReleases(),
+      distrusted: async (firmware: StagedBefore, signal: AbortSignal) => believed.distrusted(firmware, signal),
+      revoked: async (firmware: StagedBefore) => believed.revoked(firmware),
+      listInEffect: async () => believed.listInEffect(),
       imageVersion: async () => (imagesNameThemselves ? chronicle.imageIn(hardware.boot.booted)?.id : undefined),
       newAttemptId: (): string => {
         hardware.attempts += 1;
@@ -133,6 +132,28 @@ export class Program {
   end(): void {
     this.#life.abort(new Error('the program has ended'));
   }
+}
+
+/** Lists of keys and revocations are kept on the gateway's own disk. */
+function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clock: Clock): Trust {
+  return new Trust({
+    config: { trust: { keys: [], allowUnsigned }, paths: { state: STATE } },
+    configuredKeys: async () => keys,
+    fs: hardware.stateFs,
+    clock,
+    probe: async () => 'unknown',
+  });
+}
+
+/** As src/daemon/wiring/staging-with-keys.ts. */
+function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): StageFirmware {
+  return async (request, signal) => {
+    const takeList = async (bytes: Uint8Array, artifact: string): Promise<void> =>
+      chronicle.lists.taking(bytes, async () => believed.takeList(bytes, artifact));
+    const settings = { encoding: 'base64', deviceType: DEVICE_TYPE, checkpointDistance: CHECKPOINT_DISTANCE } as const;
+    const keyring = { ...(await believed.keyring(signal)), allowUnsigned: trust.allowUnsigned, takeList };
+    return createStageFirmware({ ...settings, trust: keyring })(request, signal);
+  };
 }
 
 export const ignoreEvents: OnEvent = () => {};

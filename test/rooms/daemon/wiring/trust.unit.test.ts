@@ -41,7 +41,7 @@ function trust({ life = {}, allowUnsigned = false, isSet = true }: World = {}): 
   const clock = { nowMs: () => now, monotonicMs: () => 0, sleep: async (): Promise<void> => {} };
   const keys = [{ file: join(directory, 'release.pem'), ...life }];
   return new Trust({
-    config: { trust: { keys, allowUnsigned }, paths: { state: '/state' } } as never,
+    config: { trust: { keys, allowUnsigned }, paths: { state: '/state' } },
     fs: volume.promises as unknown as DurableFs,
     clock,
     probe: async () => (isSet ? 'synchronized' : 'not-synchronized') as never,
