@@ -2,6 +2,7 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import type { SmallerMachine } from './machine/smaller-machine.ts';
 import { measure } from './measure.ts';
 import type { Cost } from './measure.ts';
 import type { ProbeReport } from './probe.ts';
@@ -16,6 +17,7 @@ export interface AgentRig {
   /** PEM; undefined: unsigned firmware is permitted. */
   readonly trustedKey?: string | undefined;
   readonly caFile?: string | undefined;
+  readonly on?: SmallerMachine | undefined;
 }
 
 const SLOT_A_BYTES = 4096;
@@ -66,5 +68,5 @@ async function install(
   await using gateway = await newGateway(rig, service.url);
   const env = { ...agentEnvironment(rig.workFolder, gateway), ...environment };
   const command = ['--config', gateway.configFile, '--update-now', '--no-reboot'];
-  return await measure({ argv: [rig.program, ...command], env }, rig.workFolder);
+  return await measure({ argv: [rig.program, ...command], env, on: rig.on }, rig.workFolder);
 }

@@ -1,3 +1,5 @@
+import type { SmallerMachine } from './machine/smaller-machine.ts';
+
 export interface BenchContext {
   /** A folder on a disk, emptied at the end. */
   readonly workFolder: string;
@@ -8,5 +10,7 @@ export interface BenchContext {
   readonly rounds: number;
   /** A short run: less is waited for, and what takes long is left out. */
   readonly quick: boolean;
+  /** For what is measured in an installation, and in what it is compared with. */
+  readonly on: SmallerMachine;
   readonly tell: (line: string) => void;
 }

@@ -48,14 +48,15 @@ interface Files {
 
 /** Rows 1 to 3: an installation, its parts, and what else could do it, side by side in rounds. */
 export async function installSuite(context: BenchContext): Promise<SuiteResult> {
-  const { workFolder, sizeBytes, rounds, tell } = context;
+  const { workFolder, sizeBytes, rounds, on, tell } = context;
   await using device = await LoopDevice.attach(sizeBytes);
   const files = await writeFiles(context, device.path);
   await using authority = await Authority.create();
   const certificate = await authority.issue('service', 'IP:127.0.0.1');
-  await using service = await ServiceProcess.start({ texts: { ...files.texts, swu: files.swu.path } });
-  await using secure = await ServiceProcess.start({ texts: { plain: files.texts.plain }, tls: certificate });
-  const rig: AgentRig = { workFolder, program: context.program, device: device.path };
+  const texts = { ...files.texts, swu: files.swu.path };
+  await using service = await ServiceProcess.start({ texts, nginxFolder: workFolder });
+  await using secure = await ServiceProcess.start({ texts, tls: certificate, nginxFolder: workFolder });
+  const rig: AgentRig = { workFolder, program: context.program, device: device.path, on };
   const signed = { ...rig, trustedKey: files.publicPem };
   const trusting = { ...rig, caFile: authority.caFile };
   const emptied = emptyFirst(device.path, sizeBytes);
@@ -66,12 +67,15 @@ export async function installSuite(context: BenchContext): Promise<SuiteResult> 
       return installByAgent(its, service);
     });
   const command = (name: string, what: Command): Contender<Cost> =>
-    emptied(name, async () => measure(what, workFolder));
+    emptied(name, async () => measure({ ...what, on }, workFolder));
   const textUrl = await service.firmwareUrl('plain');
   const contenders = [
     agent(names.plain, 'plain'),
-    { name: names.digest, run: async () => measure(digest(files.image), workFolder) },
-    { name: names.download, run: async () => measure(download(textUrl, join(workFolder, 'download')), workFolder) },
+    { name: names.digest, run: async () => measure({ ...digest(files.image), on }, workFolder) },
+    {
+      name: names.download,
+      run: async () => measure({ ...download(textUrl, join(workFolder, 'download')), on }, workFolder),
+    },
     command(names.pipeline, pipeline(textUrl, device.path)),
     command(names.swupdate, swupdate(await service.firmwareUrl('swu'), files.swu)),
     command(names.storage, copyInto(device.path, files.image)),

@@ -26,7 +26,7 @@ const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteRe
   telemetry: telemetrySuite,
 };
 
-const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and swupdate and mosquitto from Debian.
+const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and nginx, swupdate and mosquitto from Debian.
 
 usage: npm run bench -- [options]
 
@@ -35,6 +35,9 @@ usage: npm run bench -- [options]
   --size MIB      1024 if not given
   --json FILE     everything that was measured
   --work DIR      a folder on a disk with room for twelve images; a temporary one if not given
+  --without-sha   what installs finds no SHA instructions, as on a Raspberry Pi 4
+  --cores N       what installs runs on so many processors; nginx and the kernel have all of them
+  --memory MIB    what installs has so much memory, page cache included
   --quick         2 rounds of 256 MiB, shorter idle times: about two minutes, for a look
 `;
 
@@ -44,6 +47,9 @@ const options = {
   size: { type: 'string' },
   json: { type: 'string' },
   work: { type: 'string' },
+  'without-sha': { type: 'boolean', default: false },
+  cores: { type: 'string' },
+  memory: { type: 'string' },
   quick: { type: 'boolean', default: false },
 } as const;
 
@@ -52,6 +58,11 @@ await runTool(help, options, async (values) => {
   const chosen = values.only.map((name) => ({ name, suite: suiteNamed(name) }));
   const sizeBytes = countOption('size', values.size ?? (quick ? '256' : '1024'), 1) * 2 ** 20;
   const rounds = countOption('rounds', values.rounds ?? (quick ? '2' : '5'), 1);
+  const on = {
+    withoutSha: values['without-sha'],
+    cores: values.cores === undefined ? undefined : countOption('cores', values.cores, 1),
+    memoryMib: values.memory === undefined ? undefined : countOption('memory', values.memory, 1),
+  };
   const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
   const built = join(workFolder, 'dist');
   const tell = (line: string): void => console.error(line);
@@ -69,6 +80,7 @@ await runTool(help, options, async (values) => {
       sizeBytes,
       rounds,
       quick,
+      on,
       tell,
     };
     const results: SuiteResult[] = [];
@@ -92,7 +104,7 @@ function suiteNamed(name: string): (context: BenchContext) => Promise<SuiteResul
 
 async function report(
   results: readonly SuiteResult[],
-  { sizeBytes, rounds }: Pick<BenchContext, 'sizeBytes' | 'rounds'>,
+  { sizeBytes, rounds, on }: Pick<BenchContext, 'sizeBytes' | 'rounds' | 'on'>,
   file: string | undefined,
 ): Promise<void> {
   const machine = {
@@ -101,11 +113,13 @@ async function report(
     kernel: release(),
     node: process.version,
   };
-  const setting = { takenAt: new Date().toISOString(), sizeMib: sizeBytes / 2 ** 20, rounds };
+  const setting = { takenAt: new Date().toISOString(), sizeMib: sizeBytes / 2 ** 20, rounds, on };
   console.log(
     `${machine.processors.length} × ${machine.processors[0]}, Linux ${machine.kernel}, Node ${machine.node};`,
   );
-  console.log(`${setting.sizeMib} MiB, ${rounds} rounds, ${setting.takenAt}; median [smallest–largest]\n`);
+  console.log(
+    `${setting.sizeMib} MiB, ${rounds} rounds, on ${JSON.stringify(on)}, ${setting.takenAt}; median [smallest–largest]\n`,
+  );
   for (const result of results) console.log(renderResult(result));
   const missed = results.flatMap(({ figures }) => figures.filter(isMissed)).map(({ name }) => name);
   console.log(missed.length === 0 ? 'All targets are met.' : `Missed: ${missed.join('; ')}`);

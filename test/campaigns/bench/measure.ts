@@ -3,6 +3,9 @@ import { once } from 'node:events';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { onSmallerMachine } from './machine/smaller-machine.ts';
+import type { SmallerMachine } from './machine/smaller-machine.ts';
+
 /** What one run of a program cost, with everything that it started and waited for. */
 export interface Cost {
   readonly seconds: number;
@@ -14,18 +17,22 @@ export interface Cost {
 export interface Command {
   readonly argv: readonly [string, ...string[]];
   readonly env?: Readonly<Record<string, string>>;
+  readonly on?: SmallerMachine | undefined;
 }
 
 let runs = 0;
 
 /** Runs a program that must succeed, under GNU time(1), which knows its children. */
-export async function measure({ argv, env = {} }: Command, workFolder: string): Promise<Cost> {
+export async function measure({ argv, env = {}, on = {} }: Command, workFolder: string): Promise<Cost> {
   runs += 1;
   const report = join(workFolder, `time-${runs}`);
+  const command = ['time', '--format=%U %S %M', `--output=${report}`, '--', ...argv] as const;
+  await using smaller = await onSmallerMachine(command, on);
   const before = performance.now();
-  const child = spawn('time', ['--format=%U %S %M', `--output=${report}`, '--', ...argv], {
+  const [program, ...args] = smaller.argv;
+  const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...env, ...smaller.env },
   });
   const said: Buffer[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk));

@@ -13,7 +13,7 @@ const TIMES = 4;
 
 /** Does memory grow with the image? One of the usual size, and one four times as large. */
 export async function memorySuite(context: BenchContext): Promise<SuiteResult> {
-  const { workFolder, program, sizeBytes, tell } = context;
+  const { workFolder, program, sizeBytes, on, tell } = context;
   tell('writing the firmwares');
   await using device = await LoopDevice.attach(TIMES * sizeBytes);
   const path = (name: string): string => join(workFolder, name);
@@ -23,8 +23,8 @@ export async function memorySuite(context: BenchContext): Promise<SuiteResult> {
     small: await writeText(path('small.json'), small.path),
     large: await writeText(path('large.json'), large.path),
   };
-  await using service = await ServiceProcess.start({ texts });
-  const rig = { workFolder, program, device: device.path };
+  await using service = await ServiceProcess.start({ texts, nginxFolder: workFolder });
+  const rig = { workFolder, program, device: device.path, on };
   const contender = (version: 'small' | 'large') => ({
     name: version === 'small' ? 'one' : `${TIMES} times as large`,
     run: async () => {

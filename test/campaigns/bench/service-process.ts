@@ -6,6 +6,7 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 
 import type { Operation } from '../../stand-ins/service/faults.ts';
+import { WebServer } from './machine/web-server.ts';
 
 const program = join(import.meta.dirname, '../../stand-ins/service/main.ts');
 
@@ -15,19 +16,30 @@ export interface ServiceOptions {
   readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** Speak the messaging form too, through this broker. */
   readonly brokerUrl?: string | undefined;
+  /** A folder for nginx, which stands before it and serves the firmwares; undefined: it serves them itself. */
+  readonly nginxFolder?: string | undefined;
 }
 
 /** The stand-in of the service in a process of its own. It serves from files, so it waits for the reader, not he for it. */
 export class ServiceProcess implements AsyncDisposable {
   readonly url: string;
   readonly #child: ChildProcess;
+  readonly #front: WebServer | undefined;
 
-  private constructor(url: string, child: ChildProcess) {
-    this.url = url;
+  private constructor(url: string, child: ChildProcess, front?: WebServer) {
+    this.url = front?.url ?? url;
     this.#child = child;
+    this.#front = front;
   }
 
-  static async start({ texts, tls, brokerUrl }: ServiceOptions): Promise<ServiceProcess> {
+  static async start(options: ServiceOptions): Promise<ServiceProcess> {
+    const { nginxFolder: folder, texts, tls } = options;
+    const { url, child } = await ServiceProcess.#spawn({ ...options, tls: folder === undefined ? tls : undefined });
+    if (folder === undefined) return new ServiceProcess(url, child);
+    return new ServiceProcess(url, child, await WebServer.start({ folder, texts, tls, upstream: url }));
+  }
+
+  static async #spawn({ texts, tls, brokerUrl }: ServiceOptions): Promise<{ url: string; child: ChildProcess }> {
     const versions = Object.entries(texts).flatMap(([id, path]) => ['--text', `${id}=${path}`]);
     const secure = tls === undefined ? [] : ['--tls-cert', tls.certFile, '--tls-key', tls.keyFile];
     const messaging = brokerUrl === undefined ? [] : ['--broker', brokerUrl];
@@ -35,7 +47,7 @@ export class ServiceProcess implements AsyncDisposable {
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     for await (const line of createInterface({ input: child.stdout })) {
       const [url] = /https?:\/\/\S+/.exec(line) ?? [];
-      if (url !== undefined) return new ServiceProcess(url, child);
+      if (url !== undefined) return { url, child };
     }
     throw new Error('the stand-in of the service did not start');
   }
@@ -62,6 +74,7 @@ export class ServiceProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#front?.[Symbol.asyncDispose]();
     const ended = once(this.#child, 'exit');
     this.#child.kill();
     await ended;
