@@ -1,7 +1,7 @@
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
-import { retry } from '../system/time/retry.ts';
+import { retryAfter } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
@@ -10,6 +10,7 @@ import { ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { Input, Operation } from './operations.ts';
+import { defaultCallRetry, Patience } from './patience.ts';
 import { RenewalLimit } from './renewal-limit.ts';
 
 export interface SessionContext {
@@ -26,14 +27,6 @@ export interface SessionContext {
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
   readonly onShared?: (() => void) | undefined;
 }
-
-/** A call of its own takes a few attempts; whoever calls on a schedule comes again anyway. */
-export const defaultCallRetry: RetryPolicy = {
-  attempts: 4,
-  firstDelayMs: 1_000,
-  maxDelayMs: 15_000,
-  maxRetryAfterMs: 30_000,
-};
 
 /** A thing that is not known right after activation is not made again and again. */
 const REMAKE_PAUSE_MS = 6 * 3_600_000;
@@ -52,12 +45,14 @@ export interface ServiceContact {
 export class ServiceSession implements ProvisioningService {
   readonly #context: SessionContext;
   readonly #identity: ActivatedIdentity;
+  readonly #patience: Patience;
   #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
 
   constructor(context: SessionContext) {
     const { transport, identities, serialNumber, clock, log } = context;
     const limit = context.renewals ?? new RenewalLimit();
     this.#context = context;
+    this.#patience = new Patience(context.retry ?? defaultCallRetry, context.random);
     this.#identity = new ActivatedIdentity({
       transport,
       store: identities,
@@ -174,24 +169,16 @@ export class ServiceSession implements ProvisioningService {
 
   /** Tries again as long as it makes sense to wait for it here. */
   async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { clock, random, log } = this.#context;
-    const policy = this.#context.retry ?? defaultCallRetry;
+    const { clock, log } = this.#context;
+    const { attempts } = this.#patience;
     let tries = 1;
     const onRetry = (error: AgentError): void => {
       tries += 1;
-      log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${policy.attempts})`);
+      log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${attempts})`);
     };
-    const attempt = async (): Promise<Attempt<T>> => {
-      try {
-        return { kind: 'done', value: await this.#noted(work()) };
-      } catch (error) {
-        if (isWorthWaiting(error, policy)) throw error;
-        return { kind: 'hopeless', error };
-      }
-    };
-    const result = await retry(attempt, policy, { clock, random, onRetry }, signal);
-    if (result.kind === 'hopeless') throw result.error;
-    return result.value;
+    const pauseAfter = (error: unknown, failures: number): number | undefined =>
+      this.#patience.pauseMs(error, failures);
+    return retryAfter(async () => this.#noted(work()), pauseAfter, { clock, onRetry }, signal);
   }
 
   async #heard<T>(reply: Promise<T>): Promise<T> {
@@ -209,21 +196,6 @@ export class ServiceSession implements ProvisioningService {
     }
   }
 }
-
-type Attempt<T> = { readonly kind: 'done'; readonly value: T } | { readonly kind: 'hopeless'; readonly error: unknown };
-
-/** Not: what only a person or another device can end, and pauses that the service wants longer than we would wait. */
-function isWorthWaiting(error: unknown, policy: RetryPolicy): boolean {
-  if (!(error instanceof AgentError)) return false;
-  return !neverSoon.has(error.code) && (error.retryAfterMs ?? 0) <= policy.maxRetryAfterMs;
-}
-
-const neverSoon: ReadonlySet<string> = new Set([
-  'key-rejected',
-  'activation-refused',
-  'activation-unanswered',
-  'serial-number-shared',
-]);
 
 function isKeyRejected(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'key-rejected';

@@ -33,7 +33,9 @@ const choiceText = '"newest", "last", "first" or a regular expression such as "/
 export const updateSchema = z.strictObject({
   follow: z.enum(['target', 'updates', 'none']).default('target').describe('Which version of the service to follow'),
   schedule: text('a cron expression such as "*/15 * * * *"').default('*/15 * * * *'),
-  splay: duration().default('10m').describe('Spread by serial number, so that a fleet does not call at once'),
+  splay: duration()
+    .default('15m')
+    .describe('Spread by serial number, so that a fleet does not call at once; best as long as between two looks'),
   choose: z
     .string({ error: choiceText })
     .max(256, choiceText)

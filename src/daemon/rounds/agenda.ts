@@ -6,6 +6,8 @@ import { WakeLimit } from './wake-limit.ts';
 const REBOOT_PATIENCE_MS = 5 * 60_000;
 const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
 const NEVER_MS = Number.POSITIVE_INFINITY;
+/** A sleep that ends so late ended because the clock was set. */
+const CLOCK_SET_MS = 60_000;
 
 /** `settle`: finish or undo what was left half done; `look`: that, and ask the service; `reload`: read the configuration. */
 export interface Next {
@@ -32,6 +34,8 @@ export interface Looks {
 /** Of the configuration. */
 export interface Times {
   readonly schedule: Schedule;
+  /** When it looks after a start, and after its clock was set forward. */
+  readonly turn: Schedule;
   /** Looks that messages ask for are so far apart. */
   readonly wakeLimitMs: number;
 }
@@ -96,6 +100,16 @@ export class Agenda {
     if (dueMs === this.#wakeMs) return undefined;
     this.#wakeMs = dueMs;
     return dueMs;
+  }
+
+  /**
+   * A sleep until what is next is over. False: the clock was set forward, perhaps on all gateways of a fleet; the schedule's
+   * look comes in its turn.
+   */
+  wakeUp(nowMs: number): boolean {
+    if (nowMs - this.#scheduledMs < CLOCK_SET_MS || this.next.atMs !== this.#scheduledMs) return true;
+    this.#scheduledMs = this.#times.turn(nowMs);
+    return false;
   }
 
   /** A round begins now, and is the look that messages asked for until now. */

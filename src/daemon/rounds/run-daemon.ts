@@ -26,7 +26,7 @@ import { answerOutside } from './outside.ts';
 import type { OutsideParts } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
-import { cronSchedule, rebootSpreadMs, sleepUntil, splayOffsetMs } from './schedule.ts';
+import { cronSchedule, firstTurnMs, rebootSpreadMs, sleepUntil, turnMs } from './schedule.ts';
 
 export interface DaemonOptions {
   readonly loaded: LoadedConfig;
@@ -38,8 +38,6 @@ export interface DaemonOptions {
   readonly onReload: (listener: () => void) => Disposable;
 }
 
-/** The first look does not wait for the schedule, but not all gateways of a fleet look at once after a blackout. */
-const MAX_FIRST_SPLAY_MS = 60_000;
 /** Longer than any deadline of a single wait inside an operation, but for the health gate's, which is added. */
 const LONGEST_SILENCE_MS = 20 * 60_000;
 
@@ -168,13 +166,14 @@ class Daemon {
     }
   }
 
-  /** False: woken before. */
+  /** False: woken before, or what is next is another thing now. */
   async #sleepUntil(untilMs: number, awake: AbortSignal): Promise<boolean> {
     const { clock } = this.#options.world;
-    this.#liveness.restFor(Math.max(0, untilMs - clock.nowMs()));
+    const sleepMs = Math.max(0, untilMs - clock.nowMs());
+    this.#liveness.restFor(sleepMs);
     try {
       await sleepUntil(untilMs, clock, awake);
-      return true;
+      return sleepMs === 0 || this.#currentAgenda.wakeUp(clock.nowMs());
     } catch (error) {
       if (!awake.aborted) throw error;
       return false;
@@ -255,7 +254,7 @@ class Daemon {
     const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#wake(), onProgress: () => this.#liveness.progress() });
     try {
-      await this.#plan(config, wiring.serialNumber);
+      await this.#plan(config, wiring);
     } catch (error) {
       await wiring[Symbol.asyncDispose]();
       throw error;
@@ -271,10 +270,14 @@ class Daemon {
     wiring.messaging?.connect();
   }
 
-  async #plan({ update: { schedule, splayMs } }: Config, serialNumber: string): Promise<void> {
-    const times = { schedule: await cronSchedule(schedule, splayMs, serialNumber), wakeLimitMs: splayMs };
-    const firstMs = Math.min(splayOffsetMs(serialNumber, splayMs), MAX_FIRST_SPLAY_MS);
-    this.#agenda ??= new Agenda(this.#options.world.clock.nowMs() + firstMs, times);
+  async #plan({ update }: Config, { serialNumber, journal }: Wiring): Promise<void> {
+    const { splayMs } = update;
+    const schedule = await cronSchedule(update.schedule, splayMs, serialNumber);
+    const spread = { serialNumber, splayMs };
+    const turn = (nowMs: number): number =>
+      journal.state.named === undefined ? firstTurnMs(nowMs, spread) : turnMs(nowMs, schedule, spread);
+    const times = { schedule, turn, wakeLimitMs: splayMs };
+    this.#agenda ??= new Agenda(turn(this.#options.world.clock.nowMs()), times);
     this.#agenda.follow(times);
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Clock } from '../../system/time/clock.ts';
+import type { CronTimes } from '../../system/time/cron.ts';
 import { minutesOf } from '../../system/time/daily-window.ts';
 import { DaemonError } from '../errors.ts';
 import type { Wiring } from '../wiring/wiring.ts';
@@ -17,19 +18,19 @@ export async function cronSchedule(expression: string, splayMs: number, serialNu
   if (!isCronExpression(expression)) {
     throw new DaemonError('schedule-invalid', `update.schedule: "${expression}" is not a cron expression`);
   }
-  const offsetMs = splayOffsetMs(serialNumber, splayMs);
-  const times = cronTimes(expression);
-  return (nowMs) => {
-    const passedMs = passedMinutes(nowMs, offsetMs).find((timeMs) => times.includes(timeMs));
-    return (passedMs ?? times.nextMs()) + offsetMs;
-  };
+  return spreadSchedule(cronTimes(expression), splayOffsetMs(serialNumber, splayMs));
 }
 
-/** The minutes whose look is still to come, because of the offset. */
-function passedMinutes(nowMs: number, offsetMs: number): readonly number[] {
-  const minute = Math.floor(nowMs / MINUTE_MS);
+/** The times of one gateway: so much later than those of its fleet. */
+export function spreadSchedule(times: CronTimes, offsetMs: number): Schedule {
+  return (nowMs) => (passedTime(times, nowMs, offsetMs) ?? times.nextMs()) + offsetMs;
+}
+
+/** Of the minutes that have passed the first whose look is still to come, because of the offset. */
+function passedTime(times: CronTimes, nowMs: number, offsetMs: number): number | undefined {
   const first = Math.floor((nowMs - Math.min(offsetMs, LONGEST_LOOK_BACK_MS)) / MINUTE_MS) + 1;
-  return Array.from({ length: Math.max(0, minute - first + 1) }, (_, index) => (first + index) * MINUTE_MS);
+  for (let timeMs = first * MINUTE_MS; timeMs <= nowMs; timeMs += MINUTE_MS) if (times.includes(timeMs)) return timeMs;
+  return undefined;
 }
 
 /** 0 ≤ offset < splay, decided by the serial number. */
@@ -38,18 +39,52 @@ export function splayOffsetMs(serialNumber: string, splayMs: number): number {
   return Math.floor((spread / 0x1_0000_0000) * splayMs);
 }
 
+/** How one gateway's looks lie among those of its fleet. */
+export interface Spread {
+  readonly serialNumber: string;
+  readonly splayMs: number;
+}
+
+/** After a start, or a clock that was set: a fleet does not look at once after a blackout, and waits for no rare schedule. */
+export function turnMs(nowMs: number, schedule: Schedule, { serialNumber, splayMs }: Spread): number {
+  const scheduledMs = schedule(nowMs);
+  return scheduledMs - nowMs <= splayMs ? scheduledMs : nowMs + splayOffsetMs(serialNumber, splayMs);
+}
+
+const MAX_FIRST_SPLAY_MS = 60_000;
+
+/** Of a gateway that has never looked: somebody may wait for it. */
+export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Spread): number {
+  return nowMs + splayOffsetMs(serialNumber, Math.min(splayMs, MAX_FIRST_SPLAY_MS));
+}
+
 const LONGEST_NAP_MS = 5 * 60_000;
 
 /** Sleeps until the wall clock shows the time, in naps, so that a clock that is set meanwhile is noticed. */
 export async function sleepUntil(timeMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  const longestMs = Math.max(0, timeMs - clock.nowMs());
-  const startMs = clock.monotonicMs();
-  for (;;) {
-    const leftMs = Math.min(timeMs - clock.nowMs(), longestMs - (clock.monotonicMs() - startMs));
-    if (leftMs <= 0) return;
-    await clock.sleep(Math.min(leftMs, LONGEST_NAP_MS), signal);
+  const naps = new Naps(timeMs, clock);
+  for (let ms = naps.nextMs(clock); ms > 0; ms = naps.nextMs(clock)) await clock.sleep(ms, signal);
+}
+
+/** How long each of them is. */
+export class Naps {
+  readonly #timeMs: number;
+  /** Of the monotonic clock. */
+  readonly #endMs: number;
+
+  constructor(timeMs: number, clock: Instant) {
+    this.#timeMs = timeMs;
+    this.#endMs = clock.monotonicMs() + Math.max(0, timeMs - clock.nowMs());
+  }
+
+  /** 0: it is time. */
+  nextMs(clock: Instant): number {
+    const leftMs = Math.min(this.#timeMs - clock.nowMs(), this.#endMs - clock.monotonicMs());
+    return Math.max(0, Math.min(leftMs, LONGEST_NAP_MS));
   }
 }
+
+type Instant = Pick<Clock, 'nowMs' | 'monotonicMs'>;
 
 /** Gateways of a fleet reboot one after the other, but within the first half of their window. */
 export function rebootSpreadMs({ config, serialNumber }: Pick<Wiring, 'config' | 'serialNumber'>): number {

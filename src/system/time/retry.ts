@@ -20,29 +20,55 @@ export interface RetryContext {
 }
 
 /**
- * Exponential backoff with full jitter: a uniform pause between 0 and min(max, first × 2ⁿ); at least what the other
- * side asked for, itself bounded.
+ * Exponential backoff with full jitter: a uniform pause between 0 and min(max, first × 2ⁿ). It comes after what the other side
+ * asked for, itself bounded, and is drawn from as long a time as that then: many may have been told the same moment.
  */
 export function backoffMs(policy: RetryPolicy, failures: number, random: () => number, retryAfterMs = 0): number {
   const ceiling = Math.min(policy.maxDelayMs, policy.firstDelayMs * 2 ** (failures - 1));
-  return Math.max(random() * ceiling, Math.min(retryAfterMs, policy.maxRetryAfterMs));
+  const askedMs = Math.min(retryAfterMs, policy.maxRetryAfterMs);
+  return askedMs + random() * Math.max(ceiling, Math.min(askedMs, policy.maxDelayMs));
+}
+
+/** The pause after so many failures, of which this was the last; undefined: waiting cannot cure it, or the attempts are used up. */
+export function retryPauseMs(
+  error: unknown,
+  failures: number,
+  policy: RetryPolicy,
+  random: () => number,
+): number | undefined {
+  if (!(error instanceof AgentError) || error.remedy === 'give-up' || failures >= policy.attempts) return undefined;
+  return backoffMs(policy, failures, random, error.retryAfterMs);
 }
 
 /** Tries, waits, tries again; stops at the first failure that waiting cannot cure, or when the attempts are used up. */
 export async function retry<T>(
   attempt: () => Promise<T>,
   policy: RetryPolicy,
-  context: RetryContext,
+  { random, ...context }: RetryContext,
+  signal: AbortSignal,
+): Promise<T> {
+  const pauseMs: PauseAfter = (error, failures) => retryPauseMs(error, failures, policy, random);
+  return retryAfter(attempt, pauseMs, context, signal);
+}
+
+/** How long to wait after so many failures, of which this was the last; undefined: not again. */
+export type PauseAfter = (error: unknown, failures: number) => number | undefined;
+
+/** The same, with pauses that somebody else decides. */
+export async function retryAfter<T>(
+  attempt: () => Promise<T>,
+  pauseAfter: PauseAfter,
+  { clock, onRetry }: Omit<RetryContext, 'random'>,
   signal: AbortSignal,
 ): Promise<T> {
   for (let failures = 1; ; failures += 1) {
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof AgentError) || error.remedy === 'give-up' || failures >= policy.attempts) throw error;
-      const delayMs = backoffMs(policy, failures, context.random, error.retryAfterMs);
-      context.onRetry?.(error, delayMs);
-      await context.clock.sleep(delayMs, signal);
+      const delayMs = pauseAfter(error, failures);
+      if (delayMs === undefined) throw error;
+      if (error instanceof AgentError) onRetry?.(error, delayMs);
+      await clock.sleep(delayMs, signal);
     }
   }
 }

@@ -15,15 +15,48 @@ const policy: RetryPolicy = {
   maxRetryAfterMs: 3_600_000,
 };
 
-/** Closed for a while after the service or the way to it has failed; for all that wants through, together. */
-export class Gate {
-  readonly #context: GateContext;
+/** When the gate opens. It knows no clock. */
+export class GateTimes {
+  readonly #random: () => number;
   #failures = 0;
   #opensAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  /** In a row; whoever goes through gives it back to `closed`. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Until it is open; not above 0: now. */
+  waitMs(nowMs: number): number {
+    return this.#opensAtMs - nowMs;
+  }
+
+  opened(): void {
+    this.#failures = 0;
+    this.#opensAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Attempts that were under way together count as one failure. */
+  closed(pass: number, nowMs: number, retryAfterMs: number): void {
+    if (pass === this.#failures) this.#failures += 1;
+    const pauseMs = backoffMs(policy, this.#failures, this.#random, retryAfterMs);
+    this.#opensAtMs = Math.max(this.#opensAtMs, nowMs + pauseMs);
+  }
+}
+
+/** Closed for a while after the service or the way to it has failed; for all that wants through, together. */
+export class Gate {
+  readonly #clock: Clock;
+  readonly #times: GateTimes;
   #reason: string | undefined;
 
-  constructor(context: GateContext) {
-    this.#context = context;
+  constructor({ clock, random }: GateContext) {
+    this.#clock = clock;
+    this.#times = new GateTimes(random);
   }
 
   /** Why it was closed last, since something went through. */
@@ -33,28 +66,22 @@ export class Gate {
 
   /** Returns when it is open; the answer is given back to `closed` with what came of it. */
   async pass(signal: AbortSignal): Promise<number> {
-    const { clock } = this.#context;
-    for (let waitMs = this.#waitMs(); waitMs > 0; waitMs = this.#waitMs()) await clock.sleep(waitMs, signal);
+    for (let waitMs = this.#waitMs(); waitMs > 0; waitMs = this.#waitMs()) await this.#clock.sleep(waitMs, signal);
     signal.throwIfAborted();
-    return this.#failures;
+    return this.#times.failures;
   }
 
   opened(): void {
-    this.#failures = 0;
+    this.#times.opened();
     this.#reason = undefined;
-    this.#opensAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Attempts that were under way together count as one failure. */
   closed(pass: number, reason: string, retryAfterMs: number): void {
-    const { clock, random } = this.#context;
     this.#reason = reason;
-    if (pass === this.#failures) this.#failures += 1;
-    const pauseMs = backoffMs(policy, this.#failures, random, retryAfterMs);
-    this.#opensAtMs = Math.max(this.#opensAtMs, clock.monotonicMs() + pauseMs);
+    this.#times.closed(pass, this.#clock.monotonicMs(), retryAfterMs);
   }
 
   #waitMs(): number {
-    return this.#opensAtMs - this.#context.clock.monotonicMs();
+    return this.#times.waitMs(this.#clock.monotonicMs());
   }
 }

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { defaultCallRetry } from '../../../src/service/patience.ts';
 import { FirmwareDownload } from '../../../src/service/rest/firmware-download.ts';
 import { defaultResume } from '../../../src/service/rest/settings.ts';
-import { defaultCallRetry } from '../../../src/service/session.ts';
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { retry } from '../../../src/system/time/retry.ts';

@@ -24,7 +24,7 @@ describe('resolveConfig', () => {
     expect(config.update).toEqual({
       follow: 'target',
       schedule: '*/15 * * * *',
-      splayMs: 600_000,
+      splayMs: 900_000,
       choose: { kind: 'newest' },
       window: undefined,
       rebootWindow: undefined,

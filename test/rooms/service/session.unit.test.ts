@@ -217,10 +217,10 @@ describe('when a call fails', () => {
     const session = rig.start();
     rig.transport.failNext('targetVersion', failure('service-unavailable', 20_000));
     await session.targetVersion(signal);
-    expect(rig.clock.slept).toEqual([20_000]);
+    expect(rig.clock.slept).toEqual([20_000 + 0.5 * 15_000]); // and what is drawn comes after it
     rig.transport.failNext('targetVersion', failure('service-unavailable', 600_000));
     await expect(session.targetVersion(signal)).rejects.toMatchObject({ retryAfterMs: 600_000 });
-    expect(rig.clock.slept).toEqual([20_000]);
+    expect(rig.clock.slept).toEqual([20_000 + 0.5 * 15_000]);
   });
 
   test('datapoints are not posted twice', async () => {

@@ -1,13 +1,12 @@
 import { abortable } from '../../../system/abortable.ts';
 import type { Log } from '../../../system/log/log.ts';
 import type { Clock } from '../../../system/time/clock.ts';
-import { backoffMs } from '../../../system/time/retry.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Throttle } from '../../throttle.ts';
 import type { ConnectionEvents } from '../messages.ts';
-import { STABLE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { BrokerConnection } from './broker-connection.ts';
+import { ReconnectPauses } from './reconnect.ts';
 
 export interface BrokerContext {
   readonly clock: Clock;
@@ -99,14 +98,12 @@ export class Broker implements AsyncDisposable {
 
   async #run(): Promise<void> {
     const { clock, random, log } = this.#context;
-    for (let failures = 1; !this.#life.signal.aborted; failures += 1) {
+    const pauses = new ReconnectPauses(this.#settings, random);
+    while (!this.#life.signal.aborted) {
       const startedMs = clock.monotonicMs();
       const reason = await this.#connectOnce();
       if (reason === undefined) return;
-      if (clock.monotonicMs() - startedMs >= STABLE_MS) failures = 1;
-      const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };
-      // two clients with one id would take the session from each other as fast as they can
-      const pauseMs = backoffMs(policy, reason.code === 'broker-session-taken' ? MANY_FAILURES : failures, random);
+      const pauseMs = pauses.nextMs(reason, clock.monotonicMs() - startedMs);
       const level = reason.code === this.#told ? 'debug' : 'warn';
       log[level](
         { code: reason.code, error: reason.message, pauseMs: Math.round(pauseMs) },
@@ -174,6 +171,3 @@ export class Broker implements AsyncDisposable {
 function withoutPresence(settings: MessagingSettings): MessagingSettings {
   return { ...settings, topics: { ...settings.topics, status: undefined, wake: undefined } };
 }
-
-/** Enough for the longest pause. */
-const MANY_FAILURES = 30;

@@ -10,6 +10,7 @@ const firstMs = 5 * MINUTE_MS;
 /** Each full hour; messages at most each ten minutes. */
 const hourly = {
   schedule: (nowMs: number) => (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS,
+  turn: (nowMs: number) => nowMs + 7 * MINUTE_MS,
   wakeLimitMs: 10 * MINUTE_MS,
 };
 
@@ -53,6 +54,22 @@ describe('the agenda', () => {
     agenda.beginRound(30 * MINUTE_MS);
     agenda.endRound('looked', 31 * MINUTE_MS);
     expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
+  });
+
+  /** Seen in a simulated fleet: all of it looked within five minutes after its clocks had been set forward. */
+  test('leaves the look in its turn when the clock was set forward past it', () => {
+    const agenda = settled('looked');
+    expect(agenda.wakeUp(HOUR_MS)).toBe(true);
+    expect(agenda.wakeUp(5 * HOUR_MS)).toBe(false);
+    expect(agenda.next).toEqual({ what: 'look', atMs: 5 * HOUR_MS + 7 * MINUTE_MS });
+    expect(agenda.wakeUp(agenda.next.atMs)).toBe(true);
+  });
+
+  test.each(['a message', 'a window', 'what did not settle'])('makes %s wait for no turn', (what) => {
+    const agenda = settled(what === 'what did not settle' ? 'unsettled' : 'looked');
+    if (what === 'a message') agenda.wake(0);
+    if (what === 'a window') agenda.comeAgain(30 * MINUTE_MS);
+    expect(agenda.wakeUp(5 * HOUR_MS)).toBe(true);
   });
 
   test('counts the looks that failed since the last that ended well', () => {

@@ -173,7 +173,7 @@ describe('a firmware’s text', () => {
       return server.request(range, requestSignal);
     };
     await download(server, undefined, { request, clock });
-    expect(clock.slept).toEqual([50, 5_000]);
+    expect(clock.slept).toEqual([50, 5_000 + 500]); // and what is drawn comes after it
   });
 
   test.each(['key-rejected', 'service-not-found', 'reply-malformed'] as const)('%s is not waited for', async (code) => {

@@ -1,0 +1,27 @@
+import { backoffMs } from '../../../system/time/retry.ts';
+import type { ServiceError } from '../../errors.ts';
+import { STABLE_MS } from '../settings.ts';
+import type { MessagingSettings } from '../settings.ts';
+
+/** Enough for the longest pause. */
+const MANY_FAILURES = 30;
+
+/** The pauses before the broker is tried again: of full jitter, longer with each failure. They know no clock. */
+export class ReconnectPauses {
+  readonly #settings: Pick<MessagingSettings, 'reconnect'>;
+  readonly #random: () => number;
+  #failures = 0;
+
+  constructor(settings: Pick<MessagingSettings, 'reconnect'>, random: () => number) {
+    this.#settings = settings;
+    this.#random = random;
+  }
+
+  /** After an attempt that ended so, so long after it was begun. */
+  nextMs({ code }: Pick<ServiceError, 'code'>, lastedMs: number): number {
+    this.#failures = lastedMs >= STABLE_MS ? 1 : this.#failures + 1;
+    const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };
+    // two clients with one id would take the session from each other as fast as they can
+    return backoffMs(policy, code === 'broker-session-taken' ? MANY_FAILURES : this.#failures, this.#random);
+  }
+}
