@@ -1,0 +1,276 @@
+import { Agenda } from '../../../src/daemon/rounds/agenda.ts';
+import { Naps, splayOffsetMs, spreadSchedule, turnMs } from '../../../src/daemon/rounds/schedule.ts';
+import { defaultCallRetry, Patience } from '../../../src/service/patience.ts';
+import type { CronTimes } from '../../../src/system/time/cron.ts';
+import { CalendarQueue } from './calendar-queue.ts';
+import { Counts } from './counts.ts';
+import type { Random } from './random.ts';
+import type { Scenario } from './scenarios.ts';
+
+const MINUTE_MS = 60_000;
+/** A Monday, 00:00 UTC. */
+const START_MS = Date.UTC(2027, 0, 4);
+
+/** What a thing is about to do. */
+const steps = { target: 0, firmware: 1, reboot: 2, tell: 3, tellFirst: 4, off: 5 } as const;
+type Step = (typeof steps)[keyof typeof steps];
+
+/** A fleet: each thing has an agenda of its own; what it does next is one entry of the queue. */
+export class Fleet {
+  readonly counts: Counts;
+  readonly #scenario: Scenario;
+  readonly #random: Random;
+  readonly #queue: CalendarQueue;
+  readonly #patience: Patience;
+  readonly #agendas: Agenda[] = [];
+  readonly #step: Uint8Array;
+  readonly #tries: Uint8Array;
+  readonly #version: Uint8Array;
+  /** The new version runs, and the service does not know it yet. */
+  readonly #isUntold: Uint8Array;
+  /** A look is under way. */
+  readonly #isLooking: Uint8Array;
+  /** Its sleep ends when the agenda says so, not at once. */
+  readonly #isAsleep: Uint8Array;
+  readonly #offsetsMs: Float64Array;
+  readonly #sleptFromMs: Float64Array;
+  readonly #times: CronTimes;
+  #nowMs = 0;
+  #setMs = 0;
+  /** Whose turn it is. */
+  #thing = 0;
+  /** Downloads that share the site's line. */
+  #lineBusyUntilMs = 0;
+
+  constructor(scenario: Scenario, random: Random) {
+    const { things, splayMs, endMs } = scenario;
+    this.#scenario = scenario;
+    this.#random = random;
+    this.#patience = new Patience(defaultCallRetry, random);
+    this.#queue = new CalendarQueue(things, endMs);
+    this.#step = new Uint8Array(things);
+    this.#tries = new Uint8Array(things);
+    this.#version = new Uint8Array(things);
+    this.#isUntold = new Uint8Array(things);
+    this.#isLooking = new Uint8Array(things);
+    this.#isAsleep = new Uint8Array(things);
+    this.#sleptFromMs = new Float64Array(things);
+    this.#offsetsMs = Float64Array.from({ length: things }, (_, thing) => splayOffsetMs(serialNumber(thing), splayMs));
+    this.#times = scenarioTimes(scenario.cron, () => this.#wallMs);
+    this.counts = new Counts(scenario);
+    for (let thing = 0; thing < things; thing += 1) this.#begin(thing);
+  }
+
+  run(): Counts {
+    const { events, endMs } = this.#scenario;
+    let fromMs = 0;
+    for (const event of [...events].sort((a, b) => a.atMs - b.atMs)) {
+      this.#queue.runUntil(fromMs, event.atMs, this.#handle);
+      fromMs = event.atMs;
+      this.#nowMs = fromMs;
+      if (event.kind === 'power-cut') this.#cutPower(event.offMs);
+      else this.#setClocks(event.byMs);
+    }
+    this.#queue.runUntil(fromMs, endMs, this.#handle);
+    return this.counts;
+  }
+
+  get #wallMs(): number {
+    return START_MS + this.#nowMs + this.#setMs;
+  }
+
+  #newAgenda(): Agenda {
+    const { splayMs } = this.#scenario;
+    const schedule = (nowMs: number): number => spreadSchedule(this.#times, this.#offsetsMs[this.#thing] ?? 0)(nowMs);
+    const turn = (nowMs: number): number =>
+      turnMs(nowMs, schedule, { serialNumber: serialNumber(this.#thing), splayMs });
+    return new Agenda(turn(this.#wallMs), { schedule, turn, wakeLimitMs: splayMs });
+  }
+
+  /** It has been in operation for long. */
+  #begin(thing: number): void {
+    this.#thing = thing;
+    const agenda = this.#newAgenda();
+    this.#agendas[thing] = agenda;
+    agenda.beginRound(this.#wallMs);
+    agenda.endRound('looked', this.#wallMs);
+    this.#sleep(thing);
+  }
+
+  #agenda(thing: number): Agenda {
+    const agenda = this.#agendas[thing];
+    if (agenda === undefined) throw new Error(`thing ${thing} has no agenda`);
+    return agenda;
+  }
+
+  readonly #handle = (thing: number, nowMs: number): void => {
+    this.#nowMs = nowMs;
+    this.#thing = thing;
+    const step = this.#step[thing];
+    if (step === steps.target) this.#look(thing);
+    else if (step === steps.off) this.#start(thing);
+    else if (step === steps.reboot) this.#startNew(thing);
+    else this.#ask(thing);
+  };
+
+  /** The daemon starts: it settles, which needs the service only where there is something to tell, and looks then. */
+  #start(thing: number): void {
+    this.counts.start(thing);
+    this.#agendas[thing] = this.#newAgenda();
+    this.#agenda(thing).beginRound(this.#wallMs);
+    if (this.#isUntold[thing] === 1) this.#go(thing, steps.tell, this.#nowMs);
+    else this.#rest(thing, 'settled');
+  }
+
+  #startNew(thing: number): void {
+    this.#version[thing] = 1;
+    this.#isUntold[thing] = 1;
+    this.counts.updated(this.#nowMs);
+    this.#start(thing);
+  }
+
+  #ask(thing: number): void {
+    const step = this.#step[thing];
+    const tries = (this.#tries[thing] ?? 0) + 1;
+    this.#tries[thing] = tries;
+    const { latencyMs, error } = this.#scenario.service(this.#nowMs);
+    this.counts.request(this.#nowMs, error === undefined, tries);
+    if (error === undefined) {
+      this.#answered(thing, latencyMs);
+      return;
+    }
+    const pauseMs = this.#patience.pauseMs(error, tries);
+    if (pauseMs !== undefined) {
+      this.#queue.add(thing, this.#nowMs + latencyMs + pauseMs);
+      return;
+    }
+    this.#nowMs += latencyMs;
+    // what could not be told is kept for the next round
+    if (step === steps.tell) this.#rest(thing, 'settled');
+    else if (step === steps.tellFirst) this.#go(thing, steps.target, this.#nowMs, true);
+    else this.#rest(thing, 'failed');
+  }
+
+  /** Tells what is to be told, then asks. */
+  #look(thing: number): void {
+    if (this.#isLooking[thing] === 1) {
+      this.#ask(thing);
+      return;
+    }
+    const agenda = this.#agenda(thing);
+    if (this.#isAsleep[thing] === 1 && !agenda.wakeUp(this.#wallMs)) {
+      this.#sleep(thing);
+      return;
+    }
+    this.counts.look(thing);
+    agenda.beginRound(this.#wallMs);
+    this.#isLooking[thing] = 1;
+    if (this.#isUntold[thing] === 1) this.#go(thing, steps.tellFirst, this.#nowMs, true);
+    else this.#ask(thing);
+  }
+
+  #answered(thing: number, latencyMs: number): void {
+    const { releaseAtMs } = this.#scenario;
+    const step = this.#step[thing];
+    this.#nowMs += latencyMs;
+    if (step === steps.tell || step === steps.tellFirst) this.#isUntold[thing] = 0;
+    if (step === steps.tell) {
+      this.#rest(thing, 'settled');
+    } else if (step === steps.tellFirst) {
+      this.#go(thing, steps.target, this.#nowMs, true);
+    } else if (step === steps.firmware) {
+      this.#download(thing);
+    } else if (this.#version[thing] === 0 && this.#nowMs >= releaseAtMs) {
+      this.#go(thing, steps.firmware, this.#nowMs, true);
+    } else {
+      this.#rest(thing, 'looked');
+    }
+  }
+
+  /** A line of its own (2 to 20 Mbit/s), or that of the site, which sends one after the other as fast as it can. */
+  #download(thing: number): void {
+    const { imageBytes, lineBytesPerSecond } = this.#scenario;
+    this.counts.transferred(imageBytes);
+    const installedMs = MINUTE_MS * (0.5 + this.#random());
+    if (lineBytesPerSecond === undefined) {
+      const bytesPerSecond = 250_000 * 10 ** this.#random();
+      this.#go(thing, steps.reboot, this.#nowMs + (imageBytes / bytesPerSecond) * 1000 + installedMs);
+      return;
+    }
+    const beganMs = Math.max(this.#nowMs, this.#lineBusyUntilMs);
+    this.#lineBusyUntilMs = beganMs + (imageBytes / lineBytesPerSecond) * 1000;
+    this.#go(thing, steps.reboot, this.#lineBusyUntilMs + installedMs);
+  }
+
+  #go(thing: number, step: Step, atMs: number, isLooking = false): void {
+    this.#step[thing] = step;
+    this.#isLooking[thing] = isLooking ? 1 : 0;
+    this.#tries[thing] = 0;
+    this.#queue.add(thing, atMs);
+  }
+
+  #rest(thing: number, how: 'settled' | 'looked' | 'failed'): void {
+    this.#agenda(thing).endRound(how, this.#wallMs);
+    this.#sleep(thing);
+  }
+
+  #sleep(thing: number): void {
+    this.#sleptFromMs[thing] = this.#nowMs;
+    const leftMs = Math.max(0, this.#agenda(thing).next.atMs - this.#wallMs);
+    this.#go(thing, steps.target, this.#nowMs + leftMs);
+    this.#isAsleep[thing] = leftMs > 0 ? 1 : 0;
+  }
+
+  /** All of them; it comes back for all at once, and each takes its time to start. What is half loaded is loaded anew. */
+  #cutPower(offMs: number): void {
+    const { things } = this.#scenario;
+    const cutMs = this.#nowMs;
+    this.#queue.clear();
+    for (let thing = 0; thing < things; thing += 1) {
+      this.#go(thing, steps.off, cutMs + offMs + 20_000 + this.#random() * 20_000);
+    }
+  }
+
+  /** Of all things, at once. Who sleeps notices it at the end of a nap. */
+  #setClocks(byMs: number): void {
+    const { things } = this.#scenario;
+    const setAtMs = this.#nowMs;
+    const waiting = Float64Array.from({ length: things }, (_, thing) => this.#queue.dueMs(thing));
+    this.#queue.clear();
+    for (let thing = 0; thing < things; thing += 1) {
+      const isAsleep = this.#step[thing] === steps.target && this.#isLooking[thing] === 0;
+      const dueMs = waiting[thing] ?? 0;
+      this.#queue.add(thing, isAsleep ? this.#wakesAtMs(thing, setAtMs, byMs) : dueMs);
+    }
+    this.#setMs += byMs;
+  }
+
+  #wakesAtMs(thing: number, setAtMs: number, byMs: number): number {
+    let atMs = this.#sleptFromMs[thing] ?? 0;
+    const wallMs = (): number => START_MS + atMs + this.#setMs + (atMs >= setAtMs ? byMs : 0);
+    const instant = { nowMs: wallMs, monotonicMs: () => atMs };
+    const naps = new Naps(this.#agenda(thing).next.atMs, instant);
+    for (let ms = naps.nextMs(instant); ms > 0; ms = naps.nextMs(instant)) atMs += ms;
+    return Math.max(atMs, setAtMs);
+  }
+}
+
+function serialNumber(thing: number): string {
+  return `GW-${String(thing).padStart(7, '0')}`;
+}
+
+/** Of the agent's own reading of a cron expression, with the simulated clock; each minute is asked about once. */
+function scenarioTimes({ includes }: Pick<CronTimes, 'includes'>, nowMs: () => number): CronTimes {
+  const known = new Map<number, boolean>();
+  const isDue = (timeMs: number): boolean => {
+    let answer = known.get(timeMs);
+    if (answer === undefined) known.set(timeMs, (answer = includes(timeMs)));
+    return answer;
+  };
+  const nextMs = (): number => {
+    let minuteMs = (Math.floor(nowMs() / MINUTE_MS) + 1) * MINUTE_MS;
+    while (!isDue(minuteMs)) minuteMs += MINUTE_MS;
+    return minuteMs;
+  };
+  return { includes: isDue, nextMs };
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+
+import { defaultsOfConfig } from './defaults.ts';
+import { playScenarios } from './play.ts';
+
+const played = new Map(
+  [...playScenarios(20_000, 1, ['well', 'down', 'power', 'clock', 'limited'])].map((each) => [each.name, each]),
+);
+
+test.each(['well', 'down', 'power', 'clock'])('a fleet keeps to its goal: %s', (name) => {
+  const { timesMean = Number.NaN, mostTimesMean, unpromised } = played.get(name) ?? {};
+  expect(timesMean).toBeLessThanOrEqual(mostTimesMean ?? 0);
+  expect(unpromised).toBe(0);
+});
+
+test('a fleet that is told to come back at one moment does not come in one second', () => {
+  expect(played.get('limited')).toMatchObject({ updated: 20_000, unpromised: 0 });
+  expect(played.get('limited')?.busiestSecondTimesMean).toBeLessThan(30);
+});
+
+test('the simulated fleet has the defaults of the configuration', () => {
+  expect(defaultsOfConfig()).toEqual({ schedule: '*/15 * * * *', splayMs: 900_000 });
+});

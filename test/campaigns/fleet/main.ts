@@ -1,0 +1,42 @@
+import { cpus, release } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { countOption, runTool } from '../../tool.ts';
+import { isMissed } from './figures.ts';
+import type { Figures } from './figures.ts';
+import { playScenarios } from './play.ts';
+import { renderTable, writePlots } from './report.ts';
+
+const help = `A fleet in simulated time: the agent's own schedule, splay, retries and naps against services of every mood
+(test/campaigns/fleet/README.md).
+
+usage: npm run fleet -- [options]
+
+  --things N     100000 if not given
+  --seed N       1 if not given
+  --only NAME    one scenario; may be repeated
+  --plots DIR    where the plots go (SVG); none are made if not given
+`;
+
+const options = {
+  things: { type: 'string', default: '100000' },
+  seed: { type: 'string', default: '1' },
+  only: { type: 'string', multiple: true },
+  plots: { type: 'string' },
+} as const;
+
+await runTool(help, options, async ({ things, seed, only, plots }) => {
+  const startedMs = performance.now();
+  const figures: Figures[] = [];
+  for (const each of playScenarios(countOption('things', things, 1), countOption('seed', seed, 0), only)) {
+    console.error(`${each.name}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
+    figures.push(each);
+  }
+  console.log(`${cpus().length} × ${cpus()[0]?.model}, Linux ${release()}, Node ${process.version}; seed ${seed}\n`);
+  console.log(renderTable(figures));
+  if (plots !== undefined) await writePlots(figures, join(process.cwd(), plots));
+  const missed = figures.filter(isMissed).map(({ name }) => name);
+  console.log(missed.length === 0 ? 'All goals are met.' : `Missed: ${missed.join(', ')}`);
+  return 0;
+});
