@@ -61,6 +61,7 @@ async function main(args: readonly string[]): Promise<number> {
       const { writeTrustList } = await import('./firmware/trust/write-list.ts');
       return writeTrustList(path, order, systemClock.nowMs());
     },
+    writeDelta: async (...order) => (await import('./firmware/delta/write-delta.ts')).writeDelta(...order),
     setup: async (from) => {
       const { beginSetup } = await import('./setup/setup.ts');
       const check = async (path: string): Promise<unknown> => checkConfig(path, signal);

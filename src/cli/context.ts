@@ -42,6 +42,25 @@ export interface WrittenTrustList {
   readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
 }
 
+/** What a release person wants of a delta; files as they are found from anywhere. */
+export interface DeltaOrder {
+  readonly base: string;
+  readonly result: string;
+  readonly name: string;
+  readonly deviceType: string;
+  readonly target: string | undefined;
+  readonly securityVersion: string | undefined;
+  readonly key: string | undefined;
+  readonly output: string;
+}
+
+export interface WrittenDelta {
+  readonly path: string;
+  readonly deltaBytes: number;
+  readonly base: { readonly sizeBytes: number; readonly digest: string };
+  readonly result: { readonly sizeBytes: number; readonly digest: string };
+}
+
 /** Where what a configuration names is looked for: here, in an image that is being built, or nowhere. */
 export type CheckPlace =
   | { readonly kind: 'gateway' }
@@ -142,6 +161,8 @@ export interface CliContext {
   errorCodes(): Promise<readonly string[]>;
   /** Writes a list of keys and revocations. */
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
+  /** Writes an artifact that holds a delta. Throws AgentError. */
+  writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta>;
   /** Looks around; `from`: a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
   /** Looks for sensors, and changes nothing; tells of each unit that was asked. Throws AgentError. */

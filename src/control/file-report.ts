@@ -23,7 +23,8 @@ export const fileReport = z.object({
       fileName: z.string(),
       target: z.string().optional().describe('Where it goes; undefined: nowhere on this gateway.'),
       sizeBytes: z.number().optional(),
-      digest: z.string().optional(),
+      digest: z.string().optional().describe('Of what its place is to hold.'),
+      base: z.string().optional().describe('It is a delta: the digest of the image that must run.'),
     }),
   ),
   list: z

@@ -12,6 +12,7 @@ import { headerOf } from '../update/choice/header.ts';
 import { holdOfStandstill } from '../update/choice/plan.ts';
 import { holdsFirmware, inForce } from '../update/choice/quarantine.ts';
 import { refuseRelease } from '../update/choice/release-rules.ts';
+import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader, Target } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
@@ -74,6 +75,7 @@ function describe(
     target: targets.get(payload)?.name,
     sizeBytes: sizes.get(payload.fileName),
     digest: payload.digest,
+    base: payload.delta?.base.digest,
   }));
   return {
     file,
@@ -141,21 +143,25 @@ function targetsFor(
   return resolveTargets(header, targets, { defaultTarget, bootingTarget: bootingTarget(config) });
 }
 
-/** Slots that could not be written, or are too small. */
+/** Slots that could not be written, or are too small, or are not what a delta was made from. */
 async function placeObstacles(
   { sizes }: FirmwareDescription,
   targets: ReadonlyMap<PayloadHeader, Target>,
-  { config, bootloader }: Wiring,
+  { config, bootloader, journal }: Wiring,
   signal: AbortSignal,
 ): Promise<readonly Obstacle[]> {
   const found: Obstacle[] = [];
-  for (const [{ fileName }, { kind, name }] of targets) {
+  for (const [payload, target] of targets) {
+    const { kind, name } = target;
     const settings = config.targets.find((target) => target.name === name);
     if (kind !== 'slots' || settings?.kind !== 'slots' || bootloader === undefined) continue;
     const { obstacles } = await attempt(async () => {
       const booted = await bootloader.bootedSlot(signal);
-      const [others, sizeBytes] = [otherSlots(config, settings), sizes.get(fileName)];
-      await admitSlot({ slot: otherSlot(booted), slots: settings.slots, booted, others, sizeBytes }, realSystem);
+      const slot = otherSlot(booted);
+      const sizeBytes = payload.delta?.result.sizeBytes ?? sizes.get(payload.fileName);
+      const others = otherSlots(config, settings);
+      await admitSlot({ slot, slots: settings.slots, booted, others, sizeBytes }, realSystem);
+      await requireBases(new Map([[payload, target]]), slot, { journal }, signal);
     });
     found.push(...obstacles);
   }

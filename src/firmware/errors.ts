@@ -88,6 +88,12 @@ const VerificationErrors = defineErrors('VerificationError', {
     exit: 'refused',
     means: 'A payload is not what the manifest of its artifact promises.',
   },
+  'delta-malformed': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'A delta is not built as its format says, or contradicts the sizes that were signed.',
+    advice: 'make it again with agent artifact delta',
+  },
   'tar-malformed': { remedy: 'give-up', exit: 'refused', means: 'A tar archive inside the artifact is malformed.' },
   'tar-unsupported': {
     remedy: 'give-up',
@@ -179,6 +185,7 @@ export class VerificationError extends VerificationErrors {
 export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
+  'delta-base': sharedErrors['delta-base'],
   'file-changed': {
     remedy: 'retry',
     exit: 'tryAgain',
@@ -202,6 +209,11 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     exit: 'failed',
     means: 'The firmware is compressed with xz, and the program xz cannot be started.',
     advice: 'install xz-utils, or compress the firmware with zstd',
+  },
+  'delta-unwritten': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'A delta could not be made: its artifact cannot be written, or mender-artifact failed.',
   },
   'decompression-stalled': { remedy: 'retry', exit: 'failed', means: 'Decompression made no progress.' },
   'trust-list-exists': {

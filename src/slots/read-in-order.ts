@@ -1,5 +1,8 @@
 import { abortable } from '../system/abortable.ts';
+import type { BaseReader } from '../update/ports.ts';
+import { alignDown, alignmentBytes, alignUp } from './block-pool.ts';
 import type { BlockPool } from './block-pool.ts';
+import { SlotError } from './errors.ts';
 import type { SlotMedium } from './slot-medium.ts';
 
 /** The bytes are valid until the returned promise resolves, or during the call if there is none. */
@@ -37,4 +40,37 @@ function blockAt<T>(blocks: readonly T[], index: number): T {
   const block = blocks[index % blocks.length];
   if (block === undefined) throw new RangeError('a pool without blocks');
   return block;
+}
+
+/** What is asked for at a time, and the pages in which it begins and ends. */
+const BUFFER_BYTES = 4 * 1024 * 1024 + 2 * alignmentBytes;
+
+/** Reads any part of a slot, in any order, into a buffer that is used again. */
+export class SlotReader implements BaseReader {
+  readonly #place: { readonly where: string; readonly capacityBytes: number };
+  readonly #medium: SlotMedium;
+  readonly #buffer: Buffer;
+
+  constructor(place: { readonly where: string; readonly capacityBytes: number }, medium: SlotMedium) {
+    this.#place = place;
+    this.#medium = medium;
+    // V8 maps memory that may grow page by page, so it begins at a page, as reading past the page cache needs.
+    const memory = new SharedArrayBuffer(BUFFER_BYTES, { maxByteLength: BUFFER_BYTES });
+    this.#buffer = Buffer.from(memory, 0, BUFFER_BYTES);
+  }
+
+  async read(position: number, sizeBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+    const { where, capacityBytes } = this.#place;
+    if (position + sizeBytes > capacityBytes)
+      throw new SlotError('slot-too-small', where, `holds ${capacityBytes} bytes, not ${position + sizeBytes}`);
+    const start = alignDown(position);
+    const lengthBytes = position - start + sizeBytes;
+    if (alignUp(lengthBytes) > BUFFER_BYTES) throw new RangeError(`${sizeBytes} bytes of a slot at once`);
+    if (sizeBytes > 0) await abortable(this.#medium.read(this.#buffer, lengthBytes, start), signal);
+    return this.#buffer.subarray(position - start, lengthBytes);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#medium[Symbol.asyncDispose]();
+  }
 }

@@ -2,7 +2,7 @@ import { abortable } from '../system/abortable.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { systemClock } from '../system/time/clock.ts';
-import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget } from '../update/ports.ts';
+import type { BaseReader, PayloadOpening, PayloadWriter, SlotName, SlotsTarget } from '../update/ports.ts';
 import type { BlockGeometry } from './block-pool.ts';
 import { BlockPool, defaultGeometry } from './block-pool.ts';
 import { BlockWriter } from './block-writer.ts';
@@ -13,7 +13,7 @@ import { realSystem } from './device-identity.ts';
 import { SlotError } from './errors.ts';
 import type { StartHasher } from './hasher.ts';
 import { WorkerHasher } from './hasher.ts';
-import { readInOrder } from './read-in-order.ts';
+import { readInOrder, SlotReader } from './read-in-order.ts';
 import type { VisitBlock } from './read-in-order.ts';
 import { HEAD_BYTES, isReadOnlyFormat } from './read-only-image.ts';
 import { admitSlot, locateSlot } from './slot-admission.ts';
@@ -49,6 +49,7 @@ export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): S
     name: settings.name,
     openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, world }, signal),
     digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, world }, signal),
+    openBase: async (slot, signal) => openBase({ slot, settings, world }, signal),
     isReadOnly: async (slot, signal) => isReadOnly({ slot, settings, world }, signal),
     copyInto: async (writer, slot, sizeBytes, signal) => copyInto(writer, { slot, sizeBytes, settings, world }, signal),
   };
@@ -101,6 +102,12 @@ async function digestOf(reading: Reading, signal: AbortSignal): Promise<string> 
 async function copyInto(writer: PayloadWriter, reading: Reading, signal: AbortSignal): Promise<void> {
   const visit = (bytes: Buffer): Promise<void> | undefined => writer.write(bytes);
   await readSlot(reading, visit, signal);
+}
+
+async function openBase({ slot, settings, world }: Request, signal: AbortSignal): Promise<BaseReader> {
+  signal.throwIfAborted();
+  const place = await locateSlot(slot, settings.slots[slot], world.system);
+  return new SlotReader(place, await SlotMedium.open(place, 'read', world));
 }
 
 async function isReadOnly({ slot, settings, world }: Request, signal: AbortSignal): Promise<boolean> {

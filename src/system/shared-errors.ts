@@ -13,6 +13,13 @@ export const sharedErrors = {
     exit: 'disk',
     means: 'What an interrupted download had left is not there any more, or of no use; it starts anew.',
   },
+  'delta-base': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means:
+      'A delta was made from another image than the one that runs, or that changed since: nothing can be rebuilt from it.',
+    advice: 'install the whole image of the version; a slot that is written to while it runs takes no deltas',
+  },
   'release-revoked': {
     remedy: 'give-up',
     exit: 'refused',

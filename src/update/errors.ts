@@ -36,6 +36,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     exit: 'refused',
     means: 'The configuration does not have the target that a payload, or an update under way, needs.',
   },
+  'delta-base': sharedErrors['delta-base'],
   'release-revoked': sharedErrors['release-revoked'],
   'nothing-to-go-back-to': {
     remedy: 'give-up',

@@ -1,6 +1,10 @@
 // What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
 // hands the implementations to update(). Nothing here does anything.
 
+import type { Checkpoint, WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
+
+export type { ArtifactPlace, Checkpoint, WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
+
 /** The service's name for a firmware. */
 export interface Version {
   readonly id: string;
@@ -22,15 +26,6 @@ export interface ProvisioningService {
   /** Sets the service's version, or confirms it: the same call. Safe to repeat. */
   switchTo(versionId: string, signal: AbortSignal): Promise<void>;
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
-}
-
-/** Where in the wire text a transfer may go on, and how to know that it is still the same text. */
-export interface WirePosition {
-  readonly offset: number;
-  /** A strong validator (ETag) of the text; without one a transfer cannot go on after a restart. */
-  readonly validator: string;
-  /** Length of the whole text in bytes. */
-  readonly totalBytes: number;
 }
 
 /** A firmware that can be read from the start, as often as needed. */
@@ -81,38 +76,23 @@ export interface PayloadHeader {
   readonly target: { readonly name: string } | 'rootfs-image' | 'default';
   /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
   readonly order?: number | undefined;
-  /** `sha256:` and hex, as the manifest promises; undefined: a raw image. */
+  /** `sha256:` and hex of what its place is to hold, as was signed; undefined: a raw image. */
   readonly digest?: string | undefined;
+  /** The file is no image: it is rebuilt from the one that runs. */
+  readonly delta?: DeltaPromise | undefined;
 }
 
-/** Where a firmware may go on after a restart. Durable only after the data that it speaks of. */
-export interface Checkpoint {
-  readonly wire: WirePosition;
-  /** State of the text decoder at that place. */
-  readonly encoding: 'base64' | 'base64url' | 'hex';
-  readonly carry: string;
-  /** What the place of the payload that was under way holds up to there. */
-  readonly image: WrittenPrefix;
-  /** Undefined: a raw image. */
-  readonly artifact?: ArtifactPlace | undefined;
+/** What was signed of a delta. */
+export interface DeltaPromise {
+  /** What the partition must hold that runs: its first bytes. */
+  readonly base: WrittenPrefix;
+  readonly result: WrittenPrefix;
 }
 
-/** A place in the content of a payload's file. Nothing of it is believed: what is wrong in it makes the transfer start over. */
-export interface ArtifactPlace {
-  /** What stands before the payloads, as it was signed; verified again each time that it is read. */
-  readonly head: string;
-  /** NNNN of `data/NNNN.tar`. */
-  readonly payload: number;
-  /** That member of the artifact, and how much of it is still to come. */
-  readonly member: { readonly sizeBytes: number; readonly leftBytes: number };
-  readonly file: { readonly name: string; readonly sizeBytes: number };
-  /** Files that were staged whole, in their order. */
-  readonly whole: readonly { readonly payload: number; readonly name: string; readonly sizeBytes: number }[];
-}
-
-export interface WrittenPrefix {
-  readonly sizeBytes: number;
-  readonly digest: string;
+/** The bytes from which a delta is rebuilt. */
+export interface BaseReader extends AsyncDisposable {
+  /** Up to 4 MiB; valid until the next call. */
+  read(position: number, sizeBytes: number, signal: AbortSignal): Promise<Uint8Array>;
 }
 
 export interface StagingRequest {
@@ -123,6 +103,8 @@ export interface StagingRequest {
   readonly accept: (header: FirmwareHeader) => Promise<void>;
   /** Opens the place for one payload; in the order of the artifact, one at a time. */
   readonly openPayload: (payload: PayloadOpening) => Promise<PayloadWriter>;
+  /** Opens what a delta is rebuilt from, before its place. Undefined: a delta is only read, and its own bytes are written. */
+  readonly openBase?: ((payload: PayloadHeader) => Promise<BaseReader>) | undefined;
   readonly resume?: Checkpoint | undefined;
   /** Called after the data before it was made durable, or because the last one is of no use. Undefined: none are wanted. */
   readonly onCheckpoint?: ((checkpoint: Checkpoint | undefined) => Promise<void>) | undefined;
@@ -137,7 +119,7 @@ export interface TransferProgress {
 
 export interface PayloadOpening {
   readonly payload: PayloadHeader;
-  /** Known for artifacts; undefined for a raw image. */
+  /** Of what is written; known for artifacts, undefined for a raw image. */
   readonly sizeBytes: number | undefined;
   /** Go on after this prefix: it is read back and compared; `checkpoint-stale` (retry) is thrown where it differs. */
   readonly resumeAt: WrittenPrefix | undefined;
@@ -195,6 +177,8 @@ export interface SlotsTarget {
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and hex of the slot's first bytes, read from the medium. */
   digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
+  /** The slot's bytes, as they are asked for: the slot may run. */
+  openBase(slot: SlotName, signal: AbortSignal): Promise<BaseReader>;
   /** Whether its image is one to which nothing writes while it runs. */
   isReadOnly(slot: SlotName, signal: AbortSignal): Promise<boolean>;
   /** Writes the slot's first bytes, read from the medium; leaves it to the caller to finish. */

@@ -1,7 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import { retry } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import { attemptFor, heldBack } from './choice/attempt.ts';
+import { attemptFor, heldBack, signedName } from './choice/attempt.ts';
 import { endInstalled, findHeld, HeaderSuffices } from './choice/held.ts';
 import { sparingSource } from './choice/metered.ts';
 import { isoTime } from './choice/order.ts';
@@ -10,6 +10,7 @@ import { holdsFirmware, inForce } from './choice/quarantine.ts';
 import { refuseOldBoards, refuseRelease } from './choice/release-rules.ts';
 import { endListTaken } from './choice/take-list.ts';
 import { Costs } from './costs.ts';
+import { openBaseOf, requireBases } from './delta/base.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
@@ -93,11 +94,6 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   if (wait !== undefined) return wait;
   const evidence = evidenceOfSlot(verified, staging.contents);
   return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
-}
-
-/** A release is shown, kept and reported under the name that it was signed with. */
-function signedName({ by }: InstallOrder, { name, signedBy }: FirmwareHeader): string | undefined {
-  return by === 'file' || signedBy !== undefined ? name : undefined;
 }
 
 /**
@@ -207,8 +203,10 @@ class Staging {
           onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
           await this.#stopIfHeld(header, signal);
+          await requireBases(this.targets, this.#slot, this.#ports, signal);
         },
         openPayload: (opening) => this.#openPayload(opening, signal),
+        openBase: (payload) => openBaseOf(this.targets.get(payload), this.#slot, signal),
         resume: phase.kind === 'staging' ? checkpointOf(phase) : undefined,
         onCheckpoint: async (checkpoint) => {
           await journal.append({ type: 'checkpointed', checkpoint, figures: this.figures });

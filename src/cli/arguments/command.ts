@@ -32,6 +32,12 @@ export const optionTable = {
   'not-after': { value: 'TIME', summary: 'when --keys end to be trusted' },
   'revoke-keys': { value: 'LIST', summary: 'keys that are trusted no more' },
   'revoke-releases': { value: 'LIST', summary: 'releases that are installed no more' },
+  name: { value: 'NAME', summary: 'of the release, as the service names it' },
+  'device-type': { value: 'TYPE', summary: 'of the gateways that may install it' },
+  target: { value: 'TARGET', summary: 'of [targets] (default: the one of kind slots)' },
+  'security-version': { value: 'NUMBER', summary: 'of a release that closes a hole' },
+  key: { value: 'FILE', summary: 'private key (default: it is signed later)' },
+  output: { value: 'FILE', summary: 'the artifact (default: NAME.delta.mender)' },
 } as const;
 
 export type OptionName = keyof typeof optionTable;

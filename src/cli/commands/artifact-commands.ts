@@ -1,5 +1,6 @@
 import { dirname, join, resolve } from 'node:path';
 
+import { bytes } from '../../control/words/bytes.ts';
 import { counted } from '../../control/words/counted.ts';
 import { printable } from '../../control/words/printable.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
@@ -25,6 +26,21 @@ export const artifactCommands: readonly Command[] = [
         'sign the list that names the new one with the old one.',
     ],
     run: writeTrustList,
+  },
+  {
+    name: 'artifact delta',
+    operands: ['OLD', 'NEW'],
+    options: ['name', 'device-type', 'key', 'target', 'security-version', 'output'],
+    group: 'Release machine',
+    summary: 'make a small artifact for gateways that run OLD',
+    details: [
+      'OLD and NEW are images, as they are in the artifacts of the whole releases. A gateway on which the partition holds ' +
+        'exactly OLD rebuilds NEW from it; every other one refuses it (delta-base) before it fetches more than the header, ' +
+        'and needs the whole release. Partitions that are written to while they run take no deltas: ' +
+        'the root must be read-only.',
+      'Both images are read into memory; mender-artifact writes the artifact. Without --key: mender-artifact sign FILE --key PRIVATE_KEY.',
+    ],
+    run: writeDelta,
   },
 ];
 
@@ -85,4 +101,31 @@ function numberOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^[1-9]\d{0,12}$/.test(text)) return Number(text);
   throw new Misuse(`${text} is no number of a list`);
+}
+
+async function writeDelta(typed: Typed, context: CliContext): Promise<number> {
+  const { operands, values } = typed;
+  const [base = '', result = ''] = operands.map((file) => resolve(context.directory, file));
+  const name = needed('name', values);
+  const deviceType = needed('device-type', values);
+  const securityVersion = values.get('security-version');
+  if (securityVersion !== undefined && !/^\d{1,15}$/.test(securityVersion))
+    throw new Misuse(`--security-version ${securityVersion} is no whole number`);
+  const output = resolve(context.directory, values.get('output') ?? `${name.replaceAll('/', '-')}.delta.mender`);
+  const typedKey = values.get('key');
+  const key = typedKey === undefined ? undefined : resolve(context.directory, typedKey);
+  const target = values.get('target');
+  const order = { base, result, name, deviceType, target, securityVersion, key, output };
+  const delta = await context.writeDelta(order, context.signal);
+  const share = ((100 * delta.deltaBytes) / delta.result.sizeBytes).toFixed(1);
+  const size = `${bytes(delta.deltaBytes)}, ${share} % of the image's ${bytes(delta.result.sizeBytes)}`;
+  const lines = [`${delta.path}: ${size}.`, `It fits gateways that run ${delta.base.digest}.`];
+  if (key === undefined) lines.push(`Sign it: mender-artifact sign ${delta.path} --key PRIVATE_KEY`);
+  return tell(delta, () => lines.map((line) => `${printable(line)}\n`).join(''), typed, context);
+}
+
+function needed(name: OptionName, values: Typed['values']): string {
+  const value = values.get(name);
+  if (value === undefined || value === '') throw new Misuse(`--${name} is missing`);
+  return value;
 }

@@ -29,12 +29,22 @@ const typeInfoSchema = z.strictObject({
   clears_artifact_provides: z.array(z.string()).nullish(),
 });
 
-/** Other members are anyone's: the format leaves the content to the payload's type. */
 /** As many as an artifact may have files. */
 const MAX_ORDERED = 256;
 
+const prefixSchema = z.object({
+  digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  sizeBytes: z.int().positive(),
+});
+
+/** Without a target it is for the partition that a `rootfs-image` goes to. */
+const deltaSchema = z.object({ target: z.string().min(1).optional(), base: prefixSchema, result: prefixSchema });
+
+/** Other members are anyone's: the format leaves the content to the payload's type. */
 const metaDataSchema = z.object({
   targets: keyValues.optional(),
+  /** By file. Not beside their targets: an agent that knows no deltas is to refuse such a file, not to install it. */
+  deltas: z.record(z.string(), deltaSchema).optional(),
   order: z.array(z.string()).max(MAX_ORDERED).optional(),
 });
 
@@ -58,9 +68,13 @@ export interface PayloadDescription {
   readonly clears: readonly string[];
   /** File → name of its target; undefined if the meta-data names none. */
   readonly targets: ReadonlyMap<string, string> | undefined;
+  /** Files that are deltas, none of which has a target in `targets`. */
+  readonly deltas: ReadonlyMap<string, DescribedDelta>;
   /** Targets that are installed one after the other. */
   readonly order: readonly string[];
 }
+
+export type DescribedDelta = z.infer<typeof deltaSchema>;
 
 /** The content of the member `version`. */
 export function requireVersion3(bytes: Uint8Array): void {
@@ -113,7 +127,7 @@ function describePayload(
   metaDataName: string,
 ): PayloadDescription {
   const hasMetaData = metaData !== undefined && metaData.length > 0;
-  const { targets, order = [] } = hasMetaData ? parseJson(metaData, metaDataName, metaDataSchema) : {};
+  const { targets, deltas = {}, order = [] } = hasMetaData ? parseJson(metaData, metaDataName, metaDataSchema) : {};
   return {
     type: typeInfo.type ?? undefined,
     provides: typeInfo.artifact_provides ?? {},
@@ -121,6 +135,7 @@ function describePayload(
     // "Missing clears_provides is equivalent to ["*"]", mender, src/mender-update/context/context.cpp
     clears: typeInfo.clears_artifact_provides ?? ['*'],
     targets: targets === undefined ? undefined : new Map(Object.entries(targets)),
+    deltas: new Map(Object.entries(deltas)),
     order,
   };
 }

@@ -38,5 +38,5 @@ export function promisedList({ payloads }: Manifest): readonly (readonly Promise
   }
   const [fileName, hex] = only;
   const digest = `sha256:${hex}`;
-  return [[{ header: { fileName, target: 'default', digest }, digest }]];
+  return [[{ header: { fileName, target: 'default', digest }, digest, fileDigest: digest }]];
 }

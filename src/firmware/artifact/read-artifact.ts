@@ -23,7 +23,7 @@ export interface ArtifactContext {
   readonly trust: TrustSettings;
   /** Compared with the artifact's `device_type`; undefined: it is only described, and fits whatever it needs. */
   readonly deviceType: string | undefined;
-  readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload'>;
+  readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload' | 'openBase'>;
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
 }
@@ -113,6 +113,7 @@ function stagerOf({ firmware, promised }: Accepted, head: string | undefined, co
     isSigned,
     head,
     openPayload: request.openPayload,
+    openBase: request.openBase,
     decompress,
     checkpoints,
   });

@@ -1,3 +1,5 @@
+import assert from 'node:assert/strict';
+
 import type {
   ArtifactPlace,
   PayloadOpening,
@@ -9,6 +11,7 @@ import type {
 import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import type { Compression } from '../compression/compression.ts';
+import { rebuild, wrongBase } from '../delta/rebuild.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
 import { unexpected } from './envelope.ts';
 import { compressionOf } from './manifest.ts';
@@ -28,6 +31,7 @@ export interface PayloadContext {
   /** What stands before the payloads, as a checkpoint keeps it; undefined: too large to be kept. */
   readonly head: string | undefined;
   readonly openPayload: StagingRequest['openPayload'];
+  readonly openBase: StagingRequest['openBase'];
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
 }
@@ -126,7 +130,8 @@ export class PayloadStager {
       if (member.sizeBytes === 0) throw mismatch(member.name, 'is empty');
       awaited.delete(member.name);
       this.#staged.push(await this.#stageFile(data, member, file, signal));
-      this.#whole.push({ payload: data.number, name: member.name, sizeBytes: member.sizeBytes });
+      const { sizeBytes } = file.header.delta?.result ?? member;
+      this.#whole.push({ payload: data.number, name: member.name, sizeBytes });
     }
     for (const fileName of awaited.keys()) throw mismatch(fileName, 'is in the manifest, but the artifact lacks it');
   }
@@ -137,16 +142,43 @@ export class PayloadStager {
     file: PromisedFile,
     signal: AbortSignal,
   ): Promise<StagedPayload> {
-    const { openPayload, checkpoints } = this.#context;
+    const { openPayload, openBase, checkpoints } = this.#context;
+    if (file.header.delta !== undefined && openBase !== undefined)
+      return this.#rebuildFile(data.inner.content(), file, openBase, signal);
     await using writer = await openPayload({ payload: file.header, sizeBytes, resumeAt });
     const describe = () => this.#placeIn(data, { name, sizeBytes });
     await checkpoints.write(data.inner.content(), { writer, describe }, signal);
-    return await this.#judge(writer, file, signal);
+    return await this.#judge(writer, file, file.fileDigest, signal);
   }
 
-  async #judge(writer: PayloadWriter, file: PromisedFile, signal: AbortSignal): Promise<StagedPayload> {
+  /** From the image that runs. Cut off, it begins again at its beginning, and finds there what it has rebuilt. */
+  async #rebuildFile(
+    content: AsyncIterable<Uint8Array>,
+    file: PromisedFile,
+    openBase: NonNullable<StagingRequest['openBase']>,
+    signal: AbortSignal,
+  ): Promise<StagedPayload> {
+    const { header, fileDigest: digest } = file;
+    const { delta: promise, fileName: name } = header;
+    assert(promise !== undefined, 'no delta');
+    await using base = await openBase(header);
+    const { sizeBytes } = promise.result;
+    await using writer = await this.#context.openPayload({ payload: header, sizeBytes, resumeAt: undefined });
+    const result = rebuild(content, { name, digest, promise }, base, signal);
+    await this.#context.checkpoints.write(result, { writer, describe: () => undefined }, signal);
+    return await this.#judge(writer, file, file.digest, signal);
+  }
+
+  async #judge(
+    writer: PayloadWriter,
+    file: PromisedFile,
+    awaitedDigest: string,
+    signal: AbortSignal,
+  ): Promise<StagedPayload> {
     const written = await writer.finish(signal);
-    if (written.digest !== file.digest) {
+    if (written.digest !== awaitedDigest) {
+      if (file.header.delta !== undefined && awaitedDigest === file.digest)
+        throw wrongBase(`what was rebuilt as ${quoted(file.header.fileName)} is not what was signed`);
       throw new VerificationError(
         'digest-mismatch',
         `artifact: payload ${quoted(file.header.fileName)} is not what the manifest promises`,
@@ -166,7 +198,7 @@ export class PayloadStager {
     const resumeAt = { sizeBytes, digest: file.digest };
     const opening: PayloadOpening = { payload: file.header, sizeBytes, resumeAt };
     await using writer = await this.#context.openPayload(opening);
-    this.#staged.push(await this.#judge(writer, file, signal));
+    this.#staged.push(await this.#judge(writer, file, file.digest, signal));
     this.#whole.push(whole);
   }
 

@@ -10,14 +10,16 @@ const ORDERED_PER_PAYLOAD = 1_000;
 /** One payload file that the manifest promises. */
 export interface PromisedFile {
   readonly header: PayloadHeader;
-  /** `sha256:` and hex. */
+  /** `sha256:` and hex of what its place is to hold: of the file itself, or of what a delta is rebuilt to. */
   readonly digest: string;
+  /** Of the file itself. */
+  readonly fileDigest: string;
 }
 
 /**
  * Where each file of each payload goes, in the order of the manifest. The one file of a `rootfs-image` goes to the only
  * target of kind slots, whatever its meta-data could say, so it may say nothing; every other type of payload names its
- * targets in its meta-data: `{"targets": {"FILE": "TARGET"}}`. No target takes two files of one artifact. With
+ * targets in its meta-data: `{"targets": {"FILE": "TARGET"}}`, those of deltas in `deltas`. No target takes two files of one artifact. With
  * `"order": ["TARGET", …]` microcontrollers are flashed one after the other; those that it does not name in parallel.
  */
 export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly PromisedFile[])[] {
@@ -50,23 +52,32 @@ function assignPayload(
   for (const fileName of payload.targets?.keys() ?? []) {
     if (!files.has(fileName)) throw malformed(`its meta-data names a target for ${quoted(fileName)}, which it lacks`);
   }
-  return Array.from(files, ([fileName, digest]) => ({
-    header: {
-      fileName,
-      target: targetOf(payload, fileName),
-      order: orderOf(payload, number, fileName),
-      digest: `sha256:${digest}`,
-    },
-    digest: `sha256:${digest}`,
-  }));
+  requireDeltas(payload, files);
+  return Array.from(files, ([fileName, hex]) => promisedFile(payload, number, fileName, `sha256:${hex}`));
 }
 
-function requireSupported({ type, targets }: PayloadDescription): void {
-  if (type === 'rootfs-image') {
-    if (targets === undefined) return;
-    throw malformed('a payload of type rootfs-image may not name targets; use another type to do so');
+function requireDeltas({ targets, deltas }: PayloadDescription, files: ReadonlyMap<string, string>): void {
+  for (const fileName of deltas.keys()) {
+    const isOther = targets?.has(fileName) === true || !files.has(fileName);
+    if (isOther) throw malformed(`its meta-data names a delta ${quoted(fileName)} that is none`);
   }
-  if (type !== undefined && targets !== undefined) return;
+}
+
+function promisedFile(payload: PayloadDescription, number: number, fileName: string, fileDigest: string): PromisedFile {
+  const described = payload.deltas.get(fileName);
+  const delta = described === undefined ? undefined : { base: described.base, result: described.result };
+  const digest = delta?.result.digest ?? fileDigest;
+  const target = targetOf(payload, fileName);
+  const header = { fileName, target, order: orderOf(payload, number, fileName), digest, ...(delta && { delta }) };
+  return { header, digest, fileDigest };
+}
+
+function requireSupported({ type, targets, deltas }: PayloadDescription): void {
+  if (type === 'rootfs-image') {
+    if (targets === undefined && deltas.size === 0) return;
+    throw malformed('a payload of type rootfs-image may not name targets or deltas; use another type to do so');
+  }
+  if (type !== undefined && (targets !== undefined || deltas.size > 0)) return;
   throw new VerificationError(
     'payload-type',
     `artifact: the payload's type is ${quoted(type ?? 'null')}, and its meta-data names no targets`,
@@ -75,8 +86,9 @@ function requireSupported({ type, targets }: PayloadDescription): void {
 }
 
 function targetOf(payload: PayloadDescription, fileName: string): PayloadHeader['target'] {
-  if (payload.targets === undefined) return 'rootfs-image';
-  const name = payload.targets.get(fileName);
+  const delta = payload.deltas.get(fileName);
+  if (payload.type === 'rootfs-image' || (delta !== undefined && delta.target === undefined)) return 'rootfs-image';
+  const name = delta === undefined ? payload.targets?.get(fileName) : delta.target;
   if (name === undefined || name === '') throw malformed(`its meta-data names no target for ${quoted(fileName)}`);
   return { name };
 }

@@ -1,6 +1,6 @@
 import type { Attempt } from '../journal/state.ts';
 import type { HeldBack } from '../outcome.ts';
-import type { SlotName } from '../ports.ts';
+import type { FirmwareHeader, SlotName } from '../ports.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 import type { Hold } from './plan.ts';
@@ -31,4 +31,9 @@ export function heldBack(attempt: Attempt, hold: (() => Hold | undefined) | unde
 /** What a person said of this order outlives a restart. */
 function marksOf({ force, reboot, byPerson }: InstallOrder): Pick<Attempt, 'forced' | 'rebootByHand' | 'byPerson'> {
   return { ...(force && { forced: true }), rebootByHand: !reboot, ...(byPerson === true && { byPerson }) };
+}
+
+/** A release is shown, kept and reported under the name that it was signed with. */
+export function signedName({ by }: InstallOrder, { name, signedBy }: FirmwareHeader): string | undefined {
+  return by === 'file' || signedBy !== undefined ? name : undefined;
 }

@@ -70,6 +70,10 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     runDaemon: async () => 0,
     explain: async (code) => explainCode(code),
     errorCodes: async () => errorCodes(),
+    writeDelta: async ({ output: path }) => {
+      const image = { sizeBytes: 1_000_000, digest: `sha256:${'a'.repeat(64)}` };
+      return { path, deltaBytes: 70_000, base: image, result: image };
+    },
     writeTrustList: async (_path, { number = 1 }) => ({ number, keys: [], revoked: { keys: [], releases: [] } }),
     setup: async () => {
       throw new Error('no setup here');

@@ -8,6 +8,7 @@ import type {
   StagedFirmware,
   TransferProgress,
 } from '../../../src/update/ports.ts';
+import { MemoryBase } from './delta/delta-bench.ts';
 import { MemorySlot } from './memory-slot.ts';
 
 /** One gateway's wishes and what became of them; may stage several times, as after a restart. */
@@ -17,6 +18,8 @@ export class Bench {
   /** Where files go that have places of their own, by name. */
   readonly slots = new Map<string, MemorySlot>();
   hasPlaceForEach = false;
+  /** What runs, from which deltas are rebuilt. */
+  base: Uint8Array | undefined;
   readonly accepted: FirmwareHeader[] = [];
   readonly progress: TransferProgress[] = [];
   checkpoint: Checkpoint | undefined;
@@ -45,6 +48,7 @@ export class Bench {
           this.accepted.push(header);
         },
         openPayload: async (opening) => this.slotOf(opening.payload.fileName).openPayload(opening),
+        openBase: async () => new MemoryBase(this.base ?? Buffer.alloc(0)),
         resume: this.checkpoint,
         onCheckpoint: async (checkpoint) => {
           this.checkpoint = checkpoint === undefined ? undefined : asKept(checkpoint);

@@ -98,6 +98,27 @@ export function slotsTargetContract(name: string, makeBench: () => Promise<Slots
       expect((await bench.content('B', bench.capacityBytes)).equals(expected)).toBe(true);
     });
 
+    test('any part of the slot that runs can be read, up to its last byte, and no further', async () => {
+      await using bench = await makeBench();
+      const image = noise(bench.capacityBytes);
+      await install(bench, image);
+      await using base = await bench.target.openBase('B', never);
+      for (const [position, sizeBytes] of [
+        [0, 1],
+        [4095, 2],
+        [bench.capacityBytes - 513, 513],
+        [5000, 0],
+        [bench.capacityBytes, 0],
+        [1, Math.min(bench.capacityBytes - 1, 4 * 1024 * 1024)],
+      ] as const) {
+        const read = await base.read(position, sizeBytes, never);
+        expect(image.subarray(position, position + sizeBytes).equals(read)).toBe(true);
+      }
+      await expect(base.read(bench.capacityBytes - 1, 2, never)).rejects.toMatchObject({ code: 'slot-too-small' });
+      const reason = new Error('stop');
+      await expect(base.read(0, 1, AbortSignal.abort(reason))).rejects.toBe(reason);
+    });
+
     test('more than the slot holds cannot be copied', async () => {
       await using bench = await makeBench();
       await using writer = await open(bench, { sizeBytes: undefined, resumeAt: undefined });

@@ -51,11 +51,12 @@ function listLines({ list }: FileReport): readonly string[] {
   return [`number ${list.number}`, ...changes];
 }
 
-function payloadLine({ fileName, target, sizeBytes, digest }: FileReport['payloads'][number]): string {
+function payloadLine({ fileName, target, sizeBytes, digest, base }: FileReport['payloads'][number]): string {
   const facts = [
     sizeBytes === undefined ? '' : bytes(sizeBytes),
     target === undefined ? '' : `for ${target}`,
     digest ?? '',
+    base === undefined ? '' : `a delta from ${base}`,
   ].filter((fact) => fact !== '');
   return [fileName, ...facts].join(', ');
 }

@@ -39,8 +39,8 @@ test('what the page about repairs says to type can be typed, and packs a report'
 
 test('what the page for integrators says to type makes releases and lists', async () => {
   const examples = examplesOf(await readPage('integrate.md'));
-  expect(examples).toHaveLength(4);
+  expect(examples).toHaveLength(5);
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
-  const made = ['1.4.0.mender', '1.5.0.mender', 'firmware.json', 'trust-2.json'];
+  const made = ['1.4.0.mender', '1.5.0.mender', '1.5.0.delta.mender', 'firmware.json', 'trust-2.json'];
   expect(await readdir(gateway.directory)).toEqual(expect.arrayContaining(made));
 });

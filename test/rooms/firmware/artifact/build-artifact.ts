@@ -32,6 +32,8 @@ export interface PayloadOptions {
   readonly files: readonly PayloadFile[];
   /** File name → target, for the payload's meta-data. */
   readonly targets?: Readonly<Record<string, string>> | undefined;
+  /** Files that are deltas, for the payload's meta-data. */
+  readonly deltas?: Readonly<Record<string, unknown>> | undefined;
   /** Targets that are installed one after the other. */
   readonly order?: readonly string[] | undefined;
   /** Default: `thing-firmware` with targets, else `rootfs-image`. */
@@ -164,17 +166,18 @@ function headerMembers(
       artifact_depends: payload.depends,
       clears_artifact_provides: payload.clears,
     };
-    const metaData =
-      payload.targets === undefined ? Buffer.alloc(0) : json({ targets: payload.targets, order: payload.order });
+    const { targets, order, deltas } = payload;
+    const isSilent = targets === undefined && deltas === undefined;
+    const metaData = isSilent ? Buffer.alloc(0) : json({ targets, order, deltas });
     members.push({ name: `${folder}/type-info`, content: json(typeInfo) });
     members.push({ name: `${folder}/meta-data`, content: metaData });
   }
   return members;
 }
 
-function typeOf({ type, targets }: PayloadOptions): string | null {
+function typeOf({ type, targets, deltas }: PayloadOptions): string | null {
   if (type !== undefined) return type;
-  return targets === undefined ? 'rootfs-image' : 'thing-firmware';
+  return targets === undefined && deltas === undefined ? 'rootfs-image' : 'thing-firmware';
 }
 
 async function* tarChunks(files: readonly PayloadFile[]): AsyncGenerator<Uint8Array, void, undefined> {

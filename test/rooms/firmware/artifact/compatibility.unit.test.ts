@@ -4,7 +4,15 @@ import { describe, expect, test } from 'vitest';
 import { findObstacle, matches, providesAfter } from '../../../../src/firmware/artifact/compatibility.ts';
 import type { ArtifactDescription, PayloadDescription } from '../../../../src/firmware/artifact/header.ts';
 
-const payload: PayloadDescription = { type: 'x', provides: {}, depends: {}, clears: [], targets: undefined, order: [] };
+const payload: PayloadDescription = {
+  type: 'x',
+  provides: {},
+  depends: {},
+  clears: [],
+  targets: undefined,
+  deltas: new Map(),
+  order: [],
+};
 
 function artifact(changes: Partial<ArtifactDescription>): ArtifactDescription {
   return {

@@ -161,6 +161,7 @@ export class Bench {
       name: 'gateway',
       openSlot: () => Promise.reject(new Error('nothing is staged')),
       digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
+      openBase: () => Promise.reject(new Error('nothing is rebuilt')),
       isReadOnly: async () => true,
       copyInto: () => Promise.reject(new Error('nothing is copied')),
     };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { SlotError } from '../../../../src/slots/errors.ts';
 import type {
+  BaseReader,
   PayloadOpening,
   PayloadWriter,
   SlotName,
@@ -86,6 +87,13 @@ export class MemorySlots implements SlotsTarget {
 
   async digestOf(slot: SlotName, sizeBytes: number): Promise<string> {
     return sha256(this.read(slot, sizeBytes));
+  }
+
+  async openBase(slot: SlotName): Promise<BaseReader> {
+    return {
+      read: async (position, sizeBytes) => this.read(slot, position + sizeBytes).subarray(position),
+      [Symbol.asyncDispose]: async () => {},
+    };
   }
 
   /** An image says it in its first word. */

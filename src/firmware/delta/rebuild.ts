@@ -1,0 +1,87 @@
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { constants, crc32, zstdDecompress } from 'node:zlib';
+
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
+import { ByteReader } from '../byte-reader.ts';
+import { FirmwareError, VerificationError } from '../errors.ts';
+import { decodeWindow, FRAME_WINDOW_LOG, MAGIC, malformed, RECORD_BYTES } from './container.ts';
+import type { DeltaWindow } from './container.ts';
+
+const decompressFrame = promisify(zstdDecompress);
+
+export interface DeltaFile {
+  readonly name: string;
+  /** Of the file itself: `sha256:` and hex, as the manifest promises. */
+  readonly digest: string;
+  readonly promise: DeltaPromise;
+}
+
+/**
+ * The result of a delta, window by window: a chunk is valid until the next one is asked for. Each part of the base is
+ * compared with its checksum when it is read (`delta-base`). The file itself is as the manifest promises, or its end is a
+ * VerificationError; whether the result is, is for the taker to see.
+ */
+export async function* rebuild(
+  content: AsyncIterable<Uint8Array>,
+  { name, digest, promise }: DeltaFile,
+  base: BaseReader,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const hash = createHash('sha256');
+  await using file = new ByteReader(hashed(content, hash), name);
+  if (!MAGIC.equals(await file.peek(MAGIC.length))) throw malformed('it does not begin as one of this version');
+  await file.read(MAGIC.length);
+  const baseSizeBytes = promise.base.sizeBytes;
+  for (let leftBytes = promise.result.sizeBytes; leftBytes > 0;) {
+    const window = decodeWindow(await file.read(RECORD_BYTES), { leftBytes, baseSizeBytes });
+    signal.throwIfAborted();
+    const part = await readBase(window, base, signal);
+    yield window.kind === 'copy' ? part : await unpack(await file.read(window.frameBytes), window, part);
+    leftBytes -= window.resultBytes;
+  }
+  if (!(await file.atEnd())) throw malformed('something stands behind its last window');
+  if (`sha256:${hash.digest('hex')}` === digest) return;
+  throw new VerificationError('digest-mismatch', `artifact: payload ${name} is not what the manifest promises`);
+}
+
+async function readBase(window: DeltaWindow, base: BaseReader, signal: AbortSignal): Promise<Uint8Array> {
+  const { baseOffset, baseBytes, baseChecksum } = window;
+  const part = await base.read(baseOffset, baseBytes, signal);
+  if (crc32(part) === baseChecksum) return part;
+  const range = `bytes ${baseOffset} to ${baseOffset + baseBytes - 1}`;
+  throw wrongBase(`${range} of what runs are not those from which the delta was made`);
+}
+
+async function unpack(frame: Uint8Array, { resultBytes, baseBytes }: DeltaWindow, part: Uint8Array): Promise<Buffer> {
+  let result: Buffer;
+  try {
+    result = await decompressFrame(frame, {
+      ...(baseBytes > 0 && { dictionary: part }),
+      maxOutputLength: resultBytes,
+      chunkSize: Math.max(resultBytes, constants.Z_MIN_CHUNK),
+      params: { [constants.ZSTD_d_windowLogMax]: FRAME_WINDOW_LOG },
+    });
+  } catch (error) {
+    if (!/^(?:Z(?:STD)?_|ERR_BUFFER_TOO_LARGE)/.test(systemErrorCode(error) ?? '')) throw error;
+    throw malformed(`a window cannot be unpacked: ${describeError(error)}`);
+  }
+  if (result.byteLength === resultBytes) return result;
+  throw malformed(`a window has ${result.byteLength} bytes, not ${resultBytes}`);
+}
+
+async function* hashed(
+  content: AsyncIterable<Uint8Array>,
+  hash: ReturnType<typeof createHash>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of content) {
+    hash.update(chunk);
+    yield chunk;
+  }
+}
+
+/** Whoever reads this needs the whole image, or the delta for what runs. */
+export function wrongBase(why: string): FirmwareError {
+  return new FirmwareError('delta-base', `the delta does not fit what runs: ${why}`);
+}

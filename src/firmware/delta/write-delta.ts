@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, open, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+
+import { describeError } from '../../system/errors.ts';
+import { openRegularFile } from '../../system/files/outside-file.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
+import { FirmwareError } from '../errors.ts';
+import { encodeDelta, promiseOf } from './encode.ts';
+import { rebuild } from './rebuild.ts';
+
+/** What a release person wants; files as they were typed. */
+export interface DeltaOrder {
+  /** The image that runs, and the one that is to. */
+  readonly base: string;
+  readonly result: string;
+  readonly name: string;
+  readonly deviceType: string;
+  /** Undefined: the partition that a `rootfs-image` goes to. */
+  readonly target: string | undefined;
+  readonly securityVersion: string | undefined;
+  /** A private key; undefined: it is signed later. */
+  readonly key: string | undefined;
+  /** The artifact. */
+  readonly output: string;
+}
+
+export interface WrittenDelta extends DeltaPromise {
+  readonly path: string;
+  readonly deltaBytes: number;
+}
+
+const FILE_NAME = 'rootfs.delta';
+const READ_BYTES = 16 * 1024 * 1024;
+const SIGNING_DEADLINE_MS = 600_000;
+
+/** Makes the delta, rebuilds the result from it once, and has mender-artifact write the artifact around it. */
+export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta> {
+  const { output } = order;
+  const [base, result] = [await readImage(order.base), await readImage(order.result)];
+  const promise = promiseOf(base, result);
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(dirname(output), '.delta-')).catch((error: unknown) => {
+    throw new FirmwareError('delta-unwritten', `cannot write ${output}: ${describeError(error)}`, { cause: error });
+  });
+  stack.defer(async () => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, FILE_NAME);
+  await writeFile(file, encodeDelta(base, result), { signal });
+  await requireRebuilds(file, { base, promise }, signal);
+  const metaData = join(folder, 'meta-data.json');
+  await writeFile(metaData, JSON.stringify({ deltas: { [FILE_NAME]: { target: order.target, ...promise } } }));
+  const artifact = join(folder, basename(output));
+  await wrap(order, { file, metaData, artifact, digest: promise.result.digest }, signal);
+  await rename(artifact, output);
+  return { path: output, deltaBytes: (await stat(output)).size, ...promise };
+}
+
+/** Whole: a delta is made on a release machine, which has the memory. */
+async function readImage(path: string): Promise<Buffer> {
+  try {
+    await using file = await openRegularFile(path);
+    const image = Buffer.alloc((await file.stat()).size);
+    for (let at = 0; at < image.byteLength;) {
+      const { bytesRead } = await file.read(image, at, Math.min(READ_BYTES, image.byteLength - at), at);
+      if (bytesRead === 0) throw new Error('it became shorter while it was read');
+      at += bytesRead;
+    }
+    if (image.byteLength === 0) throw new Error('it is empty');
+    if (image.toString('latin1', 0, 8) === 'version\0')
+      throw new Error('it is an artifact: name the image that is in it');
+    return image;
+  } catch (error) {
+    throw new FirmwareError('file-unreadable', `cannot read ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+interface Made {
+  readonly base: Buffer;
+  readonly promise: DeltaPromise;
+}
+
+/** As a gateway does it. */
+async function requireRebuilds(path: string, { base, promise }: Made, signal: AbortSignal): Promise<void> {
+  const reader: BaseReader = {
+    read: async (position, sizeBytes) => base.subarray(position, position + sizeBytes),
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const fileHash = createHash('sha256');
+  for await (const chunk of bytesOf(path)) fileHash.update(chunk);
+  const file = { name: FILE_NAME, digest: `sha256:${fileHash.digest('hex')}`, promise };
+  const hash = createHash('sha256');
+  for await (const part of rebuild(bytesOf(path), file, reader, signal)) hash.update(part);
+  if (`sha256:${hash.digest('hex')}` === promise.result.digest) return;
+  throw new FirmwareError('delta-unwritten', 'the delta does not give back the image that it was made for');
+}
+
+async function* bytesOf(path: string): AsyncGenerator<Uint8Array, void, undefined> {
+  await using file = await open(path);
+  const buffer = Buffer.alloc(READ_BYTES);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, READ_BYTES);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+interface Parts {
+  readonly file: string;
+  readonly metaData: string;
+  readonly artifact: string;
+  readonly digest: string;
+}
+
+async function wrap(
+  order: DeltaOrder,
+  { file, metaData, artifact, digest }: Parts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, deviceType, target, securityVersion, key } = order;
+  const what = ['--type', 'thing-firmware', '--artifact-name', name, '--device-type', deviceType];
+  const contents = ['--compression', 'none', '--file', file, '--meta-data', metaData];
+  const security = securityVersion === undefined ? [] : ['--provides', `security_version:${securityVersion}`];
+  const provides = target === undefined ? providesOfImage(name, digest) : [];
+  const signing = key === undefined ? [] : ['--key', key];
+  const ending = [...security, ...provides, ...signing, '--output-path', artifact];
+  const command = ['mender-artifact', 'write', 'module-image', ...what, ...contents, ...ending] as const;
+  const { exitCode, stderr } = await runProgram([...command], { timeoutMs: SIGNING_DEADLINE_MS }, signal);
+  if (exitCode === 0) return;
+  throw new FirmwareError('delta-unwritten', `mender-artifact: ${stderr.trim().split('\n').at(-1) ?? ''}`);
+}
+
+/** What mender-artifact says of a rootfs-image: a gateway is afterwards what it would be with the whole one. */
+function providesOfImage(name: string, digest: string): readonly string[] {
+  const provides = [`rootfs-image.version:${name}`, `rootfs-image.checksum:${digest.replace('sha256:', '')}`];
+  const clears = ['artifact_group', 'rootfs_image_checksum', 'rootfs-image.*'];
+  return [
+    '--no-default-software-version',
+    '--no-default-clears-provides',
+    ...provides.flatMap((each) => ['--provides', each]),
+    ...clears.flatMap((each) => ['--clears-provides', each]),
+  ];
+}

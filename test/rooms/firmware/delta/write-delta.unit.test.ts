@@ -1,0 +1,45 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { writeDelta } from '../../../../src/firmware/delta/write-delta.ts';
+import { buildArtifact } from '../artifact/build-artifact.ts';
+
+const never = new AbortController().signal;
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'write-delta-'));
+  await writeFile(join(folder, 'image'), 'an image');
+  await writeFile(join(folder, 'empty'), '');
+  const files = [{ name: 'rootfs.img', content: Buffer.from('an image') }];
+  await writeFile(join(folder, 'artifact'), await buildArtifact({ name: '1', devices: ['gw'], files }));
+});
+afterEach(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+test.each([
+  ['missing', 'image', 'file-unreadable', 'ENOENT'],
+  ['image', 'empty', 'file-unreadable', 'it is empty'],
+  ['artifact', 'image', 'file-unreadable', 'it is an artifact: name the image that is in it'],
+  ['.', 'image', 'file-unreadable', 'cannot read'],
+])('a delta from «%s» to «%s» is refused, and nothing is left of it', async (base, result, code, told) => {
+  const before = await readdir(folder);
+  const [target, securityVersion, key] = [undefined, undefined, undefined];
+  const images = { base: join(folder, base), result: join(folder, result), output: join(folder, 'delta.mender') };
+  const order = { name: '2', deviceType: 'gw', target, securityVersion, key, ...images };
+  await expect(writeDelta(order, never)).rejects.toThrow(told);
+  await expect(writeDelta(order, never)).rejects.toMatchObject({ code });
+  expect(await readdir(folder)).toEqual(before);
+});
+
+test('a delta for a place that does not exist is refused', async () => {
+  const image = join(folder, 'image');
+  const [target, securityVersion, key] = [undefined, undefined, undefined];
+  const images = { base: image, result: image, output: join(folder, 'nowhere/delta.mender') };
+  const order = { name: '2', deviceType: 'gw', target, securityVersion, key, ...images };
+  await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'delta-unwritten' });
+});
