@@ -1,5 +1,5 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { SmallerMachine } from './machine/smaller-machine.ts';
@@ -49,24 +49,34 @@ export function agentEnvironment(workFolder: string, gateway: FileGateway): Read
 
 /** `agent --update-now --no-reboot` on a new gateway: activation, look, download, staging, reading back, journal. */
 export async function installByAgent(rig: AgentRig, service: ServiceProcess): Promise<Cost> {
-  return install(rig, service, {});
+  return install(rig, service, [rig.program]);
 }
+
+/** As the launcher sets them; it clears NODE_OPTIONS, so that the probe has to do without it. */
+const launcherOptions = [
+  '--disable-warning=ExperimentalWarning',
+  '--max-semi-space-size=1',
+  '--max-old-space-size=256',
+];
 
 /** The same with the probe inside. */
 export async function installProbed(rig: AgentRig, service: ServiceProcess): Promise<ProbeReport> {
   const report = join(rig.workFolder, 'probe.json');
   const probe = join(import.meta.dirname, 'probe.ts');
-  await install(rig, service, { NODE_OPTIONS: `--import=${probe}`, BENCH_PROBE_REPORT: report });
+  const tree = dirname(rig.program);
+  const argv = [join(tree, 'bin/node'), ...launcherOptions, `--import=${probe}`, join(tree, 'lib/main.js')] as const;
+  await install(rig, service, argv, { BENCH_PROBE_REPORT: report });
   return JSON.parse(await readFile(report, 'utf8')) as ProbeReport;
 }
 
 async function install(
   rig: AgentRig,
   service: ServiceProcess,
-  environment: Readonly<Record<string, string>>,
+  program: readonly [string, ...string[]],
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<Cost> {
   await using gateway = await newGateway(rig, service.url);
   const env = { ...agentEnvironment(rig.workFolder, gateway), ...environment };
   const command = ['--config', gateway.configFile, '--update-now', '--no-reboot'];
-  return await measure({ argv: [rig.program, ...command], env, on: rig.on }, rig.workFolder);
+  return await measure({ argv: [...program, ...command], env, on: rig.on }, rig.workFolder);
 }

@@ -53,8 +53,9 @@ export async function writeText(path: string, firmwarePath: string, style: Parti
   return path;
 }
 
+/** `name`: the version under which the service offers it. */
 export async function writeSignedArtifact(
-  path: string,
+  { path, name }: { readonly path: string; readonly name: string },
   image: ImageFile,
   keys: KeyPair,
   compression: ArtifactOptions['compression'] = 'none',
@@ -62,7 +63,7 @@ export async function writeSignedArtifact(
   const { sizeBytes, sha256 } = image;
   const chunks = (): AsyncIterable<Uint8Array> => createReadStream(image.path, { highWaterMark: pieceBytes });
   await writeArtifact(path, {
-    name: 'bench',
+    name,
     devices: ['demo-gateway'],
     compression,
     files: [{ name: 'rootfs.img', content: { sizeBytes, sha256, chunks } }],

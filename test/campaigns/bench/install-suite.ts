@@ -49,6 +49,7 @@ interface Files {
 /** Rows 1 to 3: an installation, its parts, and what else could do it, side by side in rounds. */
 export async function installSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, sizeBytes, rounds, on, tell } = context;
+  await run(join(import.meta.dirname, 'install-peers'));
   await using device = await LoopDevice.attach(sizeBytes);
   const files = await writeFiles(context, device.path);
   await using authority = await Authority.create();
@@ -112,7 +113,7 @@ async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device:
   const image = await writeRandomImage(path('image'), sizeBytes);
   const tiny = await writeRandomImage(path('tiny'), TINY_BYTES);
   const keys = makeKeyPair('ecdsa-p256');
-  await writeSignedArtifact(path('artifact'), image, keys);
+  await writeSignedArtifact({ path: path('artifact'), name: 'artifact' }, image, keys);
   const texts = {
     plain: await writeText(path('plain.json'), image.path),
     tiny: await writeText(path('tiny.json'), tiny.path),
