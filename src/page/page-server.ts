@@ -7,6 +7,7 @@ import type { PagePlace, PageSettings } from '../config/page-config.ts';
 import { endResponse } from '../control/server/event-stream.ts';
 import { LastingSocket } from '../control/server/lasting-socket.ts';
 import type { Performer } from '../control/server/perform.ts';
+import { refuseSlowRequests, withoutLooking } from '../control/server/slow-requests.ts';
 import type { OffsetMinutes } from '../control/words/time.ts';
 import { describeError } from '../system/errors.ts';
 import { readGuardedFile } from '../system/files/guarded-file.ts';
@@ -49,7 +50,7 @@ const headers = {
 } as const;
 
 const MAX_PEM_BYTES = 256 * 1024;
-const LOOK_MS = 30_000;
+const LOOK_MS = 60_000;
 
 /** Serves the page where the settings say, until it is disposed. Throws PageError. */
 export async function startPage(options: PageServerOptions, place: PagePlace): Promise<AsyncDisposable> {
@@ -70,12 +71,7 @@ export async function startPage(options: PageServerOptions, place: PagePlace): P
 
 async function openServer(settings: PageSettings, limits: Partial<PageLimits> = {}): Promise<Server> {
   const { maxHeaderBytes, headersMs } = { ...pageLimits, ...limits };
-  const bounds = {
-    maxHeaderSize: maxHeaderBytes,
-    headersTimeout: headersMs,
-    requestTimeout: 0, // a file takes its time; a form has a deadline of its own
-    connectionsCheckingInterval: Math.min(1_000, headersMs),
-  };
+  const bounds = { maxHeaderSize: maxHeaderBytes, ...withoutLooking };
   const [cert, key, ca] = await Promise.all([
     readPem(settings.certificateFile),
     readPem(settings.keyFile),
@@ -136,6 +132,8 @@ class PageServer implements AsyncDisposable {
     // behind TLS only an address tells which connection it is that asks; a Unix socket has none
     const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
     server.on(admitted, (socket: Socket) => this.#admit(socket));
+    // a file takes its time; a form has a deadline of its own
+    refuseSlowRequests(server, isTls ? 'secureConnection' : 'connection', { headersMs: this.#limits.headersMs });
     server.on('request', (request, response) => void this.#serve(request, response));
     server.on('clientError', (_error, socket) => void socket.destroy());
   }

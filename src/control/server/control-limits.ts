@@ -37,6 +37,6 @@ export const controlLimits: ControlLimits = {
   aliveMs: 10_000,
   stalledMs: 30_000,
   maxBacklogBytes: 256 * 1024,
-  lookMs: 30_000,
+  lookMs: 60_000,
   closingMs: 2_000,
 };

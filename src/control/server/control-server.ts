@@ -28,6 +28,7 @@ import { LastingSocket } from './lasting-socket.ts';
 import { answer, follow } from './perform.ts';
 import type { Asked, Performer } from './perform.ts';
 import { readBody } from './read-body.ts';
+import { refuseSlowRequests, withoutLooking } from './slow-requests.ts';
 
 export interface ControlServerOptions extends Performer {
   readonly runDirectory: string;
@@ -73,12 +74,8 @@ class ControlServer implements AsyncDisposable {
     this.#options = options;
     this.#limits = { ...controlLimits, ...options.limits };
     this.#signal = signal;
-    this.#server = createServer({
-      maxHeaderSize: this.#limits.maxHeaderBytes,
-      headersTimeout: this.#limits.headersMs,
-      requestTimeout: this.#limits.requestMs,
-      connectionsCheckingInterval: Math.min(1_000, this.#limits.headersMs),
-    });
+    this.#server = createServer({ maxHeaderSize: this.#limits.maxHeaderBytes, ...withoutLooking });
+    refuseSlowRequests(this.#server, 'connection', this.#limits);
     this.#server.maxRequestsPerSocket = 1;
     this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));

@@ -10,14 +10,15 @@ import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
-const MOST_SILENCE_MS = 60_000;
+/** Shorter than the pause between two feeds of the unit that is shipped, so that the second one knows of the first. */
+const MOST_SILENCE_MS = 50_000;
 const LONGEST_PAUSE_MS = 20_000;
 
 interface OwnSocketOptions {
   readonly runDirectory: string;
   readonly clock: Clock;
-  /** How often somebody wants to know. */
-  readonly everyMs: number;
+  /** How long it is waited after it was asked in vain. */
+  readonly againMs: number;
 }
 
 export interface WatchdogOptions {
@@ -32,9 +33,10 @@ export interface WatchdogOptions {
 export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogOptions): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
-  const own = new OwnSocket({ runDirectory, clock, everyMs });
+  const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
   const feed = (): void => {
     if (isAlive() && own.answers) manager.watchdog();
+    own.ask(); // with the same wake-up, for the next time
   };
   feed();
   const timer = setInterval(feed, everyMs);
@@ -56,6 +58,7 @@ class OwnSocket implements AsyncDisposable {
   readonly #client: AgentOperations;
   readonly #stop = new AbortController();
   readonly #asking: Promise<void>;
+  #wanted = Promise.withResolvers<void>();
   /** Since when it is asked in vain. */
   #askedAtMs: number | undefined;
 
@@ -69,19 +72,26 @@ class OwnSocket implements AsyncDisposable {
     return this.#askedAtMs === undefined || this.#options.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
   }
 
+  ask(): void {
+    this.#wanted.resolve();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('the daemon ends'));
     await this.#asking;
   }
 
   async #askAgain(): Promise<void> {
-    const { clock, everyMs } = this.#options;
+    const { clock, againMs } = this.#options;
     const { signal } = this.#stop;
     try {
       while (!signal.aborted) {
+        await abortable(this.#wanted.promise, signal);
         this.#askedAtMs ??= clock.monotonicMs();
-        if (await this.#isAnswered(signal)) this.#askedAtMs = undefined;
-        await clock.sleep(Math.min(everyMs, LONGEST_PAUSE_MS), signal);
+        if (await this.#isAnswered(signal)) {
+          this.#askedAtMs = undefined;
+          this.#wanted = Promise.withResolvers();
+        } else await clock.sleep(againMs, signal);
       }
     } catch (error) {
       if (!signal.aborted) throw error;

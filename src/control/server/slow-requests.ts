@@ -1,0 +1,48 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
+
+export interface RequestDeadlines {
+  /** From the connection to the end of the headers. */
+  readonly headersMs: number;
+  /** From the connection to the end of the body; undefined: as long as it takes. */
+  readonly requestMs?: number | undefined;
+}
+
+/** For `createServer`: Node looks at all connections from time to time, also where there are none, and wakes the machine for it. */
+export const withoutLooking = {
+  headersTimeout: 0,
+  requestTimeout: 0,
+  connectionsCheckingInterval: 2 ** 31 - 1,
+} as const;
+
+/** Tells `clientError`, as Node would, of each connection whose request does not come in time. Nothing is timed without one. */
+export function refuseSlowRequests(
+  server: Server,
+  admitted: 'connection' | 'secureConnection',
+  { headersMs, requestMs }: RequestDeadlines,
+): void {
+  const timers = new WeakMap<Socket, { readonly sinceMs: number; timer: NodeJS.Timeout | undefined }>();
+  const refuse = (socket: Socket): void => {
+    socket.on('error', () => socket.destroy());
+    server.emit('clientError', Object.assign(new Error('the request is slow'), { code: REQUEST_TIMEOUT }), socket);
+  };
+  server.on(admitted, (socket: Socket) => {
+    const timed = { sinceMs: performance.now(), timer: setTimeout(() => refuse(socket), headersMs) };
+    timers.set(socket, timed);
+    socket.once('close', () => clearTimeout(timed.timer));
+  });
+  server.on('request', (request: IncomingMessage) => {
+    const { socket } = request;
+    const timed = timers.get(socket);
+    if (timed === undefined) return;
+    clearTimeout(timed.timer);
+    if (requestMs === undefined || socket.destroyed) return;
+    const leftMs = Math.max(0, timed.sinceMs + requestMs - performance.now());
+    timed.timer = setTimeout(() => {
+      if (!request.complete) refuse(socket);
+    }, leftMs);
+  });
+}
+
+/** As Node names it. */
+const REQUEST_TIMEOUT = 'ERR_HTTP_REQUEST_TIMEOUT';
