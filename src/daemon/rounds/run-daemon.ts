@@ -107,10 +107,10 @@ class Daemon {
     };
     this.#page = await answerOutside(outside, opened, this.#signal);
     opened.use(onReload(() => this.#askForReload()));
-    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
-    manager.ready();
+    manager.ready(); // each message is a program, one after the other: this one is waited for
+    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
     await this.#loop();
   }

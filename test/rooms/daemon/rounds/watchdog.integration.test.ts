@@ -3,7 +3,7 @@ import { closeSync, constants, openSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
 import { loadConfig } from '../../../../src/config/load-config.ts';
 import { socketNames } from '../../../../src/control/access.ts';
@@ -41,6 +41,8 @@ interface Watched {
   readonly looks: () => number;
   readonly runDirectory: string;
   readonly putAhead: (ms: number) => void;
+  /** What the service manager was told, in order. */
+  readonly told: readonly string[];
 }
 
 /** A daemon in this process that waits for the service, for ever. */
@@ -62,13 +64,17 @@ async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
     },
   };
   const ignore = (): void => {};
+  const told: string[] = [];
   const manager = {
     watchdogMs: 30,
-    ready: ignore,
+    ready: () => void told.push('ready'),
     reloading: ignore,
     stopping: ignore,
     status: ignore,
-    watchdog: () => void (fed += 1),
+    watchdog: () => {
+      fed += 1;
+      told.push('watchdog');
+    },
     [Symbol.asyncDispose]: async () => {},
   };
   const world = { environment: {}, clock, random: () => 0, log: silentLog, agentVersion: 'test' };
@@ -88,6 +94,7 @@ async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
     fed: () => fed,
     looks: () => looks,
     putAhead: (ms) => void (aheadMs += ms),
+    told,
     [Symbol.asyncDispose]: async () => all.disposeAsync(),
   };
 }
@@ -146,3 +153,8 @@ async function fedAMinuteLater(daemon: Watched): Promise<number> {
   await expect.poll(() => daemon.looks() - lastLooks, patience).toBeGreaterThan(20);
   return daemon.fed() - lastFed;
 }
+
+test('who waits for the daemon to be ready does not wait for the watchdog to be fed', async () => {
+  await using daemon = await watchedDaemon();
+  await vi.waitFor(() => expect(daemon.told.slice(0, 2)).toEqual(['ready', 'watchdog']), patience);
+});
