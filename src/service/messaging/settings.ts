@@ -53,7 +53,7 @@ export const defaultUnheardMs = 5_000;
 
 export const defaultReconnect: MessagingSettings['reconnect'] = { firstDelayMs: 1_000, maxDelayMs: 120_000 };
 
-/** A connection that lasted so long was a good one: the next pause is a short one again. */
+/** A connection that lasted so long was a good one: the failures before it count no more. */
 export const STABLE_MS = 60_000;
 
 /** Requests that wait for their reply at a time; the agent makes one or two. */

@@ -3,10 +3,12 @@ import { join } from 'node:path';
 import process from 'node:process';
 
 import { countOption, runTool } from '../../tool.ts';
+import { loseBroker } from './broker.ts';
 import { isMissed } from './figures.ts';
 import type { Figures } from './figures.ts';
 import { playScenarios } from './play.ts';
-import { renderTable, writePlots } from './report.ts';
+import { seededRandom } from './random.ts';
+import { renderBrokers, renderTable, writePlots } from './report.ts';
 
 const help = `A fleet in simulated time: the agent's own schedule, splay, retries and naps against services of every mood
 (test/campaigns/fleet/README.md).
@@ -28,13 +30,19 @@ const options = {
 
 await runTool(help, options, async ({ things, seed, only, plots }) => {
   const startedMs = performance.now();
+  const size = countOption('things', things, 1);
+  const seedNumber = countOption('seed', seed, 0);
   const figures: Figures[] = [];
-  for (const each of playScenarios(countOption('things', things, 1), countOption('seed', seed, 0), only)) {
+  for (const each of playScenarios(size, seedNumber, only)) {
     console.error(`${each.name}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
     figures.push(each);
   }
   console.log(`${cpus().length} × ${cpus()[0]?.model}, Linux ${release()}, Node ${process.version}; seed ${seed}\n`);
   console.log(renderTable(figures));
+  if (only === undefined) {
+    const away = [5_000, 60_000, 3_600_000];
+    console.log(renderBrokers(away.map((awayMs) => loseBroker(size, awayMs, seededRandom(seedNumber)))));
+  }
   if (plots !== undefined) await writePlots(figures, join(process.cwd(), plots));
   const missed = figures.filter(isMissed).map(({ name }) => name);
   console.log(missed.length === 0 ? 'All goals are met.' : `Missed: ${missed.join(', ')}`);

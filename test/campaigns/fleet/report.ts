@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import type { BrokerFigures } from './broker.ts';
 import { isMissed } from './figures.ts';
 import type { Figures } from './figures.ts';
 import { renderPlot } from './plot.ts';
@@ -27,6 +28,23 @@ export function renderTable(figures: readonly Figures[]): string {
   const rows = figures.map((each) => columns.map(([, show]) => show(each)));
   const lines = [columns.map(([title]) => title), columns.map(() => '---'), ...rows];
   return `${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
+}
+
+/** The same of those that lost their broker. */
+export function renderBrokers(figures: readonly BrokerFigures[]): string {
+  const rows = figures.map(({ awayMs, busiestSecondAway, busiestSecondBack, allBackMs }) => [
+    `${awayMs / 1000} s`,
+    percent(busiestSecondAway),
+    percent(busiestSecondBack),
+    `${(allBackMs / 1000).toFixed(0)} s`,
+  ]);
+  const titles = ['broker away', 'of the fleet in the busiest second meanwhile', 'after it is back', 'all back after'];
+  const lines = [titles, titles.map(() => '---'), ...rows];
+  return `${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
+}
+
+function percent(part: number): string {
+  return `${(part * 100).toFixed(1)} %`;
 }
 
 /** One for each scenario. */

@@ -57,7 +57,7 @@ export function scenarios(things: number, defaults: Defaults): readonly Scenario
   const after = { judgedFromMs: hour.toMs, mostTimesMean: 1.5 };
   const released = { releaseAtMs: HOUR_MS, judgedFromMs: HOUR_MS, mostTimesMean: undefined };
   return [
-    { ...usual, name: 'well', what: 'the service is well', endMs: 8 * HOUR_MS },
+    { ...usual, name: 'well', what: 'the service is well' },
     { ...usual, name: 'release', what: 'the service names a new version', ...released },
     { ...usual, name: 'slow', what: 'each answer takes 20 s, for an hour', service: slowService(hour, 20_000) },
     { ...usual, ...after, name: 'down', what: 'nothing answers for an hour', service: downService(hour) },
@@ -87,6 +87,15 @@ export function scenarios(things: number, defaults: Defaults): readonly Scenario
       name: 'clock',
       what: 'all clocks are set forward by 70 minutes',
       events: [{ kind: 'clock-set', atMs: HOUR_MS + 4 * MINUTE_MS, byMs: 70 * MINUTE_MS }],
+    },
+    {
+      ...usual,
+      name: 'hourly',
+      what: 'each hour at minute 0, with a `splay` of an hour',
+      cron: cronTimes('0 * * * *'),
+      intervalMs: HOUR_MS,
+      splayMs: HOUR_MS,
+      endMs: 8 * HOUR_MS,
     },
     {
       ...usual,

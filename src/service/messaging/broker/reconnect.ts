@@ -5,6 +5,8 @@ import type { MessagingSettings } from '../settings.ts';
 
 /** Enough for the longest pause. */
 const MANY_FAILURES = 30;
+/** Enough for half a minute: a whole fleet loses a good connection at one moment. */
+const LOST_GOOD_ONE = 6;
 
 /** The pauses before the broker is tried again: of full jitter, longer with each failure. They know no clock. */
 export class ReconnectPauses {
@@ -19,7 +21,7 @@ export class ReconnectPauses {
 
   /** After an attempt that ended so, so long after it was begun. */
   nextMs({ code }: Pick<ServiceError, 'code'>, lastedMs: number): number {
-    this.#failures = lastedMs >= STABLE_MS ? 1 : this.#failures + 1;
+    this.#failures = lastedMs >= STABLE_MS ? LOST_GOOD_ONE : this.#failures + 1;
     const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };
     // two clients with one id would take the session from each other as fast as they can
     return backoffMs(policy, code === 'broker-session-taken' ? MANY_FAILURES : this.#failures, this.#random);
