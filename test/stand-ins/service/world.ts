@@ -52,6 +52,8 @@ export class Refused extends Error {
 /** What the service knows and does, by interface.md; no network. */
 export class World {
   readonly things: Thing[] = [];
+  /** Where each stands among the things; whoever empties those need not empty this. */
+  readonly #places = new Map<string, number>();
   readonly #versions = new Map<string, StoredVersion>();
   readonly #updates = new Map<string, readonly string[]>();
   /** What a new thing is expected to run. */
@@ -73,8 +75,8 @@ export class World {
 
   /** States, rules 5 and 6: the thing is made, or stays and gets a new key. */
   activate(serialNumber: string): Thing {
-    let thing = this.things.find((one) => one.serialNumber === serialNumber);
-    if (thing === undefined) {
+    let thing = this.things[this.#places.get(serialNumber) ?? -1];
+    if (thing?.serialNumber !== serialNumber) {
       thing = {
         thingId: `thing-${this.things.length + 1}`,
         serialNumber,
@@ -84,6 +86,7 @@ export class World {
         properties: new Map(),
         datapoints: new Map(),
       };
+      this.#places.set(serialNumber, this.things.length);
       this.things.push(thing);
     }
     thing.apiKey = `key-${randomUUID()}`;
@@ -92,8 +95,8 @@ export class World {
   }
 
   thing(thingId: string): Thing {
-    const thing = this.things.find((one) => one.thingId === thingId);
-    if (thing === undefined) throw new Refused(404, 'no such thing');
+    const thing = this.things[Number(/^thing-(\d+)$/.exec(thingId)?.[1]) - 1];
+    if (thing?.thingId !== thingId) throw new Refused(404, 'no such thing');
     return thing;
   }
 

@@ -70,8 +70,14 @@ function answerValue(
   }
   checkContentType(request);
   if (operation === 'setProperty') thing.properties.set(id, readValue(request.body));
-  else thing.datapoints.set(id, [...(thing.datapoints.get(id) ?? []), ...readDatapoints(request.body)]);
+  else addDatapoints(thing, id, readDatapoints(request.body));
   return nothing;
+}
+
+function addDatapoints({ datapoints }: Thing, id: string, points: ReturnType<typeof readDatapoints>): void {
+  const all = datapoints.get(id);
+  if (all === undefined) datapoints.set(id, [...points]);
+  else all.push(...points);
 }
 
 const nothing: Answer = { status: 204, headers: {}, body: { kind: 'bytes', bytes: Buffer.alloc(0) } };
