@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const LOOKS = 250;
+const LOOK_MS = 20;
+
+/** nginx of Debian with site-cache.conf, in front of the stand-in. */
+export class SiteCache implements AsyncDisposable {
+  readonly folder: string;
+  readonly url: string;
+  readonly #child: ChildProcess;
+
+  private constructor(folder: string, url: string, child: ChildProcess) {
+    this.folder = folder;
+    this.url = url;
+    this.#child = child;
+  }
+
+  static async start(serviceUrl: string): Promise<SiteCache> {
+    const folder = await mkdtemp(join(tmpdir(), 'site-cache-'));
+    const listen = `127.0.0.1:${await freePort()}`;
+    const template = await readFile(join(import.meta.dirname, 'site-cache.conf'), 'utf8');
+    const site = template.replaceAll('SERVICE', serviceUrl).replaceAll('FOLDER', folder).replaceAll('LISTEN', listen);
+    const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+    const main = `daemon off; master_process off; pid ${folder}/nginx.pid; error_log ${folder}/error.log;
+events { worker_connections 256; }
+http {
+  ${places.map((name) => `${name}_temp_path ${folder}/${name};`).join(' ')}
+  ${site}
+}`;
+    await writeFile(join(folder, 'nginx.conf'), main);
+    const child = spawn('nginx', ['-e', join(folder, 'error.log'), '-c', join(folder, 'nginx.conf')], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    const died = once(child, 'exit').then(() => {
+      throw new Error('nginx did not start; Debian has it in nginx-light');
+    });
+    await Promise.race([listening(join(folder, 'nginx.pid')), died]);
+    died.catch(() => {});
+    return new SiteCache(folder, `http://${listen}`, child);
+  }
+
+  /** What it wrote of each request: method, path, status, whether the cache had it, bytes. */
+  async log(): Promise<string> {
+    return readFile(join(this.folder, 'access.log'), 'utf8');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.kill();
+    await ended;
+    await rm(this.folder, { recursive: true });
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** nginx writes its process id once it listens. */
+async function listening(pidFile: string): Promise<void> {
+  for (let look = 0; look < LOOKS; look += 1) {
+    if (
+      await access(pidFile).then(
+        () => true,
+        () => false,
+      )
+    )
+      return;
+    await sleep(LOOK_MS);
+  }
+  throw new Error('nginx does not listen');
+}
