@@ -5,15 +5,18 @@ import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
 import type { DeltaPromise } from '../../update/ports.ts';
 import { encodeWindow, FRAME_WINDOW_LOG, MAGIC, MAX_BASE_BYTES, MAX_WINDOW_BYTES } from './container.ts';
 import type { DeltaWindow } from './container.ts';
+import { placedParts } from './find-places.ts';
 
 const compressFrame = promisify(zstdCompress);
 const decompressFrame = promisify(zstdDecompress);
 
-/** What file systems move as a whole. */
-const BLOCK_BYTES = 4096;
-/** How many places of the base are tried for a window. */
-const PLACES = 3;
-const LEVEL = 19;
+/** With tables that hold the whole of a part of the base: those of the level itself forget most of it, and find nothing there. */
+const params = {
+  [constants.ZSTD_c_compressionLevel]: 9,
+  [constants.ZSTD_c_windowLog]: FRAME_WINDOW_LOG,
+  [constants.ZSTD_c_hashLog]: 22,
+  [constants.ZSTD_c_chainLog]: 23,
+};
 
 export interface DeltaSizes {
   readonly windowBytes?: number;
@@ -25,11 +28,9 @@ export async function* encodeDelta(
   result: Buffer,
   { windowBytes = MAX_WINDOW_BYTES }: DeltaSizes = {},
 ): AsyncGenerator<Buffer, void, undefined> {
-  const finder = new PlaceFinder(base);
   yield MAGIC;
-  for (let at = 0; at < result.byteLength; at += windowBytes) {
-    const wanted = result.subarray(at, at + windowBytes);
-    yield* await encodeBest(base, wanted, finder.placesFor(wanted, at));
+  for (const { bytes, places } of placedParts(base, result, windowBytes)) {
+    yield* await encodeBest(base, bytes, places);
   }
 }
 
@@ -52,10 +53,15 @@ async function encodeBest(base: Buffer, wanted: Buffer, places: readonly number[
   }
   const parts = new Set([undefined, ...places.map((place) => partAround(base, place, wanted.byteLength))]);
   const frames = await Promise.all([...parts].map(async (from) => frame(base, wanted, from)));
+  const { window, bytes } = shortestOf(frames);
+  return [encodeWindow(window), bytes];
+}
+
+function shortestOf(frames: readonly (Frame | undefined)[]): Frame {
   const found = frames.filter((each) => each !== undefined);
   const [shortest] = found.sort((left, right) => left.bytes.byteLength - right.bytes.byteLength);
   if (shortest === undefined) throw new Error('zstd does not give back what it was given');
-  return [encodeWindow(shortest.window), shortest.bytes];
+  return shortest;
 }
 
 interface Frame {
@@ -74,7 +80,6 @@ async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Pr
   const baseOffset = from ?? 0;
   const part = from === undefined ? Buffer.alloc(0) : base.subarray(from, from + MAX_BASE_BYTES);
   const dictionary = part.byteLength > 0 ? { dictionary: part } : {};
-  const params = { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_windowLog]: FRAME_WINDOW_LOG };
   try {
     const bytes = await compressFrame(wanted, { ...dictionary, params });
     const back = await decompressFrame(bytes, { ...dictionary, maxOutputLength: wanted.byteLength });
@@ -85,39 +90,4 @@ async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Pr
   } catch {
     return undefined;
   }
-}
-
-/** Finds where in the base most of a window stands, by whole blocks, though what is before it grew or shrank. */
-class PlaceFinder {
-  readonly #base: Buffer;
-  readonly #blocks = new Map<string, number>();
-
-  constructor(base: Buffer) {
-    this.#base = base;
-    for (let at = 0; at + BLOCK_BYTES <= base.byteLength; at += BLOCK_BYTES) {
-      const key = keyOf(base.subarray(at, at + BLOCK_BYTES));
-      this.#blocks.set(key, this.#blocks.has(key) ? AMBIGUOUS : at);
-    }
-  }
-
-  /** The same place first, then those that most blocks vote for. */
-  placesFor(wanted: Buffer, at: number): readonly number[] {
-    const votes = new Map<number, number>();
-    for (let from = 0; from + BLOCK_BYTES <= wanted.byteLength; from += BLOCK_BYTES) {
-      const found = this.#blocks.get(keyOf(wanted.subarray(from, from + BLOCK_BYTES))) ?? AMBIGUOUS;
-      if (found === AMBIGUOUS) continue;
-      const place = Math.max(0, found - from);
-      votes.set(place, (votes.get(place) ?? 0) + 1);
-    }
-    const best = [...votes].sort(([, left], [, right]) => right - left).map(([place]) => place);
-    const same = Math.min(at, Math.max(0, this.#base.byteLength - wanted.byteLength));
-    return [...new Set([same, ...best])].slice(0, PLACES);
-  }
-}
-
-/** Stands in the base more than once, such as zeros: tells no place. */
-const AMBIGUOUS = -1;
-
-function keyOf(block: Buffer): string {
-  return createHash('sha1').update(block).digest('base64');
 }
