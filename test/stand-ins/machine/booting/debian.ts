@@ -28,11 +28,12 @@ function mmdebstrapOptions({ packages, finish }: DebianRecipe): readonly string[
 
 /**
  * A root file system of this machine's own distribution, as a tar file: made once, from this machine's own package
- * sources, and kept until its recipe changes.
+ * sources, and kept until its recipe changes. With TEST_DEBIAN=trixie it is another release of it.
  */
 export async function debianRootFileSystem(wanted: DebianRecipe = container): Promise<string> {
   const options = mmdebstrapOptions(wanted);
-  const codename = await codenameOfThisMachine();
+  const own = await codenameOfThisMachine();
+  const codename = process.env['TEST_DEBIAN'] ?? own;
   const recipe = createHash('sha256')
     .update([codename, process.arch, ...options].join('\n'))
     .digest('hex');
@@ -42,7 +43,7 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   await mkdir(folder, { recursive: true });
   const draft = join(folder, `draft-${randomUUID()}.tar`);
   try {
-    const sources = await packageSources(codename);
+    const sources = await packageSources(own, codename);
     const once = ['flock', `${kept}.lock`, 'sh', '-c', makeUnlessThere, 'sh', kept, draft] as const;
     await tool([...once, ...options, codename, draft, '-'], { timeoutMs: 900_000, input: sources });
   } finally {
@@ -60,13 +61,13 @@ async function codenameOfThisMachine(): Promise<string> {
   return found;
 }
 
-/** This machine's sources of its own release, without those of others (apt-get(8), indextargets). */
-async function packageSources(codename: string): Promise<string> {
+/** This machine's sources of its own release, without those of others (apt-get(8), indextargets); for another one, the same there. */
+async function packageSources(own: string, codename: string): Promise<string> {
   const format = '$(REPO_URI) $(RELEASE) $(COMPONENT)';
   const targets = await tool(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
   const lines = targets
     .split('\n')
-    .filter((line) => new RegExp(`^\\S+ ${codename}(-updates|-security)? (main|universe)$`).test(line));
-  if (lines.length === 0) throw new Error(`apt has no sources of ${codename}`);
-  return [...new Set(lines)].map((line) => `deb ${line}\n`).join('');
+    .filter((line) => new RegExp(`^\\S+ ${own}(-updates|-security)? (main|universe)$`).test(line));
+  if (lines.length === 0) throw new Error(`apt has no sources of ${own}`);
+  return [...new Set(lines)].map((line) => `deb ${line.replace(` ${own}`, ` ${codename}`)}\n`).join('');
 }
