@@ -130,7 +130,7 @@ describe('the installed service', () => {
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
     expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*what\s+it\s+starts\s+runs/);
     const dropIn = '/run/systemd/system/thing-agent-trial.service.d/test.conf';
-    await gateway.write(dropIn, '[Service]\nPrivateDevices=yes\n');
+    await gateway.write(dropIn, '[Service]\nReadWritePaths=/missing\n');
     await gateway.tell('systemctl', 'daemon-reload');
     const broken = await gateway.exec(['agent', 'doctor']);
     await gateway.tell('rm', dropIn);

@@ -14,7 +14,9 @@ export interface DebianRecipe {
 }
 
 /** As little as boots in a container: systemd, and what README.md says that the agent needs. */
-const container: DebianRecipe = { packages: ['systemd-sysv', 'dbus', 'libstdc++6', 'util-linux', 'libubootenv-tool'] };
+const container: DebianRecipe = {
+  packages: ['systemd-sysv', 'dbus', 'passwd', 'libstdc++6', 'util-linux', 'libubootenv-tool'],
+};
 const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
 
 function mmdebstrapOptions({ packages, finish }: DebianRecipe): readonly string[] {
