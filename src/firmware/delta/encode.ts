@@ -6,6 +6,7 @@ import type { DeltaPromise } from '../../update/ports.ts';
 import { encodeWindow, FRAME_WINDOW_LOG, MAGIC, MAX_BASE_BYTES, MAX_WINDOW_BYTES } from './container.ts';
 import type { DeltaWindow } from './container.ts';
 import { placedParts } from './find-places.ts';
+import { isZstdError } from './rebuild.ts';
 
 const compressFrame = promisify(zstdCompress);
 const decompressFrame = promisify(zstdDecompress);
@@ -87,7 +88,8 @@ async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Pr
     const place = { baseOffset, baseBytes: part.byteLength, baseChecksum: crc32(part) };
     const sizes = { resultBytes: wanted.byteLength, frameBytes: bytes.byteLength };
     return { window: { kind: 'frame', ...place, ...sizes }, bytes };
-  } catch {
+  } catch (error) {
+    if (!isZstdError(error)) throw error;
     return undefined;
   }
 }

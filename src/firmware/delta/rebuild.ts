@@ -64,11 +64,16 @@ async function unpack(frame: Uint8Array, { resultBytes, baseBytes }: DeltaWindow
       params: { [constants.ZSTD_d_windowLogMax]: FRAME_WINDOW_LOG },
     });
   } catch (error) {
-    if (!/^(?:Z(?:STD)?_|ERR_BUFFER_TOO_LARGE)/.test(systemErrorCode(error) ?? '')) throw error;
+    if (!isZstdError(error)) throw error;
     throw malformed(`a window cannot be unpacked: ${describeError(error)}`);
   }
   if (result.byteLength === resultBytes) return result;
   throw malformed(`a window has ${result.byteLength} bytes, not ${resultBytes}`);
+}
+
+/** What zstd says of a frame; everything else is no fault of the frame. */
+export function isZstdError(error: unknown): boolean {
+  return /^(?:Z(?:STD)?_|ERR_BUFFER_TOO_LARGE)/.test(systemErrorCode(error) ?? '');
 }
 
 async function* hashed(

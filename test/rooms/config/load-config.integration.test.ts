@@ -139,7 +139,7 @@ describe('showConfig', () => {
     await writeFile(path, leastConfig);
     expect(parseToml(await showConfig(path, { STATE_DIRECTORY: '/var/lib/x' }))).toMatchObject({
       paths: { state: '/var/lib/x', run: '/run/thing-agent' },
-      update: { splay: '10m', health: { deadline: '5m' } },
+      update: { splay: '15m', health: { deadline: '5m' } },
     });
   });
 
