@@ -1,8 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
@@ -14,6 +12,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { blockOf, readPage } from './page-examples.ts';
 import { Mosquitto } from './rooms/service/messaging/mosquitto.ts';
 import { agentProgram } from './stand-ins/machine/built-agent.ts';
+import { freePort } from './stand-ins/machine/free-port.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const page = await readPage('first-update.md');
@@ -104,13 +103,4 @@ async function lineOf(
     if (line.includes(text)) found.resolve();
   });
   await Promise.race([found.promise, ended.then(() => Promise.reject(new Error('it ended before')))]);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

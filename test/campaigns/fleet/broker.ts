@@ -1,6 +1,5 @@
 import { ReconnectPauses } from '../../../src/service/messaging/broker/reconnect.ts';
 import { defaultReconnect } from '../../../src/service/messaging/settings.ts';
-import type { Random } from './random.ts';
 
 export interface BrokerFigures {
   readonly awayMs: number;
@@ -15,7 +14,7 @@ const LONG_MS = 3_600_000;
 const FAILED_AFTER_MS = 20;
 
 /** All things lose a broker at one moment that they had been connected to for long; it is back after so long. */
-export function loseBroker(things: number, awayMs: number, random: Random): BrokerFigures {
+export function loseBroker(things: number, awayMs: number, random: () => number): BrokerFigures {
   const attempts = new Uint32Array(awayMs / 1000 + 600);
   let lastMs = 0;
   for (let thing = 0; thing < things; thing += 1) {

@@ -4,7 +4,6 @@ import { defaultCallRetry, Patience } from '../../../src/service/patience.ts';
 import type { CronTimes } from '../../../src/system/time/cron.ts';
 import { CalendarQueue } from './calendar-queue.ts';
 import { Counts } from './counts.ts';
-import type { Random } from './random.ts';
 import type { Scenario } from './scenarios.ts';
 
 const MINUTE_MS = 60_000;
@@ -22,7 +21,7 @@ type Step = (typeof steps)[keyof typeof steps];
 export class Fleet {
   readonly counts: Counts;
   readonly #scenario: Scenario;
-  readonly #random: Random;
+  readonly #random: () => number;
   readonly #queue: CalendarQueue;
   readonly #patience: Patience;
   readonly #agendas: Agenda[] = [];
@@ -45,7 +44,7 @@ export class Fleet {
   /** Downloads that share the site's line. */
   #lineBusyUntilMs = 0;
 
-  constructor(scenario: Scenario, random: Random) {
+  constructor(scenario: Scenario, random: () => number) {
     const { things, splayMs, endMs } = scenario;
     this.#scenario = scenario;
     this.#random = random;

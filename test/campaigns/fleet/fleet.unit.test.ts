@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
+import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { loseBroker } from './broker.ts';
 import { defaultsOfConfig } from './defaults.ts';
 import { playScenarios } from './play.ts';
-import { seededRandom } from './random.ts';
 
 const played = new Map(
   [...playScenarios(20_000, 1, ['well', 'down', 'power', 'clock', 'limited'])].map((each) => [each.name, each]),

@@ -2,12 +2,12 @@ import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
+import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { countOption, runTool } from '../../tool.ts';
 import { loseBroker } from './broker.ts';
 import { isMissed } from './figures.ts';
 import type { Figures } from './figures.ts';
 import { playScenarios } from './play.ts';
-import { seededRandom } from './random.ts';
 import { renderBrokers, renderTable, writePlots } from './report.ts';
 
 const help = `A fleet in simulated time: the agent's own schedule, splay, retries and naps against services of every mood

@@ -1,9 +1,9 @@
+import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { WrongUse } from '../../tool.ts';
 import { defaultsOfConfig } from './defaults.ts';
 import { figuresOf } from './figures.ts';
 import type { Figures } from './figures.ts';
 import { Fleet } from './fleet.ts';
-import { seededRandom } from './random.ts';
 import { scenarios } from './scenarios.ts';
 
 /** One after the other, so that only one fleet is in memory. */

@@ -8,7 +8,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
 import { stop } from '../../stand-ins/machine/file-gateway.ts';
-import { freePort, pageGateway, PASSWORD } from './page-gateway.ts';
+import { freePort } from '../../stand-ins/machine/free-port.ts';
+import { pageGateway, PASSWORD } from './page-gateway.ts';
 import type { PageGateway } from './page-gateway.ts';
 
 let stack: AsyncDisposableStack;

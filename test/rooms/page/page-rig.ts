@@ -13,10 +13,11 @@ import { OperationRunner } from '../../../src/control/server/operation-runner.ts
 import type { PageLimits } from '../../../src/page/page-limits.ts';
 import { startPage } from '../../../src/page/page-server.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
+import { freePort } from '../../stand-ins/machine/free-port.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';
 import type { FakeAgent } from '../cli/fake-operations.ts';
 import { forever, KeptLog } from '../control/control-rig.ts';
-import { freePort, PASSWORD } from './page-gateway.ts';
+import { PASSWORD } from './page-gateway.ts';
 
 const nothing: PageSettings = {
   place: undefined,

@@ -2,8 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -18,6 +17,7 @@ import { RtuBuses, modbusTcpSource } from '../../../src/telemetry/sources/modbus
 import { mqttSource, publish } from '../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../src/telemetry/sources/serial.ts';
 import type { Source } from '../../../src/telemetry/sources/source.ts';
+import { freePort } from '../../stand-ins/machine/free-port.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(30_000);
 const server = join(import.meta.dirname, 'modbus-server.py');
@@ -57,15 +57,6 @@ async function stop(child: ChildProcess): Promise<void> {
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const signal = deadline();
   while (!(await condition())) await systemClock.sleep(20, signal);
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
 }
 
 async function answers(port: number): Promise<boolean> {

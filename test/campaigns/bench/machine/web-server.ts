@@ -1,14 +1,11 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { access, chmod, mkdtemp, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 
-const LOOKS = 250;
-const LOOK_MS = 20;
+import { freePort } from '../../../stand-ins/machine/free-port.ts';
+import { nginxListens } from '../../../stand-ins/machine/nginx.ts';
 
 export interface WebServerOptions {
   readonly folder: string;
@@ -40,7 +37,7 @@ export class WebServer implements AsyncDisposable {
     await writeFile(file, configuration(options, folder, port));
     const child = spawn('nginx', ['-e', join(folder, 'error.log'), '-c', file], { stdio: 'inherit' });
     await Promise.race([
-      listening(join(folder, 'nginx.pid')),
+      nginxListens(join(folder, 'nginx.pid')),
       once(child, 'exit').then(() => {
         throw new Error('nginx did not start; Debian has it in nginx-light');
       }),
@@ -74,26 +71,4 @@ http {
   }
 }
 `;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** nginx writes its process id once it listens. */
-async function listening(pidFile: string): Promise<void> {
-  for (let look = 0; look < LOOKS; look += 1) {
-    const isThere = await access(pidFile).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return;
-    await sleep(LOOK_MS);
-  }
-  throw new Error('nginx does not listen');
 }

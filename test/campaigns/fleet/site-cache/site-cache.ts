@@ -1,15 +1,12 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 
-const LOOKS = 250;
-const LOOK_MS = 20;
+import { freePort } from '../../../stand-ins/machine/free-port.ts';
+import { nginxListens } from '../../../stand-ins/machine/nginx.ts';
 
 /** nginx of Debian with site-cache.conf, in front of the stand-in. */
 export class SiteCache implements AsyncDisposable {
@@ -42,7 +39,7 @@ http {
     const died = once(child, 'exit').then(() => {
       throw new Error('nginx did not start; Debian has it in nginx-light');
     });
-    await Promise.race([listening(join(folder, 'nginx.pid')), died]);
+    await Promise.race([nginxListens(join(folder, 'nginx.pid')), died]);
     died.catch(() => {});
     return new SiteCache(folder, `http://${listen}`, child);
   }
@@ -58,28 +55,4 @@ http {
     await ended;
     await rm(this.folder, { recursive: true });
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** nginx writes its process id once it listens. */
-async function listening(pidFile: string): Promise<void> {
-  for (let look = 0; look < LOOKS; look += 1) {
-    if (
-      await access(pidFile).then(
-        () => true,
-        () => false,
-      )
-    )
-      return;
-    await sleep(LOOK_MS);
-  }
-  throw new Error('nginx does not listen');
 }
