@@ -43,7 +43,7 @@ function blockAt<T>(blocks: readonly T[], index: number): T {
 }
 
 /** What is asked for at a time, and the pages in which it begins and ends. */
-const BUFFER_BYTES = 4 * 1024 * 1024 + 2 * alignmentBytes;
+const BUFFER_BYTES = 2 * 1024 * 1024 + 2 * alignmentBytes;
 
 /** Reads any part of a slot, in any order, into a buffer that is used again. */
 export class SlotReader implements BaseReader {

@@ -91,7 +91,7 @@ export interface DeltaPromise {
 
 /** The bytes from which a delta is rebuilt. */
 export interface BaseReader extends AsyncDisposable {
-  /** Up to 4 MiB; valid until the next call. */
+  /** Up to 2 MiB; valid until the next call. */
   read(position: number, sizeBytes: number, signal: AbortSignal): Promise<Uint8Array>;
 }
 

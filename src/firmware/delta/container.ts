@@ -7,13 +7,13 @@ import { VerificationError } from '../errors.ts';
 export const MAGIC = Buffer.from('thing-delta 1\n', 'latin1');
 
 /** What is in memory at a time: a window of the result, the part of the base that it is made from, and its frame. */
-export const MAX_WINDOW_BYTES = 2 * 1024 * 1024;
-export const MAX_BASE_BYTES = 4 * 1024 * 1024;
+export const MAX_WINDOW_BYTES = 1 * 1024 * 1024;
+export const MAX_BASE_BYTES = 2 * 1024 * 1024;
 export const MAX_FRAME_BYTES = MAX_WINDOW_BYTES + 64 * 1024;
 /** But for the last window: so many windows, and no more, can a delta of a given size be made of. */
 export const MIN_WINDOW_BYTES = 4096;
 /** A frame refers to any place of window and base. */
-export const FRAME_WINDOW_LOG = 23;
+export const FRAME_WINDOW_LOG = 22;
 
 export const RECORD_BYTES = 28;
 

@@ -82,7 +82,7 @@ async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Pr
   const part = from === undefined ? Buffer.alloc(0) : base.subarray(from, from + MAX_BASE_BYTES);
   const dictionary = part.byteLength > 0 ? { dictionary: part } : {};
   try {
-    const bytes = await compressFrame(wanted, { ...dictionary, params });
+    const bytes = await compressFrame(wanted, { ...dictionary, params, pledgedSrcSize: wanted.byteLength });
     const back = await decompressFrame(bytes, { ...dictionary, maxOutputLength: wanted.byteLength });
     if (!back.equals(wanted)) return undefined;
     const place = { baseOffset, baseBytes: part.byteLength, baseChecksum: crc32(part) };

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { constants, crc32, zstdDecompress } from 'node:zlib';
+import { constants, crc32, createZstdDecompress } from 'node:zlib';
 
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
@@ -9,7 +8,7 @@ import { FirmwareError, VerificationError } from '../errors.ts';
 import { decodeWindow, FRAME_WINDOW_LOG, MAGIC, malformed, RECORD_BYTES } from './container.ts';
 import type { DeltaWindow } from './container.ts';
 
-const decompressFrame = promisify(zstdDecompress);
+const CHUNK_BYTES = 32 * 1024;
 
 export interface DeltaFile {
   readonly name: string;
@@ -38,7 +37,8 @@ export async function* rebuild(
     const window = decodeWindow(await file.read(RECORD_BYTES), { leftBytes, baseSizeBytes });
     signal.throwIfAborted();
     const part = await readBase(window, base, signal);
-    yield window.kind === 'copy' ? part : await unpack(await file.read(window.frameBytes), window, part);
+    if (window.kind === 'copy') yield part;
+    else yield* unpack(await file.read(window.frameBytes), window, part);
     leftBytes -= window.resultBytes;
   }
   if (!(await file.atEnd())) throw malformed('something stands behind its last window');
@@ -54,21 +54,31 @@ async function readBase(window: DeltaWindow, base: BaseReader, signal: AbortSign
   throw wrongBase(`${range} of what runs are not those from which the delta was made`);
 }
 
-async function unpack(frame: Uint8Array, { resultBytes, baseBytes }: DeltaWindow, part: Uint8Array): Promise<Buffer> {
-  let result: Buffer;
+/** In chunks: buffers of a whole window would be garbage that nobody collects until there are 64 MiB of it. */
+async function* unpack(
+  frame: Uint8Array,
+  { resultBytes, baseBytes }: DeltaWindow,
+  part: Uint8Array,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const zstd = createZstdDecompress({
+    ...(baseBytes > 0 && { dictionary: part }),
+    chunkSize: CHUNK_BYTES,
+    params: { [constants.ZSTD_d_windowLogMax]: FRAME_WINDOW_LOG },
+  });
+  zstd.end(frame);
+  let unpackedBytes = 0;
   try {
-    result = await decompressFrame(frame, {
-      ...(baseBytes > 0 && { dictionary: part }),
-      maxOutputLength: resultBytes,
-      chunkSize: Math.max(resultBytes, constants.Z_MIN_CHUNK),
-      params: { [constants.ZSTD_d_windowLogMax]: FRAME_WINDOW_LOG },
-    });
+    for await (const chunk of zstd as AsyncIterable<Buffer>) {
+      unpackedBytes += chunk.byteLength;
+      if (unpackedBytes > resultBytes) break;
+      yield chunk;
+    }
   } catch (error) {
     if (!isZstdError(error)) throw error;
     throw malformed(`a window cannot be unpacked: ${describeError(error)}`);
   }
-  if (result.byteLength === resultBytes) return result;
-  throw malformed(`a window has ${result.byteLength} bytes, not ${resultBytes}`);
+  if (unpackedBytes !== resultBytes)
+    throw malformed(`a window cannot be unpacked: it has not the ${resultBytes} bytes that it names`);
 }
 
 /** What zstd says of a frame; everything else is no fault of the frame. */
