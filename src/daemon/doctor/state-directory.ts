@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 
-import type { Config } from '../../config/config.ts';
+import type { Config, SlotsTargetSettings } from '../../config/config.ts';
 import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { ownFs, StorageError } from '../../system/files/durable-file.ts';
@@ -8,6 +8,18 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
+
+/** What of a configuration says where the state directory and the slots lie. */
+export interface StatePlace {
+  readonly paths: Pick<Config['paths'], 'state'>;
+  readonly targets: readonly (Pick<SlotsTargetSettings, 'kind' | 'slots'> | { readonly kind: 'mcu' })[];
+}
+
+/** What lies there; the machine's own file system, if not given. */
+export interface StateDisk {
+  readonly fs?: DurableFs;
+  readonly isMemory?: (path: string) => Promise<boolean>;
+}
 
 /** The state directory, made where it is missing. Throws where it is no place to keep anything in. */
 export async function admitStateDirectory(config: Config): Promise<void> {
@@ -25,11 +37,11 @@ export async function refuseMisplacedState(config: Config): Promise<void> {
 }
 
 /** Throws `state-unavailable`: its partition is not mounted, and an image with a /var in memory hides that. */
-async function refuseForgetfulState(config: Config): Promise<void> {
-  await refuseStateInMemory(config.paths.state, slotsOf(config));
+async function refuseForgetfulState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
+  await refuseStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
 }
 
-function slotsOf({ targets }: Config): readonly string[] {
+function slotsOf({ targets }: StatePlace): readonly string[] {
   return targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
 }
 
@@ -37,20 +49,21 @@ function slotsOf({ targets }: Config): readonly string[] {
  * For all that must outlive a reboot: as long as the state directory lies in memory nothing can be read or written there, as on
  * a disk that fails. What is missing there may only be not mounted, and what would be written there is gone at the reboot.
  */
-export function stateFs(config: Config): DurableFs {
-  const admit = async (): Promise<void> => refuseForgetfulState(config);
+export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
+  const { fs = ownFs } = disk;
+  const admit = async (): Promise<void> => refuseForgetfulState(config, disk);
   return {
     open: async (...given) => {
       await admit();
-      return ownFs.open(...given);
+      return fs.open(...given);
     },
     readFile: async (path) => {
       await admit();
-      return ownFs.readFile(path);
+      return fs.readFile(path);
     },
     rename: async (from, to) => {
       await admit();
-      return ownFs.rename(from, to);
+      return fs.rename(from, to);
     },
   };
 }

@@ -46,7 +46,8 @@ function judgeRescue({ hardware, chronicle }: Gateway): void {
   demand(others.join() === chronicle.others.join(), `the boot order names "${others.join()}", not what it did`);
 }
 
-function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
+/** What was acknowledged, or was being written, is there. */
+export function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
   const journal = hardware.disk.read(JOURNAL);
   demand(chronicle.journals.has(journal), `the journal is not what was acknowledged or being written: ${journal}`);
   const key = storedKey(hardware);

@@ -13,6 +13,7 @@ import type { ServiceState, TransportParts } from './gateway/memory-transport.ts
 import { ignoreEvents, Program } from './gateway/program.ts';
 import type { ProgramParts } from './gateway/program.ts';
 import {
+  judgeFiles,
   judgeNeed,
   judgeRemains,
   judgeSwitch,
@@ -223,8 +224,10 @@ export class Life {
     const program = await Program.start(this.#parts);
     const { hardware, chronicle } = this.gateway;
     const found = hardware.disk.read(JOURNAL);
+    if (hardware.power.isOut) return program;
+    chronicle.watch(() => judgeFiles(this.gateway));
     const isRead = program.journal.missing === undefined || found === undefined;
-    if (isRead && !hardware.power.isOut) reduceTo(chronicle.journals, found);
+    if (isRead) reduceTo(chronicle.journals, found);
     return program;
   }
 

@@ -245,10 +245,12 @@ class History {
     throw new Violation('it waits for a reboot by hand again and again');
   }
 
-  async #start({ do: how }: Start): Promise<void> {
-    if (how === 'reboot') await this.#reboot();
-    else if (how === 'foreign-reboot') await this.life.act(rebootForeign);
-    else this.life.fallBack();
+  async #start(deed: Start): Promise<void> {
+    if (deed.do === 'reboot') return this.#reboot();
+    if (deed.do === 'fall-back') return this.life.fallBack();
+    this.life.gateway.hardware.missesState = deed.withoutState === true;
+    await this.life.act(rebootForeign);
+    return undefined;
   }
 
   async #reboot(): Promise<void> {

@@ -13,6 +13,8 @@ const stories: Readonly<Record<string, Story>> = {
   stuck: { story: [target('stuck')], wants: 'v1', ends: ['stuck rolled-back trial-fell-back'] },
   /** The image has its state directory wrong: what it does there is nothing to anybody else. */
   blind: { story: [target('blind')], wants: 'v1', ends: ['blind rolled-back state-unavailable'] },
+  /** The same, and a /var in memory hides that. */
+  volatile: { story: [target('volatile')], wants: 'v1', ends: ['volatile rolled-back state-unavailable'] },
   frozen: { story: [target('frozen')], wants: 'v1', ends: ['frozen rolled-back state-unavailable'] },
   stuffed: { story: [target('stuffed')], wants: 'v1', ends: [`stuffed rolled-back disk-full`] },
   flap: { story: [target('flap')], wants: 'flap', mayMiss: ['v1'], ends: ['flap installed'] },
@@ -154,6 +156,21 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v2',
     mayMiss: ['v1'],
     ends: ['v1 installed', 'v2 installed'],
+  },
+  /** At some of its starts the state partition is missing for a while: it knows again, afterwards, what it knew. */
+  unmounted: {
+    story: [
+      { do: 'foreign-reboot', withoutState: true },
+      target('v2'),
+      rest,
+      { do: 'foreign-reboot', withoutState: true },
+      look,
+      { do: 'foreign-reboot' },
+      look,
+    ],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['v2 installed'],
   },
   /** The service names two versions by turns: each is installed, later and later. */
   turns: {

@@ -17,8 +17,8 @@ export type Deed =
   | { readonly do: 'cancel' }
   | { readonly do: 'commit' }
   | { readonly do: 'reboot' }
-  /** Of somebody who knows nothing of a trial: `systemctl reboot`. */
-  | { readonly do: 'foreign-reboot' }
+  /** Of somebody who knows nothing of a trial: `systemctl reboot`. Then the state partition may be missing for a while. */
+  | { readonly do: 'foreign-reboot'; readonly withoutState?: true }
   /** Decides while the trial is being judged, which gives way. */
   | { readonly do: 'overrule'; readonly by: 'commit' | 'rollback' }
   /** What was committed does not come up any more, until the bootloader gives it up. */

@@ -82,6 +82,7 @@ const images = {
   hang: 'hang: its health command never ends',
   stuck: 'stuck: the whole machine stops while it is judged',
   blind: 'blind: it does not mount the state directory',
+  volatile: 'volatile: it has the state directory in memory',
   frozen: 'frozen: it mounts the state directory read-only',
   stuffed: 'stuffed: its state directory has no room',
   flap: 'flap: now it is healthy, now it is not',

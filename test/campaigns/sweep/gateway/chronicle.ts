@@ -174,6 +174,7 @@ export class Chronicle {
       },
       tryOnce: async (slot, evidence, signal): Promise<void> => {
         this.#judgeEvidence(slot, evidence);
+        this.#judgeMemory(slot);
         this.trying = slot;
         await inner.tryOnce(slot, evidence, signal);
       },
@@ -237,6 +238,7 @@ export class Chronicle {
   }
 
   #judgeCommit(slot: SlotName): void {
+    if (slot === this.trying) this.#judgeMemory(slot);
     const entry = this.imageIn(slot);
     if (entry === undefined) throw this.#violation(`slot ${slot} is committed, but holds no image that we know`);
     if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
@@ -248,6 +250,12 @@ export class Chronicle {
     const { running } = this.#hardware.board;
     if (slot !== this.trying || this.journalWasLost || entry.meter === running) return;
     throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
+  }
+
+  /** Nobody would know of it after the next start. */
+  #judgeMemory(slot: SlotName): void {
+    if (!this.#hardware.stateMount.isInMemory) return;
+    throw this.#violation(`slot ${slot} is armed or kept while the state directory lies in memory`);
   }
 
   #isRevoked(entry: CatalogEntry | undefined): boolean {

@@ -1,4 +1,3 @@
-import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import type { SlotName } from '../../../../src/update/ports.ts';
 import { BootMachine, deliveries } from '../../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, BootMemory, Delivery } from '../../../stand-ins/machine/boot-machines.ts';
@@ -10,14 +9,18 @@ import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
 import type { Faults } from '../faults.ts';
 import { BOARD, BOOT_TARGET, TARGET } from './catalog.ts';
 import type { CatalogEntry } from './catalog.ts';
+import { STATE, StateMount } from './state-mount.ts';
 
-export const STATE = '/state';
 export const JOURNAL = `${STATE}/journal.json`;
 export const IDENTITY = `${STATE}/identity.json`;
 export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`] as const;
 
 /** What a journal looks like that its medium has lost. */
 export const GARBAGE = '{"format":1,"pha\0\0\0';
+
+/** For how long the state partition is missing: at most so many looks of the daemon, and a moment. */
+const MISSED_LOOKS = 6;
+const LOOK_MS = 15 * 60_000;
 
 /** Less than any image. */
 const ROT_BYTES = 24;
@@ -78,8 +81,10 @@ export class Hardware {
   rebootAsked: { readonly argument: string | undefined } | undefined;
   /** Told what its file says now. */
   onJournalLost: (text: string) => void = () => {};
-  /** The state directory as what runs has mounted it. */
-  stateFs: DurableFs;
+  /** The state directory as what runs has it. */
+  readonly stateMount: StateMount;
+  /** At its next start. */
+  missesState = false;
   /** By its watchdog: no cut of the case. */
   wasReset = false;
 
@@ -90,7 +95,7 @@ export class Hardware {
     this.#random = seededRandom(seed);
     this.faults = faults;
     this.disk = new ForgetfulFs(power, random, state.files);
-    this.stateFs = this.disk.api;
+    this.stateMount = new StateMount(this.disk, () => this.nowMs);
     this.slots = new MemorySlots(TARGET, state.slots, power, random);
     this.bootSlots = state.bootSlots && new MemorySlots(BOOT_TARGET, state.bootSlots, power, random);
     this.boot = new BootMachine({ kind, power, random, memory: state.bootMemory });
@@ -183,9 +188,14 @@ export class Hardware {
 
   /** What runs may be an image that does that wrong. */
   #mountState(): void {
-    const { running, disk } = this;
-    const isBlind = running.startsWith('blind');
-    this.stateFs = isBlind ? new ForgetfulFs(this.power, () => this.#random()).api : disk.api;
+    const { running, disk, stateMount, faults } = this;
+    const elsewhere = (): ForgetfulFs => new ForgetfulFs(this.power, () => this.#random());
+    stateMount.mounted = running.startsWith('blind') ? elsewhere() : disk;
+    const isMissed = faults.strikes('state-in-memory') || this.missesState;
+    this.missesState = false;
+    const missedLooks = isMissed ? 1 + Math.floor(this.#random() * MISSED_LOOKS) : 0;
+    const missedMs = running.startsWith('volatile') ? Infinity : missedLooks * LOOK_MS;
+    stateMount.missFor(missedMs, elsewhere());
     disk.unchangeable = Object.entries(stateTroubles).find(([image]) => running.startsWith(image))?.[1];
   }
 

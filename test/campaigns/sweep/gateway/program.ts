@@ -22,9 +22,9 @@ import { Updater } from '../../../../src/update/updater.ts';
 import type { Scenario } from '../story.ts';
 import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
-import { STATE } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
 import type { MemoryTransport } from './memory-transport.ts';
+import { STATE } from './state-mount.ts';
 
 /** When an agent that waits for it may reboot by itself. */
 export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
@@ -58,7 +58,7 @@ export class Program {
     const { hardware, chronicle, transport, follow, imagesNameThemselves, waitsFor } = parts;
     const clock = fakeClock(hardware);
     const believed = trustOn(parts, clock);
-    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateFs);
+    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateMount.fs);
     const random = (): number => 0.5;
     this.session = new ServiceSession({
       transport,
@@ -121,7 +121,7 @@ export class Program {
   }
 
   static async start(parts: ProgramParts): Promise<Program> {
-    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.stateFs));
+    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.stateMount.fs));
   }
 
   get signal(): AbortSignal {
@@ -139,7 +139,7 @@ function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clo
   return new Trust({
     config: { trust: { keys: [], allowUnsigned }, paths: { state: STATE } },
     configuredKeys: async () => keys,
-    fs: hardware.stateFs,
+    fs: hardware.stateMount.fs,
     clock,
     probe: async () => 'unknown',
   });
