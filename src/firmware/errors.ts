@@ -214,6 +214,7 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     remedy: 'give-up',
     exit: 'failed',
     means: 'A delta could not be made: its artifact cannot be written, or mender-artifact failed.',
+    advice: 'check the folder of --output and its room, and that --key is a private key, as openssl writes it',
   },
   'decompression-stalled': { remedy: 'retry', exit: 'failed', means: 'Decompression made no progress.' },
   'trust-list-exists': {

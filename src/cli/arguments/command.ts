@@ -69,6 +69,8 @@ export interface Command {
   readonly operands: readonly string[];
   /** Beside the common ones. */
   readonly options: readonly OptionName[];
+  /** Those of them that must be given. */
+  readonly needed?: readonly OptionName[];
   readonly group: CommandGroup;
   readonly summary: string;
   /** Of options that mean something else here. */
@@ -117,7 +119,8 @@ export function usageLine(command: Command | undefined): string {
   if (command === undefined) return 'agent [--config FILE] [COMMAND]';
   const options = [...command.options, ...commonOptions.filter((name) => name !== 'help')].map((name) => {
     const { value } = optionTable[name];
-    return value === undefined ? `[--${name}]` : `[--${name} ${value}]`;
+    const written = value === undefined ? `--${name}` : `--${name} ${value}`;
+    return command.needed?.includes(name) === true ? written : `[${written}]`;
   });
   return ['agent', command.name, ...command.operands, ...options].join(' ');
 }

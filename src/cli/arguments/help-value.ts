@@ -14,7 +14,7 @@ function commandValue(command: Command): object {
   return { name, usage: usageLine(command), group, summary, details, operands, options };
 }
 
-function optionValue(name: OptionName, { meanings }: Command): object {
+function optionValue(name: OptionName, { meanings, needed = [] }: Command): object {
   const { value, summary } = optionTable[name];
-  return { name: `--${name}`, value, summary: meanings?.[name] ?? summary };
+  return { name: `--${name}`, value, summary: meanings?.[name] ?? summary, needed: needed.includes(name) };
 }

@@ -31,6 +31,7 @@ export const artifactCommands: readonly Command[] = [
     name: 'artifact delta',
     operands: ['OLD', 'NEW'],
     options: ['name', 'device-type', 'key', 'target', 'security-version', 'output'],
+    needed: ['name', 'device-type'],
     group: 'Release machine',
     summary: 'make a small artifact for gateways that run OLD',
     details: [

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-import { describeError } from '../../system/errors.ts';
+import { describeError, systemErrorCode } from '../../system/errors.ts';
 import { openRegularFile } from '../../system/files/outside-file.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
@@ -37,14 +37,13 @@ const SIGNING_DEADLINE_MS = 600_000;
 
 /** Makes the delta, rebuilds the result from it once, and has mender-artifact write the artifact around it. */
 export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta> {
-  const { output } = order;
+  const { output, key } = order;
+  if (key !== undefined) await requireReadable(key);
+  await using stack = new AsyncDisposableStack();
+  const folder = await makeFolderBeside(output);
+  stack.defer(async () => rm(folder, { recursive: true, force: true }));
   const [base, result] = [await readImage(order.base), await readImage(order.result)];
   const promise = promiseOf(base, result);
-  await using stack = new AsyncDisposableStack();
-  const folder = await mkdtemp(join(dirname(output), '.delta-')).catch((error: unknown) => {
-    throw new FirmwareError('delta-unwritten', `cannot write ${output}: ${describeError(error)}`, { cause: error });
-  });
-  stack.defer(async () => rm(folder, { recursive: true, force: true }));
   const file = join(folder, FILE_NAME);
   await writeFile(file, encodeDelta(base, result), { signal });
   await requireRebuilds(file, { base, promise }, signal);
@@ -54,6 +53,24 @@ export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promis
   await wrap(order, { file, metaData, artifact, digest: promise.result.digest }, signal);
   await rename(artifact, output);
   return { path: output, deltaBytes: (await stat(output)).size, ...promise };
+}
+
+/** mender-artifact finds it missing only when all else is done. */
+async function requireReadable(key: string): Promise<void> {
+  try {
+    await using file = await openRegularFile(key);
+    await file.read(Buffer.alloc(1), 0, 1, 0);
+  } catch (error) {
+    throw unreadable(key, error);
+  }
+}
+
+async function makeFolderBeside(output: string): Promise<string> {
+  const folder = dirname(output);
+  return mkdtemp(join(folder, '.delta-')).catch((error: unknown) => {
+    const why = systemErrorCode(error) === 'ENOENT' ? `there is no folder ${folder}` : describeError(error);
+    throw new FirmwareError('delta-unwritten', `cannot write ${output}: ${why}`, { cause: error });
+  });
 }
 
 /** Whole: a delta is made on a release machine, which has the memory. */
@@ -71,8 +88,12 @@ async function readImage(path: string): Promise<Buffer> {
       throw new Error('it is an artifact: name the image that is in it');
     return image;
   } catch (error) {
-    throw new FirmwareError('file-unreadable', `cannot read ${path}: ${describeError(error)}`, { cause: error });
+    throw unreadable(path, error);
   }
+}
+
+function unreadable(path: string, error: unknown): FirmwareError {
+  return new FirmwareError('file-unreadable', `cannot read ${path}: ${describeError(error)}`, { cause: error });
 }
 
 interface Made {

@@ -35,6 +35,14 @@ test('what Node reads of its surroundings is not for whoever starts the agent to
   expect(existsSync(join(folder, 'coverage'))).toBe(false);
 });
 
+// Seen: an image beside the person who typed it was looked for in the project's folder.
+test('npm run delta takes its files from where it is called', async () => {
+  const project = new URL('../../..', import.meta.url).pathname;
+  const typed = ['--prefix', project, 'run', '--silent', 'delta', '--', 'old.img', 'new.img', '--name', '2'];
+  const called = run('npm', [...typed, '--device-type', 'gw'], { cwd: folder });
+  await expect(called).rejects.toMatchObject({ stderr: expect.stringContaining(join(folder, 'old.img')) as unknown });
+});
+
 // Seen: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.
 test('what was compiled is taken from a folder of the agent’s own alone', async () => {
   const [own, theirs, named] = ['own', 'theirs', 'named'].map((name) => join(folder, name));

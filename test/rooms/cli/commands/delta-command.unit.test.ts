@@ -29,6 +29,13 @@ describe('agent artifact delta', () => {
     expect(orders).toEqual([]);
   });
 
+  test('says in its usage which options must be given', async () => {
+    const { err } = await type('');
+    expect(err.replaceAll(/\s+/g, ' ')).toContain(
+      'delta OLD NEW --name NAME --device-type TYPE [--key FILE] [--target',
+    );
+  });
+
   test('takes files from where it is typed, and says how small the artifact became', async () => {
     const { exitCode, out, orders } = await type(`${NEEDED} --key keys/private.pem`);
     expect(exitCode).toBe(0);

@@ -41,5 +41,15 @@ test('a delta for a place that does not exist is refused', async () => {
   const [target, securityVersion, key] = [undefined, undefined, undefined];
   const images = { base: image, result: image, output: join(folder, 'nowhere/delta.mender') };
   const order = { name: '2', deviceType: 'gw', target, securityVersion, key, ...images };
-  await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'delta-unwritten' });
+  const told = `cannot write ${images.output}: there is no folder ${join(folder, 'nowhere')}`;
+  await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'delta-unwritten', message: told });
+});
+
+// Seen: all was read and rebuilt, and then mender-artifact told of its own what is missing.
+test('a delta whose private key is missing is refused before its images are read', async () => {
+  const [target, securityVersion, key] = [undefined, undefined, join(folder, 'no.pem')];
+  const images = { base: join(folder, 'missing'), result: join(folder, 'image'), output: join(folder, 'delta.mender') };
+  const order = { name: '2', deviceType: 'gw', target, securityVersion, key, ...images };
+  await expect(writeDelta(order, never)).rejects.toThrow(`cannot read ${key}: ENOENT`);
+  await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'file-unreadable' });
 });
