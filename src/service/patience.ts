@@ -7,7 +7,7 @@ export const defaultCallRetry: RetryPolicy = {
   attempts: 4,
   firstDelayMs: 1_000,
   maxDelayMs: 15_000,
-  maxRetryAfterMs: 30_000,
+  maxRetryAfterMs: 27_000,
 };
 
 /** How often a call is tried, and after which pauses. It waits for nothing. */
