@@ -8,6 +8,7 @@ import { loseBroker } from './broker.ts';
 import { isMissed } from './figures.ts';
 import type { Figures } from './figures.ts';
 import { playScenarios } from './play.ts';
+import { playReal, renderReal } from './real.ts';
 import { renderBrokers, renderTable, writePlots } from './report.ts';
 
 const help = `A fleet in simulated time: the agent's own schedule, splay, retries and naps against services of every mood
@@ -18,6 +19,7 @@ usage: npm run fleet -- [options]
   --things N     100000 if not given
   --seed N       1 if not given
   --only NAME    one scenario; may be repeated
+  --real N       so many real daemons on this machine in its place, for about ten minutes; 40 MiB of memory each
   --plots DIR    where the plots go (SVG); none are made if not given
 `;
 
@@ -25,10 +27,16 @@ const options = {
   things: { type: 'string', default: '100000' },
   seed: { type: 'string', default: '1' },
   only: { type: 'string', multiple: true },
+  real: { type: 'string' },
   plots: { type: 'string' },
 } as const;
 
-await runTool(help, options, async ({ things, seed, only, plots }) => {
+await runTool(help, options, async ({ things, seed, only, plots, real }) => {
+  if (real !== undefined) {
+    const figures = await playReal(countOption('real', real, 1), (line) => console.error(line));
+    console.log(renderReal(figures));
+    return 0;
+  }
   const startedMs = performance.now();
   const size = countOption('things', things, 1);
   const seedNumber = countOption('seed', seed, 0);
