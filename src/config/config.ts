@@ -133,6 +133,8 @@ export interface UpdateSettings {
   readonly rebootWindow: DailyWindow | undefined;
   /** Interfaces through which downloads wait; a `*` at the end stands for anything. */
   readonly metered: readonly string[];
+  /** Where the whole image is looked for after a delta that did not fit: another version of its name, or the same. */
+  readonly wholeImage: 'updates' | 'same';
   /** A name of `targets`; undefined: there is no target, or no way to choose among several. */
   readonly defaultTarget: string | undefined;
   readonly encoding: 'auto' | 'base64' | 'base64url' | 'hex';
@@ -201,11 +203,11 @@ export interface KeyFileSettings {
   readonly notAfterMs?: number | undefined;
 }
 
+/** Properties that receive the end of each attempt, the last security events, and the ids of versions that are wanted whole; undefined: none. */
 export interface ReportSettings {
-  /** The property that receives the end of each attempt; undefined: none. */
   readonly outcome: string | undefined;
-  /** The property that receives the last security events; undefined: none. */
   readonly security: string | undefined;
+  readonly wholeImage: string | undefined;
 }
 
 // ---------------------------------------------------------------------------------------------------------- targets

@@ -42,7 +42,7 @@ export function resolveConfig(file: ConfigFile): Config {
       names: file.trust.names,
       downgrade: file.trust.downgrade,
     },
-    report: { outcome: file.report.outcome, security: file.report.security },
+    report: { outcome: file.report.outcome, security: file.report.security, wholeImage: file.report.whole_image },
     system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
     control: file.control,
     page: resolvePage(file.page),
@@ -138,6 +138,7 @@ function resolveUpdate({ update, targets }: ConfigFile): UpdateSettings {
     window: resolveWindow(update.window),
     rebootWindow: resolveWindow(update.reboot_window),
     metered: update.metered,
+    wholeImage: update.whole_image,
     defaultTarget: update.default_target ?? mainTarget(targets),
     encoding: update.encoding,
     health: {

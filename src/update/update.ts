@@ -290,7 +290,8 @@ class Staging {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,
         reason: error.message,
-        curable: error.exit === 'protocol', // a login page of the network, say, in place of the firmware
+        // A login page of the network, say, in place of the firmware; or the service has the whole image later.
+        curable: error.exit === 'protocol' || error.code === 'delta-base',
       },
     });
   }

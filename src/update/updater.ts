@@ -44,6 +44,8 @@ interface Settling {
 
 export interface UpdaterSettings extends LookSettings {
   readonly outcomeProperty: string | undefined;
+  /** `{"versions": […]}`: by id, those that are wanted whole. */
+  readonly wholeImageProperty?: string | undefined;
 }
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'held-back' }>;
@@ -86,6 +88,7 @@ export class Updater {
       journal,
       service,
       outcomeProperty: settings.outcomeProperty,
+      wholeImageProperty: settings.wholeImageProperty,
       log,
       onProgress: onEvent,
     };

@@ -46,6 +46,10 @@ export const updateSchema = z.strictObject({
   reboot_window: dailyWindow()
     .optional()
     .describe('When the reboot into a staged firmware may begin, local time; window is of the staging alone then'),
+  whole_image: z
+    .enum(['updates', 'same'])
+    .default('updates')
+    .describe('After a delta that does not fit what runs: look for another version of its name, or ask for the same'),
   metered: z
     .array(interfaceName())
     .max(16)
@@ -114,4 +118,5 @@ export const hooksSchema = z.strictObject({
 export const reportSchema = z.strictObject({
   outcome: text().optional().describe('The property that receives the end of each attempt'),
   security: text().optional().describe('The property that receives the last security events'),
+  whole_image: text().optional().describe('The property that receives the ids of versions that are wanted whole'),
 });

@@ -249,7 +249,9 @@ function wireUpdater(parts: UpdaterWiring): Updater {
   const settings = {
     follow: followOf(update),
     policy: update,
+    wholeImage: update.wholeImage,
     outcomeProperty: report.outcome,
+    wholeImageProperty: report.wholeImage,
   };
   const hooks = new Hooks(hookPrograms(config), { run: runProgram, clock });
   return new Updater({ ports, service: session, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });

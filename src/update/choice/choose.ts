@@ -1,5 +1,7 @@
 import { searchWithin } from '../../system/pattern.ts';
 import { SystemError } from '../../system/system-errors.ts';
+import { wholeInstead } from '../delta/whole-image.ts';
+import type { WholeImage } from '../delta/whole-image.ts';
 import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 
@@ -23,10 +25,28 @@ export interface KnownLists {
   readonly attempts: number;
 }
 
+interface Known {
+  readonly state: UpdateState;
+  readonly lists?: KnownLists;
+  /** `same`, if not given. */
+  readonly wholeImage?: WholeImage;
+}
+
 /** What the service wants this gateway to run; undefined: nothing, or nothing is followed. */
 export async function lookForVersion(
   follow: Follow,
-  known: { readonly state: UpdateState; readonly lists?: KnownLists },
+  known: Known,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version | undefined> {
+  const named = await lookForNamed(follow, known, service, signal);
+  if (named === undefined || known.wholeImage !== 'updates') return named;
+  return wholeInstead(named, known.state, service, signal);
+}
+
+async function lookForNamed(
+  follow: Follow,
+  known: Known,
   service: ProvisioningService,
   signal: AbortSignal,
 ): Promise<Version | undefined> {
@@ -48,7 +68,7 @@ function isUnnamed({ version, factory }: Installed): boolean {
 /** Before anything is installed, the service's current version; afterwards what it can be switched to. */
 async function lookAmongUpdates(
   choice: Choice,
-  { state, lists }: { readonly state: UpdateState; readonly lists?: KnownLists },
+  { state, lists }: Known,
   service: ProvisioningService,
   signal: AbortSignal,
 ): Promise<Version | undefined> {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import type { Figures } from '../journal/parts/figures.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
@@ -45,7 +47,8 @@ export async function findHeld(
   const { state } = ports.journal;
   const runs = state.installed?.slot === undefined || state.installed.slot === otherSlot(slot);
   if (header.digest === undefined) return undefined;
-  if (runs && isOfInstalled(header, state)) return { kind: 'installed' };
+  const isRunning = isOfInstalled(header, state) || isSameRelease(header, targets, otherSlot(slot), state);
+  if (runs && isRunning) return { kind: 'installed' };
   const payloads = await readPayloads(targets, slot, ports, signal);
   if (payloads === undefined || header.provides === undefined) return undefined;
   const { digest, provides } = header;
@@ -65,6 +68,18 @@ export async function isInstalled(
 /** A raw image has no digest before its end, and counts as another one. */
 function isOfInstalled({ digest }: FirmwareHeader, { installed }: UpdateState): boolean {
   return digest !== undefined && digest === installed?.digest;
+}
+
+/** In another form, as a delta of what was installed as a whole: it would change nothing of what runs, nor of what is known of it. */
+function isSameRelease(
+  { name, provides }: FirmwareHeader,
+  targets: ReadonlyMap<PayloadHeader, Target>,
+  running: SlotName,
+  { installed, slots }: UpdateState,
+): boolean {
+  if (name === undefined || name !== installed?.name || !isDeepStrictEqual(provides, installed.provides)) return false;
+  const { records } = slots[running];
+  return [...targets].every(([{ digest }, target]) => digest !== undefined && records[target.name]?.digest === digest);
 }
 
 /** Undefined: the slot does not hold all of them; boards keep no payload that was not flashed. */

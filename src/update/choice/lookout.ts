@@ -1,5 +1,6 @@
 import { AgentError, describeError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
+import type { WholeImage } from '../delta/whole-image.ts';
 import type { Hooks } from '../hooks/hooks.ts';
 import type { UpdateEvent } from '../journal/events.ts';
 import { hasSlotPayload } from '../journal/state.ts';
@@ -21,6 +22,8 @@ import { endUnwantedWait } from './withdraw.ts';
 export interface LookSettings {
   readonly follow: Follow;
   readonly policy: Policy;
+  /** `same`, if not given. */
+  readonly wholeImage?: WholeImage;
 }
 
 export interface LookoutParts {
@@ -87,7 +90,8 @@ export class Lookout {
   async offered(signal: AbortSignal): Promise<Version | undefined> {
     const { service, settings, ports } = this.#parts;
     const lists = { number: await ports.listInEffect?.(), attempts: settings.policy.attempts };
-    return lookForVersion(settings.follow, { state: ports.journal.state, lists }, service, signal);
+    const { follow, wholeImage = 'same' } = settings;
+    return lookForVersion(follow, { state: ports.journal.state, lists, wholeImage }, service, signal);
   }
 
   /** Before what the journal says is gone on with: the service may have named something else since. */

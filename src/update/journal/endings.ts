@@ -7,6 +7,7 @@ import { CALLED_OFF, isHeldBack, isUnclear, staysFallback } from '../trial/blame
 import type { EventOf } from './events.ts';
 import { inPhase } from './in-phase.ts';
 import type { OwedHook } from './parts/owed-hook.ts';
+import { withUnfit } from './parts/unfit-deltas.ts';
 import { withOutcomes } from './reports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Quarantined, UpdateState } from './state.ts';
@@ -62,7 +63,9 @@ export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): Up
   const { outcome, code, reason, curable } = failure;
   const tries = failedTries(state, phase.attempt, at, curable !== true);
   const ended = { attempt: id, version: version.name, outcome, code, reason, at };
-  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries }, [ended], by);
+  const unfitId = code === 'delta-base' && isCounted(phase.attempt) ? version.id : undefined;
+  const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries, unfit }, [ended], by);
 }
 
 export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {

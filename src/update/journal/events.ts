@@ -115,6 +115,8 @@ interface EventData {
   /** By id, name or digest. */
   readonly forgotten: { readonly version: string };
   readonly reported: { readonly attemptId: string };
+  /** The service was told which versions are wanted whole. */
+  readonly 'whole-wanted': object;
 }
 
 export type EventType = keyof EventData;

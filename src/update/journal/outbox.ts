@@ -11,6 +11,8 @@ export interface OutboxPorts {
   readonly service: Pick<ProvisioningService, 'switchTo' | 'setProperty'>;
   /** The property that receives outcomes; undefined: they are not reported. */
   readonly outcomeProperty: string | undefined;
+  /** The property that says which versions are wanted whole; undefined, or not given: none does. */
+  readonly wholeImageProperty?: string | undefined;
   readonly log: Log;
   /** Undefined: there is no program to be told. */
   readonly tellHook?: TellHook | undefined;
@@ -27,6 +29,7 @@ export async function deliverOutbox(ports: OutboxPorts, signal: AbortSignal): Pr
   const failures = [
     await attempt('the switch', () => deliverSwitch(ports, signal), ports),
     await attempt('an outcome', () => deliverReports(ports, signal), ports),
+    await attempt('which versions are wanted whole', () => deliverUnfit(ports, signal), ports),
   ];
   return failures.find((failure) => failure !== undefined);
 }
@@ -69,4 +72,13 @@ async function deliverReports(ports: OutboxPorts, signal: AbortSignal): Promise<
     if (outcomeProperty !== undefined) await service.setProperty(outcomeProperty, report, signal);
     await journal.append({ type: 'reported', attemptId: report.attempt });
   }
+}
+
+/** Not each delta fits each gateway: the service may answer the same version with the whole image then. */
+async function deliverUnfit(ports: OutboxPorts, signal: AbortSignal): Promise<void> {
+  const { journal, service, wholeImageProperty } = ports;
+  const { unfit } = journal.state;
+  if (wholeImageProperty === undefined || unfit === undefined || unfit.told) return;
+  await service.setProperty(wholeImageProperty, { versions: unfit.versions }, signal);
+  await journal.append({ type: 'whole-wanted' });
 }

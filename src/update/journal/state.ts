@@ -6,6 +6,7 @@ import { figures } from './parts/figures.ts';
 import { floors } from './parts/floors.ts';
 import { owedHook } from './parts/owed-hook.ts';
 import { standstill } from './parts/standstill.ts';
+import { unfitDeltas } from './parts/unfit-deltas.ts';
 
 /**
  * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
@@ -222,6 +223,7 @@ export const storedState = z.object({
   ...floors,
   /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
+  unfit: unfitDeltas.optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
 });
 

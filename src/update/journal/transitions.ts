@@ -13,6 +13,7 @@ import type { EventOf, EventType, StateAfter } from './events.ts';
 import { inPhase } from './in-phase.ts';
 import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import type { Figures } from './parts/figures.ts';
+import { toldUnfit, withoutUnfit } from './parts/unfit-deltas.ts';
 import { howInstalled, wentBack, withOutcomes, withSuperseded } from './reports.ts';
 import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
@@ -106,6 +107,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     ...state,
     reports: state.reports.filter((report) => report.attempt !== attemptId),
   }),
+  'whole-wanted': (state) => ({ ...state, unfit: toldUnfit(state.unfit) }),
   'hook-told': (state, { attemptId }) =>
     state.owedHook?.attempt === attemptId ? { ...state, owedHook: undefined } : state,
   'told-apart': (state, { versionId }) =>
@@ -201,6 +203,7 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     pendingSwitch: attempt.version.id,
     tries: isByHand ? state.tries : undefined,
     turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
+    unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
     ...(isRollback ? undefined : raiseBoardFloors(state, firmware)),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
@@ -222,7 +225,8 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   const installed = { ...state.installed, ...(isNamed ? named : overriddenBy(state)) };
   const pendingSwitch = isNamed ? id : state.pendingSwitch;
   const tries = isNamed ? undefined : state.tries;
-  const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries };
+  const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries, unfit };
   const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
   return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
 }

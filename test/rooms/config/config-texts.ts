@@ -61,6 +61,7 @@ choose = "/^stable-/i"
 window = "22:30-05:00"
 reboot_window = "03:00-04:00"
 metered = ["wwan*", "ppp0"]
+whole_image = "same"
 default_target = "gateway"
 encoding = "auto"
 health = { deadline = "5m", commands = [["/usr/lib/app/healthy", "-q"]], units = ["app.service"], service = true }
@@ -77,6 +78,7 @@ allow_unsigned = false
 
 [report]
 outcome = "update_outcome"
+whole_image = "wanted_whole"
 
 [system]
 reboot_command = ["systemctl", "reboot"]

@@ -29,6 +29,7 @@ describe('resolveConfig', () => {
       window: undefined,
       rebootWindow: undefined,
       metered: [],
+      wholeImage: 'updates',
       defaultTarget: undefined,
       encoding: 'auto',
       health: { deadlineMs: 300_000, commands: [], units: [], service: true },
@@ -199,6 +200,7 @@ const wholeResolved: Config = {
     window: { fromMinute: 22 * 60 + 30, toMinute: 5 * 60 },
     rebootWindow: { fromMinute: 3 * 60, toMinute: 4 * 60 },
     metered: ['wwan*', 'ppp0'],
+    wholeImage: 'same',
     defaultTarget: 'gateway',
     encoding: 'auto',
     health: {
@@ -223,7 +225,7 @@ const wholeResolved: Config = {
     names: 'match',
     downgrade: 'allow',
   },
-  report: { outcome: 'update_outcome', security: undefined },
+  report: { outcome: 'update_outcome', security: undefined, wholeImage: 'wanted_whole' },
   system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
   control: { properties: ['setpoint'] },
   page: {

@@ -6,21 +6,26 @@ import { update } from '../../../../src/update/update.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const key = makeKeyPair('ed25519');
 const signal = new AbortController().signal;
 
-async function artifact(name: string, image: string): Promise<Buffer> {
+async function artifact(name: string, image: string, more: Partial<ArtifactOptions> = {}): Promise<Buffer> {
   const files = [{ name: 'rootfs.img', content: Buffer.from(image) }];
-  const built = await buildArtifact({ name, devices: ['a gateway'], key: key.privateKey, files });
+  const built = await buildArtifact({ name, devices: ['a gateway'], key: key.privateKey, files, ...more });
   return Buffer.from(JSON.stringify(built.toString('base64')));
 }
 
 const one = await artifact('version 1', 'an image of release one');
 const two = await artifact('version 2', 'another image of release two');
 const rebuilt = await artifact('version rebuilt', 'an image of release one');
-const firmware = new Map([
+const resealed = await artifact('version 1', 'an image of release one', { devices: ['a gateway', 'another'] });
+const raised = await artifact('version 1', 'an image of release one', { provides: { security_version: '7' } });
+const firmware = new Map<string, Buffer>([
+  ['1 resealed', resealed],
+  ['1 raised', raised],
   ['1', one],
   ['1 again', one],
   ['2', two],
@@ -29,9 +34,14 @@ const firmware = new Map([
 
 const trust = { keys: [key.trusted], allowUnsigned: false };
 
+/** By what it was signed as. */
+function plain(id: string): string {
+  return id.split(' ')[0] ?? '';
+}
+
 function newGateway(): { readonly gateway: Gateway; readonly service: MemoryService } {
   const service = new MemoryService(firmware, '0');
-  const versions = service.versions.map(({ id }) => ({ id, name: `version ${id.replace(' again', '')}` }));
+  const versions = service.versions.map(({ id }) => ({ id, name: `version ${plain(id)}` }));
   Object.assign(service, { versions });
   const stageFirmware = createStageFirmware({ encoding: 'auto', trust, deviceType: 'a gateway' });
   const gateway = new Gateway({ service, stageFirmware, slots: { A: 'the factory', B: '' } });
@@ -42,7 +52,7 @@ function newGateway(): { readonly gateway: Gateway; readonly service: MemoryServ
 async function bring(gateway: Gateway, ...versions: readonly string[]): Promise<void> {
   for (const version of versions) {
     gateway.service.target = version;
-    expect(await gateway.run()).toEqual({ kind: 'up-to-date', version: `version ${version.replace(' again', '')}` });
+    expect(await gateway.run()).toEqual({ kind: 'up-to-date', version: `version ${plain(version)}` });
   }
 }
 
@@ -63,6 +73,24 @@ describe('an artifact under a new id', () => {
     expect(await gateway.look()).toEqual({ kind: 'up-to-date', version: 'version 1' });
     expect(service.switches).toEqual(['1', '1 again']);
     expect(service.reports.at(-1)).toMatchObject({ outcome: 'installed', reason: 'it was installed already' });
+  });
+
+  test('is not transferred either where it is the same release in another artifact, as a delta of it would be', async () => {
+    const { gateway, service } = newGateway();
+    await bring(gateway, '1');
+    service.target = '1 resealed';
+    gateway.power.restore();
+    expect(await gateway.look()).toEqual({ kind: 'installed', version: 'version 1' });
+    expect(gateway.power.history.filter((step) => step.includes('slot'))).toEqual([]);
+    expect(await gateway.look()).toEqual({ kind: 'up-to-date', version: 'version 1' });
+    expect(service.switches).toEqual(['1', '1 resealed']);
+  });
+
+  test('is another one where it provides something else, though name and image are the same', async () => {
+    const { gateway } = newGateway();
+    await bring(gateway, '1', '1 raised');
+    expect((await gateway.journal()).state.floor).toMatchObject({ securityVersion: 7 });
+    expect(gateway.bootloader.armed.map(({ slot }) => slot)).toEqual(['B', 'A']);
   });
 
   test('is not transferred where the other slot holds it: that is read, and tried', async () => {

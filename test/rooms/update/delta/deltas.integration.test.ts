@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
-import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
+import type { FileGatewayOptions, Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -43,20 +43,22 @@ beforeEach(async () => {
   await writeFile(join(folder, 'private.pem'), keys.privatePem);
   for (const [version, image] of Object.entries(images)) await writeFile(join(folder, `${version}.img`), image);
   service = stack.use(await startStandIn({ versions: [{ id: 'v0' }], targetVersionId: 'v0' }));
-  gateway = stack.use(
-    await FileGateway.create({
-      serviceUrl: service.url,
-      image: rootOf('0'),
-      slotBytes: SLOT_BYTES,
-      trustedKey: keys.publicPem,
-      updateToml: 'follow = "target"',
-      healthService: false,
-    }),
-  );
+  gateway = stack.use(await FileGateway.create(options()));
 });
 afterEach(async () => {
   await stack.disposeAsync();
 });
+
+function options(): FileGatewayOptions {
+  return {
+    serviceUrl: service.url,
+    image: rootOf('0'),
+    slotBytes: SLOT_BYTES,
+    trustedKey: keys.publicPem,
+    updateToml: 'follow = "target"',
+    healthService: false,
+  };
+}
 
 const naming = (name: string) => ['--device-type', 'demo-gateway', '--key', join(folder, 'private.pem'), name];
 
@@ -138,6 +140,37 @@ test('a delta for another image is refused before its payload is fetched, and re
   expect(await settle()).toMatchObject({ exitCode: 0 });
   expect(await runs('3')).toBe(true);
   expect(service.world.things[0]?.currentVersionId).toBe('whole-3');
+});
+
+test('where a delta does not fit, the next look installs the whole release that the service lists beside it', async () => {
+  service.world.addVersion({ id: 'whole-3', name: '3', firmware: bufferContent(await whole('3')) });
+  offer('3', 'delta-3', await delta('1', '3'));
+  service.world.setUpdates('v0', ['delta-3', 'whole-3']);
+  expect(await settle()).toMatchObject({ exitCode: 77 });
+  expect(service.world.things[0]?.properties.get('update_outcome')).toMatchObject({ code: 'delta-base' });
+  expect(await settle()).toMatchObject({ exitCode: 0 });
+  expect(await runs('3')).toBe(true);
+  // The service still names the delta, which is known to be what runs: nothing is installed for it, and the service learns so.
+  expect(service.world.things[0]?.currentVersionId).toBe('delta-3');
+  expect(await settle()).toMatchObject({ exitCode: 0 });
+  expect(gateway.rebootRequested).toBe(false);
+  expect(service.world.things[0]?.properties.get('update_outcome')).toMatchObject({
+    outcome: 'installed',
+    version: '3',
+  });
+});
+
+test('where a property says which versions are wanted whole, the service answers with the whole one under the same id', async () => {
+  const extraToml = '[report]\noutcome = "update_outcome"\nwhole_image = "wanted_whole"\n';
+  await gateway.configure({ ...options(), reports: false, extraToml });
+  offer('3', 'three', await delta('1', '3'));
+  expect(await settle()).toMatchObject({ exitCode: 77 });
+  const properties = service.world.things[0]?.properties;
+  expect(properties?.get('wanted_whole')).toEqual({ versions: ['three'] });
+  offer('3', 'three', await whole('3'));
+  expect(await settle()).toMatchObject({ exitCode: 0 });
+  expect(await runs('3')).toBe(true);
+  expect(properties?.get('wanted_whole')).toEqual({ versions: [] });
 });
 
 test('an image that was changed since it was verified makes no delta of it boot', async () => {
