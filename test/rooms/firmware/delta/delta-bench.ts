@@ -11,12 +11,13 @@ export async function deltaOf(base: Buffer, result: Buffer, windowBytes?: number
 /** Counts what is read; one buffer for all, so that what is kept of it too long is seen. */
 export class MemoryBase implements BaseReader {
   readonly #bytes: Uint8Array;
-  readonly #buffer = Buffer.alloc(4 * 1024 * 1024);
+  readonly #buffer: Buffer;
   readBytes = 0;
   open = true;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
+    this.#buffer = Buffer.alloc(bytes.byteLength);
   }
 
   async read(position: number, sizeBytes: number): Promise<Uint8Array> {
