@@ -27,8 +27,8 @@ export interface CheckpointContext {
 /** What is being written, and what a checkpoint has to say of it beside its prefix. */
 export interface Resumable {
   readonly writer: PayloadWriter;
-  /** Undefined: not here. */
-  readonly describe: () => Pick<Checkpoint, 'artifact'> | undefined;
+  /** `place`: where the firmware's bytes stand. Undefined: not here. */
+  readonly describe: (place: StreamPlace | undefined) => Omit<Checkpoint, 'image'> | undefined;
 }
 
 /** Makes checkpoints while payloads are written: at their distance, and where the line is lost. */
@@ -69,6 +69,11 @@ export class Checkpoints {
     }
   }
 
+  /** Undefined: no checkpoint is possible now, or ever. */
+  get place(): StreamPlace | undefined {
+    return this.#place();
+  }
+
   get #isDue(): boolean {
     const passedMs = this.#clock.monotonicMs() - this.#lastMs;
     const { bytes, shortestMs, longestMs } = this.#distance;
@@ -77,10 +82,9 @@ export class Checkpoints {
 
   async #keep({ writer, describe }: Resumable, signal: AbortSignal): Promise<void> {
     if (this.#onCheckpoint === undefined || this.#bytes === 0) return;
-    const place = this.#place();
-    const described = place === undefined ? undefined : describe();
-    if (place === undefined || described === undefined) return;
-    await this.#onCheckpoint({ ...place, image: await writer.checkpoint(signal), ...described });
+    const described = describe(this.#place());
+    if (described === undefined) return;
+    await this.#onCheckpoint({ ...described, image: await writer.checkpoint(signal) });
     this.#bytes = 0;
     this.#lastMs = this.#clock.monotonicMs();
   }

@@ -39,7 +39,7 @@ export async function stageImage(
   signal.throwIfAborted();
 
   await using writer = await request.openPayload({ payload, sizeBytes: undefined, resumeAt });
-  await checkpoints.write(content.rest(), { writer, describe: () => ({}) }, signal);
+  await checkpoints.write(content.rest(), { writer, describe: (place) => place }, signal);
   const written = await writer.finish(signal);
   return {
     header: imageHeader,

@@ -71,7 +71,7 @@ function isWorthStartingOver(error: unknown): boolean {
   return error instanceof AgentError && STALE_CODES.has(error.code);
 }
 
-const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale']);
+const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base']);
 
 type Staging = FirmwareSettings & { readonly request: StagingRequest; readonly checkpoints: Checkpoints };
 

@@ -12,7 +12,9 @@ import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import type { Compression } from '../compression/compression.ts';
 import { rebuild, wrongBase } from '../delta/rebuild.ts';
+import { WindowPlaces } from '../delta/window-places.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
+import type { StreamPlace } from '../firmware-stream.ts';
 import { unexpected } from './envelope.ts';
 import { compressionOf } from './manifest.ts';
 import { insideMember, quoted } from './refusal.ts';
@@ -54,10 +56,17 @@ interface DataMember {
   readonly isCompressed: boolean;
 }
 
+interface DeltaToRebuild {
+  readonly file: PromisedFile;
+  readonly openBase: NonNullable<StagingRequest['openBase']>;
+}
+
 interface FileMember {
   readonly name: string;
   readonly sizeBytes: number;
   readonly resumeAt?: WrittenPrefix | undefined;
+  /** Where in the file, if it is a delta. */
+  readonly delta?: ArtifactPlace['delta'];
 }
 
 /** Stages the payloads of one artifact: each file's bytes go to their place, and their digest is what the manifest promises. */
@@ -79,7 +88,7 @@ export class PayloadStager {
   /** The same, from a place within a file on; throws `checkpoint-stale` where the place is none of this artifact. */
   async resume(bytes: ByteReader, resumed: ResumedAt, signal: AbortSignal): Promise<readonly StagedPayload[]> {
     const { place, image } = resumed;
-    const { payload: number, member, file } = place;
+    const { payload: number, member, file, delta } = place;
     requirePlausible(resumed);
     this.#requireNoGap(place);
     for (const whole of place.whole) await this.#takeWhole(whole, signal);
@@ -87,10 +96,10 @@ export class PayloadStager {
     const outer = TarReader.within(bytes, 'artifact', { name, ...member });
     await insideMember(name, outer.content(), async (content) => {
       await using unpacked = new ByteReader(content, name);
-      const left = { ...file, leftBytes: file.sizeBytes - image.sizeBytes };
+      const left = { ...file, leftBytes: file.sizeBytes - (delta?.takenBytes ?? image.sizeBytes) };
       const inner = TarReader.within(unpacked, `artifact, ${name}`, left);
       const data = { number, outer, sizeBytes: member.sizeBytes, inner, unpacked, isCompressed: false };
-      await this.#stageFiles(data, { ...file, resumeAt: image }, signal);
+      await this.#stageFiles(data, { ...file, resumeAt: image, delta }, signal);
     });
     await this.#stageFrom(number + 1, outer, signal);
     return this.#staged;
@@ -138,34 +147,42 @@ export class PayloadStager {
 
   async #stageFile(
     data: DataMember,
-    { name, sizeBytes, resumeAt }: FileMember,
+    member: FileMember,
     file: PromisedFile,
     signal: AbortSignal,
   ): Promise<StagedPayload> {
     const { openPayload, openBase, checkpoints } = this.#context;
-    if (file.header.delta !== undefined && openBase !== undefined)
-      return this.#rebuildFile(data.inner.content(), file, openBase, signal);
+    const isDelta = file.header.delta !== undefined && openBase !== undefined;
+    if (isDelta) return this.#rebuildFile(data, member, { file, openBase }, signal);
+    const { sizeBytes, resumeAt } = member;
     await using writer = await openPayload({ payload: file.header, sizeBytes, resumeAt });
-    const describe = () => this.#placeIn(data, { name, sizeBytes });
+    const describe = (place: StreamPlace | undefined) => this.#placeIn(data, member, place);
     await checkpoints.write(data.inner.content(), { writer, describe }, signal);
     return await this.#judge(writer, file, file.fileDigest, signal);
   }
 
-  /** From the image that runs. Cut off, it begins again at its beginning, and finds there what it has rebuilt. */
+  /** From the image that runs. Cut off, it goes on behind the last window that was rebuilt. */
   async #rebuildFile(
-    content: AsyncIterable<Uint8Array>,
-    file: PromisedFile,
-    openBase: NonNullable<StagingRequest['openBase']>,
+    data: DataMember,
+    member: FileMember,
+    { file, openBase }: DeltaToRebuild,
     signal: AbortSignal,
   ): Promise<StagedPayload> {
+    const { openPayload, checkpoints } = this.#context;
     const { header, fileDigest: digest } = file;
     const { delta: promise, fileName: name } = header;
     assert(promise !== undefined, 'no delta');
     await using base = await openBase(header);
     const { sizeBytes } = promise.result;
-    await using writer = await this.#context.openPayload({ payload: header, sizeBytes, resumeAt: undefined });
-    const result = rebuild(content, { name, digest, promise }, base, signal);
-    await this.#context.checkpoints.write(result, { writer, describe: () => undefined }, signal);
+    const { resumeAt, delta: from } = member;
+    const resumed = from && { skipBytes: from.skipBytes, resultBytes: resumeAt?.sizeBytes ?? 0 };
+    if (resumed !== undefined && resumed.resultBytes > sizeBytes)
+      throw staleCheckpoint('more than the result is there');
+    await using writer = await openPayload({ payload: header, sizeBytes, resumeAt });
+    const watch = new WindowPlaces(from?.takenBytes ?? 0, () => this.#placeIn(data, member, checkpoints.place));
+    const content = watch.through(data.inner.content());
+    const result = rebuild(content, { name, digest, promise, watch, resumed }, base, signal);
+    await checkpoints.write(result, { writer, describe: () => withDelta(watch.last) }, signal);
     return await this.#judge(writer, file, file.digest, signal);
   }
 
@@ -216,26 +233,39 @@ export class PayloadStager {
   }
 
   /** Undefined: nobody could go on here. */
-  #placeIn(data: DataMember, file: ArtifactPlace['file']): { readonly artifact: ArtifactPlace } | undefined {
-    const { number, outer, sizeBytes, unpacked, isCompressed } = data;
+  #placeIn(
+    { number, outer, sizeBytes, unpacked, isCompressed }: DataMember,
+    { name, sizeBytes: fileBytes }: FileMember,
+    place: StreamPlace | undefined,
+  ): PlaceInFile | undefined {
     const { head } = this.#context;
-    if (head === undefined || isCompressed || !unpacked.isDrained) return undefined;
+    if (place === undefined || head === undefined || isCompressed || !unpacked.isDrained) return undefined;
     const member = { sizeBytes, leftBytes: outer.leftBytes };
-    return { artifact: { head, payload: number, member, file, whole: [...this.#whole] } };
+    const file = { name, sizeBytes: fileBytes };
+    return { ...place, artifact: { head, payload: number, member, file, whole: [...this.#whole] } };
   }
 }
 
+type PlaceInFile = StreamPlace & { readonly artifact: ArtifactPlace };
+
+function withDelta(last: WindowPlaces<PlaceInFile>['last']): PlaceInFile | undefined {
+  return last && { ...last.place, artifact: { ...last.place.artifact, delta: last.delta } };
+}
+
 function requirePlausible({ place, image }: ResumedAt): void {
-  const { payload, member, file } = place;
+  const { payload, member, file, delta } = place;
+  const readBytes = delta === undefined ? image.sizeBytes : delta.takenBytes + delta.skipBytes;
   const numbers = [
     payload,
     member.leftBytes,
     file.sizeBytes,
     image.sizeBytes,
+    delta?.takenBytes ?? 0,
+    delta?.skipBytes ?? 0,
     ...place.whole.map((each) => each.sizeBytes),
   ];
   const areSizes = numbers.every((number) => Number.isSafeInteger(number) && number >= 0);
-  if (areSizes && image.sizeBytes <= file.sizeBytes && Number.isSafeInteger(member.sizeBytes)) return;
+  if (areSizes && readBytes <= file.sizeBytes && Number.isSafeInteger(member.sizeBytes)) return;
   throw staleCheckpoint('its sizes contradict each other');
 }
 

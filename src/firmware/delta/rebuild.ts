@@ -15,35 +15,78 @@ export interface DeltaFile {
   /** Of the file itself: `sha256:` and hex, as the manifest promises. */
   readonly digest: string;
   readonly promise: DeltaPromise;
+  /** Told where windows begin and end. */
+  readonly watch?: WindowWatch | undefined;
+  /** Undefined: from its beginning on. */
+  readonly resumed?: ResumedDelta | undefined;
+}
+
+export interface WindowWatch {
+  readonly windowBegins: () => void;
+  /** Before the last bytes of its result are given: so much of the content was used. */
+  readonly windowEnds: (usedBytes: number) => void;
+}
+
+/** A place behind a window that was rebuilt before. */
+export interface ResumedDelta {
+  /** So much of the result is there. */
+  readonly resultBytes: number;
+  /** So much of the content stands before the place. */
+  readonly skipBytes: number;
 }
 
 /**
  * The result of a delta, window by window: a chunk is valid until the next one is asked for. Each part of the base is
- * compared with its checksum when it is read (`delta-base`). The file itself is as the manifest promises, or its end is a
- * VerificationError; whether the result is, is for the taker to see.
+ * compared with its checksum when it is read (`delta-base`). The file itself, from its beginning on, is as the manifest promises,
+ * or its end is a VerificationError; whether the result is, is for the taker to see.
  */
 export async function* rebuild(
   content: AsyncIterable<Uint8Array>,
-  { name, digest, promise }: DeltaFile,
+  { name, digest, promise, watch, resumed }: DeltaFile,
   base: BaseReader,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const hash = createHash('sha256');
   await using file = new ByteReader(hashed(content, hash), name);
-  if (!MAGIC.equals(await file.peek(MAGIC.length))) throw malformed('it does not begin as one of this version');
-  await file.read(MAGIC.length);
+  await (resumed === undefined ? readBeginning(file) : passOver(file, resumed.skipBytes));
   const baseSizeBytes = promise.base.sizeBytes;
-  for (let leftBytes = promise.result.sizeBytes; leftBytes > 0;) {
+  for (let leftBytes = promise.result.sizeBytes - (resumed?.resultBytes ?? 0); leftBytes > 0;) {
     const window = decodeWindow(await file.read(RECORD_BYTES), { leftBytes, baseSizeBytes });
     signal.throwIfAborted();
     const part = await readBase(window, base, signal);
-    if (window.kind === 'copy') yield part;
-    else yield* unpack(await file.read(window.frameBytes), window, part);
+    const frame = await file.read(window.frameBytes);
+    const chunks = window.kind === 'copy' ? [part] : unpack(frame, window, part);
+    yield* watch === undefined ? chunks : watched(chunks, window.resultBytes, watch, file.offset);
     leftBytes -= window.resultBytes;
   }
   if (!(await file.atEnd())) throw malformed('something stands behind its last window');
-  if (`sha256:${hash.digest('hex')}` === digest) return;
+  if (resumed !== undefined || `sha256:${hash.digest('hex')}` === digest) return;
   throw new VerificationError('digest-mismatch', `artifact: payload ${name} is not what the manifest promises`);
+}
+
+async function* watched(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  resultBytes: number,
+  watch: WindowWatch,
+  usedBytes: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  watch.windowBegins();
+  let givenBytes = 0;
+  for await (const chunk of chunks) {
+    givenBytes += chunk.byteLength;
+    if (givenBytes === resultBytes) watch.windowEnds(usedBytes);
+    yield chunk;
+  }
+}
+
+async function readBeginning(file: ByteReader): Promise<void> {
+  if (!MAGIC.equals(await file.peek(MAGIC.length))) throw malformed('it does not begin as one of this version');
+  await file.read(MAGIC.length);
+}
+
+async function passOver(file: ByteReader, sizeBytes: number): Promise<void> {
+  const passed = file.stream(sizeBytes);
+  while ((await passed.next()).done !== true);
 }
 
 async function readBase(window: DeltaWindow, base: BaseReader, signal: AbortSignal): Promise<Uint8Array> {

@@ -18,6 +18,7 @@ export const artifactCheckpoint = checkpoint.extend({
     payload: z.number(),
     member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
     file: z.object({ name: z.string(), sizeBytes: z.number() }),
+    delta: z.object({ takenBytes: z.number(), skipBytes: z.number() }).optional(),
     whole: z.array(wholeFile).readonly(),
   }),
 });

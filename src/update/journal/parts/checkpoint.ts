@@ -30,6 +30,8 @@ export interface ArtifactPlace {
   /** That member of the artifact, and how much of it is still to come. */
   readonly member: { readonly sizeBytes: number; readonly leftBytes: number };
   readonly file: { readonly name: string; readonly sizeBytes: number };
+  /** The file is a delta: so much of it came before this place, and the window that was rebuilt last ends so far behind it. */
+  readonly delta?: { readonly takenBytes: number; readonly skipBytes: number } | undefined;
   /** Files that were staged whole, in their order. */
   readonly whole: readonly { readonly payload: number; readonly name: string; readonly sizeBytes: number }[];
 }

@@ -61,10 +61,11 @@ async function cutAt(part: number): Promise<{ readonly made: Bench; readonly kep
   return { made, kept };
 }
 
-test('a delta that is cut has no checkpoint, and begins again', async () => {
+test('a delta that is cut goes on behind what was rebuilt of it, where a file follows, too', async () => {
   for (const part of [0.5, 0.7]) {
-    const { kept } = await cutAt(part);
-    expect(kept).toBeUndefined();
+    const { made, kept } = await cutAt(part);
+    expect(kept?.artifact?.file.name).toBe('root.delta');
+    expect(made.slotOf('root.delta').openings.map(({ resumeAt }) => resumeAt)).toEqual([undefined, kept?.image]);
   }
 });
 
@@ -75,7 +76,7 @@ test('a file behind a delta goes on at its checkpoint, and the rebuilt one is re
   expect(openings).toEqual([undefined, promiseOf(base, result).result]);
 });
 
-test('a checkpoint within a delta is of no use, whoever wrote it: it begins again', async () => {
+test('a checkpoint that does not say where it stands in a delta is of no use: it begins again', async () => {
   const { made } = await cutAt(0.97);
   const { checkpoint } = made;
   if (checkpoint?.artifact === undefined) throw new Error('no checkpoint');

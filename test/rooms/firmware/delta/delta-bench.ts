@@ -17,7 +17,7 @@ export class MemoryBase implements BaseReader {
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
-    this.#buffer = Buffer.alloc(bytes.byteLength);
+    this.#buffer = Buffer.alloc(Math.min(bytes.byteLength, 4 * 1024 * 1024));
   }
 
   async read(position: number, sizeBytes: number): Promise<Uint8Array> {

@@ -193,7 +193,7 @@ describe('a delta', () => {
   });
 });
 
-test('a delta that a power cut interrupts anywhere begins again, and no slot boots in parts', async () => {
+test('a delta that a power cut interrupts anywhere is installed afterwards, and no slot boots in parts', async () => {
   const rehearsal = gatewayOf();
   await bring(rehearsal, '1');
   rehearsal.power.restore();
@@ -213,7 +213,7 @@ test('a delta that a power cut interrupts anywhere begins again, and no slot boo
   }
 });
 
-test('a delta whose line is lost anywhere is fetched again from its beginning', async () => {
+test('a delta of one window, whose line is lost anywhere, is fetched again from its beginning', async () => {
   const gateway = gatewayOf();
   await bring(gateway, '1');
   const totalBytes = releases.get('1 to 2')?.byteLength ?? 0;
