@@ -2,13 +2,14 @@ import { describe, expect, test } from 'vitest';
 
 import { flash, planFlash, probe, readBack } from '../../../../src/mcu/flash/flash.ts';
 import type { FlashProgress } from '../../../../src/mcu/flash/flash.ts';
-import { makeImage } from '../../../../src/mcu/images/image.ts';
+import { imageOfMemory, makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
 import { OptibootModel } from '../../../stand-ins/boards/models/avr-model.ts';
 import { Stm32Model } from '../../../stand-ins/boards/models/stm32-model.ts';
 import { VirtualPort } from '../../../stand-ins/boards/models/virtual-line.ts';
+import type { Fault } from '../../../stand-ins/boards/models/virtual-line.ts';
 import { program, rigOf } from '../protocols/fault-matrix.ts';
 import type { Subject } from '../protocols/fault-matrix.ts';
 
@@ -234,6 +235,48 @@ describe('without a flash', () => {
     port.inject({ kind: 'flip', direction: 'to-host', at: 5_000 });
     const read = await readBack(board, () => {}, signal);
     expect(read?.digest).toBe(imageAt(old).digest);
+  });
+});
+
+describe('a chip that is nearly empty', () => {
+  const little = new Uint8Array(size).fill(0xff);
+  little.set(old.subarray(0, 5 * pageBytes));
+  little.set(old.subarray(0, pageBytes), 90 * pageBytes);
+
+  async function readAfter(...faults: readonly Fault[]): Promise<ReadBack> {
+    const { port, board } = uno(little);
+    port.inject(...faults);
+    const read = await readBack(board, () => {}, signal);
+    return { digest: read?.digest, sentBytes: port.counts['to-board'] };
+  }
+
+  interface ReadBack {
+    readonly digest: string | undefined;
+    readonly sentBytes: number;
+  }
+
+  const wanted = imageOfMemory(little, 0)?.digest;
+
+  test('is read once, and again where something is and beside it', async () => {
+    const { port, board } = uno(old);
+    await readBack(board, () => {}, signal);
+    const found = await readAfter();
+    expect(found.digest).toBe(wanted);
+    expect(found.sentBytes / port.counts['to-board']).toBeCloseTo((pages + 6 + 3) / (2 * pages), 1);
+  });
+
+  test('is read twice once the line has shown an error', async () => {
+    const found = await readAfter({ kind: 'drop', direction: 'to-host', at: 3_000 });
+    expect(found.digest).toBe(wanted);
+    expect(found.sentBytes).toBeGreaterThan((await readAfter()).sentBytes * 1.7);
+  });
+
+  test('is kept whole, whichever page the command of a page that holds something went to', async () => {
+    const commandBytes = 9;
+    for (let at = 0; at < 10 * commandBytes; at += 1) {
+      const found = await readAfter({ kind: 'flip', direction: 'to-board', at, bit: 6 });
+      expect(found.digest, `byte ${at}`).toBe(wanted);
+    }
   });
 });
 
