@@ -1,12 +1,14 @@
 import { AgentError } from '../../system/errors.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
+import type { PartitionRecord } from '../journal/state.ts';
 import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenPrefix } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 
 /**
- * Each delta must have been made from what the partition holds that runs: its record says what that is; where there is none
- * (an image of the factory), the partition is read once. Throws `delta-base`; no payload byte was fetched then.
+ * Each delta must have been made from what the partition holds that runs: its record is compared first, if it has one (an
+ * image of the factory has none), and then the partition is read, which may have been written to since. Throws
+ * `delta-base`; no payload byte was fetched then, and the other slot is what it was.
  */
 export async function requireBases(
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -21,21 +23,19 @@ export async function requireBases(
     const { name } = target;
     if (target.kind !== 'slots') throw wrongBase(`${fileName} is a delta, and ${name} is no pair of slots`);
     const record = records[name];
-    if (record === undefined) await requireRead(target, running, delta.base, signal);
-    else if (record.digest !== delta.base.digest || record.sizeBytes !== delta.base.sizeBytes)
-      throw wrongBase(`it was made from ${delta.base.digest}, and ${name} holds ${record.digest} (${record.version})`);
+    if (record !== undefined) requireRecorded(name, record, delta.base);
+    const found = await digestOf(target, running, delta.base.sizeBytes, signal);
+    if (found === delta.base.digest) continue;
+    const why = record === undefined ? '' : `: it was written to since it was installed (${record.version})`;
+    throw wrongBase(`it was made from ${delta.base.digest}, and ${name} holds ${found}${why}`);
   }
 }
 
-async function requireRead(
-  target: SlotsTarget,
-  running: SlotName,
-  { digest, sizeBytes }: WrittenPrefix,
-  signal: AbortSignal,
-): Promise<void> {
-  const found = await digestOf(target, running, sizeBytes, signal);
-  if (found === digest) return;
-  throw wrongBase(`it was made from ${digest}, and ${target.name} holds ${found}`);
+function requireRecorded(name: string, { digest, sizeBytes, version }: PartitionRecord, base: WrittenPrefix): void {
+  const madeFrom = `it was made from ${base.digest}`;
+  if (digest !== base.digest) throw wrongBase(`${madeFrom}, and ${name} holds ${digest} (${version})`);
+  if (sizeBytes === base.sizeBytes) return;
+  throw wrongBase(`${madeFrom} with ${base.sizeBytes} bytes, and ${name} holds it with ${sizeBytes} (${version})`);
 }
 
 async function digestOf(target: SlotsTarget, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string> {
