@@ -28,6 +28,8 @@ export interface GatewaySetup {
   readonly binds?: Readonly<Record<string, string>>;
   /** Of the image in slot A from the others. */
   readonly difference?: Difference;
+  /** What slot A holds instead, which stays the caller's. */
+  readonly image?: string;
 }
 
 /** A stand-in of the service, images with the installed agent, and gateways that boot them; disposed as a whole. */
@@ -65,15 +67,15 @@ export class GatewayRig implements AsyncDisposable {
   }
 
   /** Fresh from the factory; it has found that the service, which never heard of it, wants no other version. */
-  async gateway({ binds = {}, difference = {} }: GatewaySetup = {}): Promise<NspawnGateway> {
+  async gateway({ binds = {}, difference = {}, image: given }: GatewaySetup = {}): Promise<NspawnGateway> {
     const { world, calls } = this.service;
     world.things.length = 0;
     world.targetVersionId = undefined;
     calls.length = 0;
-    const image = await this.images.image({ '/etc/app-version': FACTORY, ...difference });
+    const image = given ?? (await this.images.image({ '/etc/app-version': FACTORY, ...difference }));
     const slotBytes = statSync(image).size;
     const gateway = await NspawnGateway.create({ image, version: FACTORY, slotBytes, binds });
-    await rm(image);
+    if (given === undefined) await rm(image);
     gateway.powerOn();
     try {
       await gateway.console.until(/the agent is up/);

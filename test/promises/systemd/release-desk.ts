@@ -53,6 +53,15 @@ export class ReleaseDesk implements AsyncDisposable {
     return artifact;
   }
 
+  /** A signed delta from one image to another. */
+  async delta(version: string, base: string, result: string): Promise<string> {
+    const output = this.file(`${version}.delta.mender`);
+    const naming = ['--name', version, '--device-type', DEVICE_TYPE];
+    const signing = ['--key', this.file('first.key'), '--output', output];
+    await tool([agentProgram(), 'artifact', 'delta', base, result, ...naming, ...signing]);
+    return output;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.#folder, { recursive: true });
   }
