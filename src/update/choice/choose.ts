@@ -4,6 +4,7 @@ import { wholeInstead } from '../delta/whole-image.ts';
 import type { WholeImage } from '../delta/whole-image.ts';
 import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
+import { triesOf } from './tries.ts';
 
 /** Which of the versions to which a thing can switch is to be installed. */
 export type Choice =
@@ -91,10 +92,10 @@ function listNumber(name: string): number | undefined {
 /** The highest that is above the one in effect comes before any release, unless it was refused again and again. */
 function newestList(
   versions: readonly Version[],
-  { tries }: UpdateState,
+  state: UpdateState,
   { number: known = 0, attempts }: KnownLists = { number: undefined, attempts: 1 },
 ): Version | undefined {
-  const isRefused = ({ id }: Version): boolean => tries?.versionId === id && tries.gaveUp >= attempts;
+  const isRefused = ({ id }: Version): boolean => (triesOf(state, id)?.gaveUp ?? 0) >= attempts;
   const lists = versions.filter((version) => (listNumber(version.name) ?? 0) > known && !isRefused(version));
   return lists.sort((a, b) => (listNumber(b.name) ?? 0) - (listNumber(a.name) ?? 0))[0];
 }

@@ -4,7 +4,7 @@ import { standsStill } from '../journal/parts/standstill.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { hasEnded, inForce } from './quarantine.ts';
-import { pauseLeft } from './tries.ts';
+import { pauseLeft, triesOf } from './tries.ts';
 import { turnPause } from './turns.ts';
 
 export interface Policy {
@@ -115,16 +115,16 @@ function holdForTries(
   { policy, nowMs, manual }: Circumstances,
   held: Held,
 ): HeldBack | undefined {
-  const { tries } = state;
-  if (tries?.versionId !== offered.id) return undefined;
+  const tries = triesOf(state, offered.id);
+  if (tries === undefined) return undefined;
   if (tries.gaveUp >= policy.attempts && !hasEnded(tries.since, nowMs, policy.quarantineMs)) {
-    return held('attempts-used-up', `it failed ${tries.gaveUp} times${lastReason(state)}`);
+    return held('attempts-used-up', `it failed ${tries.gaveUp} times${lastReason(state, offered)}`);
   }
   const left = pauseLeft(tries, nowMs);
   if (manual || left === 0) return undefined;
   const { begun, failed } = tries;
   const how = failed === 0 ? `was cut off ${begun} times` : `failed ${failed} times`;
-  return held('cooling-down', `it ${how}; ${moreLooks(left)}${lastReason(state)}`);
+  return held('cooling-down', `it ${how}; ${moreLooks(left)}${lastReason(state, offered)}`);
 }
 
 /** Whoever is to blame: a gateway that installs two versions by turns wears itself out. */
@@ -207,6 +207,7 @@ function outsideOf(
   return { code, reason: `${deed} may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}` };
 }
 
-function lastReason(state: UpdateState): string {
-  return state.lastOutcome === undefined ? '' : `, last: ${state.lastOutcome.reason}`;
+/** Another version may have been tried since. */
+function lastReason({ lastOutcome }: UpdateState, { name }: Version): string {
+  return lastOutcome?.version === name ? `, last: ${lastOutcome.reason}` : '';
 }

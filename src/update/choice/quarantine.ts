@@ -1,6 +1,6 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { Quarantined, UpdateState, VersionRef } from '../journal/state.ts';
-import { keyOf, passedSince } from './tries.ts';
+import { keyOf, mapTries, passedSince, triesOf } from './tries.ts';
 
 const MAX_QUARANTINED = 16;
 /** Of a digest that a person types, so that it means one. */
@@ -44,21 +44,20 @@ export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'dig
 }
 
 /** What a person's word calls among what is held back. */
-export function heldVersions({ quarantine, tries }: UpdateState, word: string): readonly string[] {
-  const names = quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
+export function heldVersions(state: UpdateState, word: string): readonly string[] {
+  const names = state.quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
   if (names.length > 0) return [...new Set(names)];
-  return tries?.versionId === word ? [word] : [];
+  return triesOf(state, word) === undefined ? [] : [word];
 }
 
 /** The service may name it again, and the file may be installed again. */
 export function lift(state: UpdateState, word: string): UpdateState {
   const lifted = state.quarantine.filter((entry) => isCalled(entry, word));
   const keys = new Set([word, ...lifted.map(({ version }) => keyOf(version))]);
-  const { tries } = state;
   return {
     ...state,
     quarantine: state.quarantine.filter((entry) => !lifted.includes(entry)),
-    tries: tries !== undefined && keys.has(tries.versionId) ? undefined : tries,
+    ...mapTries(state, (tries) => (keys.has(tries.versionId) ? undefined : tries)),
   };
 }
 

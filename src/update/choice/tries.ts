@@ -2,6 +2,7 @@ import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { UpdateState, VersionRef } from '../journal/state.ts';
 
 type Tries = NonNullable<UpdateState['tries']>;
+export type AllTries = Pick<UpdateState, 'tries' | 'otherTries'>;
 
 /** A day, at the default schedule. */
 export const LONGEST_PAUSE_LOOKS = 95;
@@ -9,6 +10,8 @@ export const LONGEST_PAUSE_LOOKS = 95;
 export const LOOK_MS = 15 * 60_000;
 /** Begun and cut off, by the power or the network, before it is taken for a firmware that kills the agent. */
 const FREE_INTERRUPTIONS = 4;
+/** Beside the version that was tried last. */
+const MAX_OTHERS = 8;
 
 /** What waits: since when, and for how many looks already. */
 export interface Waiting {
@@ -22,11 +25,24 @@ export function keyOf({ id, name }: VersionRef): string {
   return id ?? name;
 }
 
-/** Another version starts from nothing. */
-export function countBegin(tries: Tries | undefined, version: VersionRef, at: string): Tries {
+export function triesOf({ tries, otherTries = [] }: AllTries, version: string): Tries | undefined {
+  return [tries, ...otherTries].find((known) => known?.versionId === version);
+}
+
+/** Another version starts from nothing, but for what it had failed before: versions may be named by turns. */
+export function countBegin(all: AllTries, version: VersionRef, at: string): AllTries & { readonly tries: Tries } {
   const versionId = keyOf(version);
-  const same = tries?.versionId === versionId ? tries : { versionId, begun: 0, failed: 0, gaveUp: 0 };
-  return { ...same, begun: same.begun + 1, ...from(at) };
+  const before = triesOf(all, versionId) ?? { versionId, begun: 0, failed: 0, gaveUp: 0 };
+  const known = [...(all.otherTries ?? []), all.tries].filter((tries) => tries !== undefined);
+  const others = known.filter((tries) => tries.versionId !== versionId).slice(-MAX_OTHERS);
+  const tries = { ...before, begun: before.begun + 1, ...from(at) };
+  return { tries, otherTries: others.length === 0 ? undefined : others };
+}
+
+/** Each that is known, changed; those that are left out are forgotten. */
+export function mapTries({ tries, otherTries }: AllTries, change: (tries: Tries) => Tries | undefined): AllTries {
+  const others = otherTries?.map(change).filter((other) => other !== undefined);
+  return { tries: tries && change(tries), otherTries: others?.length === 0 ? undefined : others };
 }
 
 /** It got further than before: what was cut off until now was no vain attempt. */

@@ -206,6 +206,8 @@ export const storedState = z.object({
   quarantine: z.array(quarantined),
   /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
   tries: tries.optional(),
+  /** The same of the versions that were tried before it, the last one last; gone with an update that ended well. */
+  otherTries: z.array(tries).optional(),
   /** What the service had installed lately, oldest first: versions that take turns wait longer each time. */
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
   /** What the service named at the last look: a version's id, or nothing. */

@@ -4,7 +4,7 @@ import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards-alone.t
 import { dateAnew, lift } from '../choice/quarantine.ts';
 import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { takeList } from '../choice/take-list.ts';
-import { countBegin, countLook, countProgress } from '../choice/tries.ts';
+import { countBegin, countLook, countProgress, mapTries } from '../choice/tries.ts';
 import { remember } from '../choice/turns.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
@@ -115,7 +115,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   named: nameVersion,
   'look-skipped': (state) => ({
     ...state,
-    tries: state.tries && countLook(state.tries),
+    ...mapTries(state, countLook),
     turns: state.turns && countLook(state.turns),
   }),
   'quarantine-dated': (state, { at }) => dateAnew(state, at),
@@ -137,7 +137,7 @@ function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashe
 function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): StateIn<'staging'> {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
-  const ofService = { cancelled: undefined, tries: countBegin(state.tries, attempt.version, at) };
+  const ofService = { cancelled: undefined, ...countBegin(state, attempt.version, at) };
   const next = isCounted(attempt) ? { ...state, ...ofService } : state;
   if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
     return { ...next, phase: { ...phase, slot, attempt } };
@@ -201,7 +201,7 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
     slots: rememberSeen(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
-    tries: isByHand ? state.tries : undefined,
+    ...(!isByHand && { tries: undefined, otherTries: undefined }),
     turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),

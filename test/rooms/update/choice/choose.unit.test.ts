@@ -193,4 +193,11 @@ describe('among the versions to which it can switch, a gateway', () => {
     } as unknown as UpdateState['tries'];
     expect(await found(['1.6.0', 'trust-3'], { state: { ...state, tries } })).toBe('1.6.0');
   });
+
+  // Seen: of two that were refused, each was forgotten while the other one was tried, and no release came any more.
+  test('goes on to releases where two lists were', async () => {
+    const refused = (versionId: string) => ({ versionId, begun: 3, failed: 3, gaveUp: 3 });
+    const both = { ...state, tries: refused('trust-2'), otherTries: [refused('trust-3')] };
+    expect(await found(['1.6.0', 'trust-2', 'trust-3'], { state: both })).toBe('1.6.0');
+  });
 });

@@ -10,17 +10,21 @@ import {
   LOOK_MS,
   pauseLeft,
 } from '../../../../src/update/choice/tries.ts';
+import type { AllTries } from '../../../../src/update/choice/tries.ts';
+import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
+import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
 
 const version = { id: '2', name: 'two' };
 const START_MS = Date.UTC(2027, 0, 1);
 const DAY_MS = 86_400_000;
 const UNSET_CLOCK_MS = 3_600_000;
 
-type Tries = ReturnType<typeof countBegin>;
+type Tries = ReturnType<typeof countBegin>['tries'];
 
 function failedTimes(failures: number, atMs: number): Tries {
   const at = new Date(atMs).toISOString();
-  let tries = countBegin(undefined, version, at);
+  let { tries } = countBegin({}, version, at);
   for (let failure = 0; failure < failures; failure += 1) tries = countFailure(tries, at, false) ?? tries;
   return tries;
 }
@@ -98,7 +102,7 @@ describe('what is begun and cut off', () => {
     const at = new Date(UNSET_CLOCK_MS).toISOString();
     let tries: Tries | undefined;
     const lefts = Array.from({ length: 8 }, () => {
-      tries = countBegin(tries, version, at);
+      ({ tries } = countBegin({ tries }, version, at));
       return pauseLeft(tries, UNSET_CLOCK_MS);
     });
     expect(lefts).toEqual([0, 0, 0, 0, 0, 1, 3, 7]);
@@ -107,13 +111,43 @@ describe('what is begun and cut off', () => {
   test('counts for nothing as long as it gets further each time', () => {
     let tries = failedTimes(0, UNSET_CLOCK_MS);
     for (let cut = 0; cut < 50; cut += 1) {
-      tries = countProgress(countBegin(tries, version, '')) ?? tries;
+      tries = countProgress(countBegin({ tries }, version, '').tries) ?? tries;
       expect(pauseLeft(tries, UNSET_CLOCK_MS)).toBe(0);
     }
   });
 
   test('counts for one version: another one starts from nothing', () => {
-    const other = countBegin(failedTimes(9, START_MS), { id: '3', name: 'three' }, '');
-    expect(other).toMatchObject({ versionId: '3', begun: 1, failed: 0 });
+    const other = countBegin({ tries: failedTimes(9, START_MS) }, { id: '3', name: 'three' }, '');
+    expect(other.tries).toMatchObject({ versionId: '3', begun: 1, failed: 0 });
   });
+
+  test('is kept of a version while others are tried, of the last eight', () => {
+    let all: AllTries = { tries: failedTimes(9, START_MS) };
+    for (let id = 10; id < 18; id += 1) all = countBegin(all, { id: String(id), name: '' }, '');
+    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 2, failed: 9 });
+    all = countBegin(all, { id: '18', name: '' }, '');
+    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 1, failed: 0 });
+  });
+});
+
+// Seen: each of the two started from nothing, 200 looks were 200 reboots, and neither was ever held back.
+test('versions that do not come up, and are named by turns, are held back in the end', async () => {
+  const firmware = new Map(['1', '2'].map((id) => [id, plainFirmware(`dead version ${id}`)]));
+  const service = new MemoryService(firmware, '1');
+  const complaint = (content: string): string | undefined => (content.startsWith('dead') ? 'hang' : undefined);
+  const slots = { A: 'factory image', B: '' };
+  const gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots, complaint });
+  gateway.start();
+  let reboots = 0;
+  for (let look = 0; look < 50; look += 1) {
+    const { kind } = await gateway.look();
+    const { phase } = (await gateway.journal()).state;
+    if (phase.kind === 'trial' && phase.trialsLeft === 0) service.target = service.target === '1' ? '2' : '1';
+    if (kind !== 'rebooting') continue;
+    reboots += 1;
+    gateway.start();
+  }
+  expect(reboots).toBe(12);
+  const { quarantine } = (await gateway.journal()).state;
+  expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['1', '2']));
 });
