@@ -3,6 +3,7 @@ import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
+import { isDigestOf } from './gateway/catalog.ts';
 import type { CatalogEntry } from './gateway/catalog.ts';
 import type { Chronicle } from './gateway/chronicle.ts';
 import { IDENTITY, JOURNAL, LISTS } from './gateway/hardware.ts';
@@ -95,6 +96,7 @@ export function judgeRest(gateway: Gateway, state: UpdateState): void {
   demand(state.phase.kind === 'idle', `it rests in phase ${state.phase.kind}`);
   demand(state.pendingSwitch === undefined, `the service was not told that ${state.pendingSwitch} was committed`);
   demand(state.reports.length === 0, 'the service was not told how an attempt ended');
+  judgeWanted(gateway, state);
   const { booted } = hardware.boot;
   const running = chronicle.imageIn(booted);
   demand(running !== undefined && isSound(running), `it rests on "${hardware.running}"`);
@@ -106,6 +108,18 @@ export function judgeRest(gateway: Gateway, state: UpdateState): void {
   demand(told === undefined || told === transport.current, `the service believes in ${transport.current}, not ${told}`);
   judgeEveryEnd(chronicle.begun, transport.reports);
   demand(isIdentityStored(gateway), 'the identity on the disk is not the valid one');
+}
+
+/** The service knows which versions are wanted whole, and none that runs is. */
+function judgeWanted({ hardware, chronicle, transport }: Gateway, { unfit }: UpdateState): void {
+  if (chronicle.journalWasLost) return;
+  const wanted = unfit?.versions ?? [];
+  demand(
+    transport.whole.join() === wanted.join(),
+    `${wanted.join()} is wanted whole, and the service knows of ${transport.whole.join()}`,
+  );
+  const runs = chronicle.imageIn(hardware.boot.booted)?.id ?? '';
+  demand(!wanted.includes(runs), `${runs} runs, and is wanted whole`);
 }
 
 /** What was rolled back must never boot again, however often the power fails. */
@@ -130,8 +144,9 @@ function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: 
   if (installed === undefined) return;
   const { name } = installed.version;
   if (installed.digest === UNKNOWN_DIGEST && !chronicle.knows(name)) return;
-  const { image, digest, meter } = chronicle.entry(name);
-  const isRight = installed.digest === digest || installed.digest === UNKNOWN_DIGEST;
+  const entry = chronicle.entry(name);
+  const { image, meter } = entry;
+  const isRight = isDigestOf(entry, installed.digest) || installed.digest === UNKNOWN_DIGEST;
   demand(isRight, `${name} is installed, but with the digest ${installed.digest}`);
   const slot = chronicle.imageIn(hardware.boot.booted);
   demand(image === '' || name === slot?.id, `${name} is installed, but "${slot?.image}" runs`);

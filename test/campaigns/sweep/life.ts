@@ -98,6 +98,7 @@ export class Life {
     };
     const parts = { catalog, power: hardware.power, faults, onSwitch, onTransfer };
     const transport = new MemoryTransport(parts, from?.service ?? newService);
+    chronicle.servesWhole = (id) => transport.whole.includes(id);
     this.gateway = { hardware, chronicle, transport };
     this.#parts = {
       hardware,

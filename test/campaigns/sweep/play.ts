@@ -1,10 +1,10 @@
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { isWithin } from '../../../src/system/time/daily-window.ts';
 import type { FaultCounts } from './faults.ts';
-import { sourceOf } from './gateway/catalog.ts';
 import type { Catalog } from './gateway/catalog.ts';
 import { ignoreEvents, MORNING } from './gateway/program.ts';
 import type { Program } from './gateway/program.ts';
+import { sourceOf } from './gateway/sending.ts';
 import { demand, isIdentityStored, judgeRest, judgeTold } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
@@ -297,7 +297,7 @@ class History {
     if (last.kind !== 'up-to-date' && (last.kind !== 'held-back' || passing.has(last.code))) return false;
     const { state } = this.life;
     const isTold = state !== undefined && state.pendingSwitch === undefined && state.reports.length === 0;
-    return isTold && isIdentityStored(this.life.gateway);
+    return isTold && state.unfit?.told !== false && isIdentityStored(this.life.gateway);
   }
 }
 

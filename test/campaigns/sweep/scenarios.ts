@@ -1,5 +1,6 @@
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
+import { deltaStories } from './delta-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
 
@@ -282,6 +283,7 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v1',
     ends: ['board-bad rolled-back unhealthy'],
   },
+  ...deltaStories,
   /** Two pairs of slots: what a release of the boot partition alone comes beside. */
   pairs: {
     form: 'pairs',

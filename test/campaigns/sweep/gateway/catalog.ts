@@ -1,19 +1,20 @@
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
-import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
 import { parsePublicKey } from '../../../../src/system/files/public-key.ts';
-import type { FirmwareSource, PayloadWriter } from '../../../../src/update/ports.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import type { Edits, PayloadOptions } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { listArtifact, listBytes } from '../../../rooms/firmware/trust/lists.ts';
 import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
+import { buildDelta } from './deltas.ts';
+import { DEVICE_TYPE, digestOf, sent } from './sending.ts';
+import type { Sent } from './sending.ts';
 
 /** How all versions come: as signed artifacts, the same for a gateway of two pairs of slots, or as raw images that the operator permits unsigned. */
 export type Form = 'artifact' | 'pairs' | 'image';
 
 /** One version at the service. The first word of its image says how a gateway fares that boots it. */
-export interface CatalogEntry {
+export interface CatalogEntry extends Sent {
   readonly id: string;
   /** Empty: it has none for a slot. */
   readonly image: string;
@@ -25,14 +26,18 @@ export interface CatalogEntry {
   readonly bytes: Uint8Array;
   /** What a file on a USB stick holds: an artifact, or the image itself. */
   readonly decoded: Uint8Array;
-  /** What the service sends: one JSON string. */
-  readonly text: Uint8Array;
-  /** In which pieces it arrives: small ones where it holds payloads. */
-  readonly chunkEnds: readonly number[];
   /** How evidence and quarantine name it; undefined: it must never boot. */
   readonly digest: string | undefined;
   /** The fingerprint of the key; undefined: of none that a list revokes. */
   readonly signedBy?: string | undefined;
+  /** What it sends is a delta of this version; whoever says that it does not fit gets it whole. */
+  readonly base?: string;
+  readonly whole?: Sent & { readonly digest: string };
+}
+
+/** Whole, or as a delta. */
+export function isDigestOf({ digest, whole }: CatalogEntry, given: string): boolean {
+  return given === digest || given === whole?.digest;
 }
 
 /** Plain data, so that it can be given to a worker. */
@@ -61,7 +66,6 @@ export class Catalog {
   }
 }
 
-export const DEVICE_TYPE = 'swept-gateway';
 /** The names of the targets. */
 export const TARGET = 'gateway';
 export const BOOT_TARGET = 'boot';
@@ -94,6 +98,13 @@ const withBoard = {
   'both-bad': { image: 'bad both: the meter is never flashed', meter: METER.new },
   board: { image: '', meter: METER.new },
   'board-bad': { image: '', meter: METER.bad },
+} as const;
+
+/** What each is a delta of, what is signed, and what another delta makes under that signature. */
+const deltas = {
+  d2: { base: 'v1', image: 'good d2: rebuilt from what came from the factory' },
+  d3: { base: 'd2', image: 'good d3: rebuilt from the one before it, and more' },
+  'd-lie': { base: 'v1', image: 'good d-lie: what was signed', made: 'bad d-lie: what another delta makes of it' },
 } as const;
 
 const forgeries = {
@@ -135,13 +146,35 @@ export async function buildCatalog(): Promise<CatalogData> {
     const digest = await digestOf(decoded, trust);
     artifacts.push({ id, ...contents, boot: '', bytes, decoded, ...text, digest });
   }
-  artifacts.push(...(await buildLists(artifacts, own, second)));
+  artifacts.push(...(await buildDeltas(own, trust)), ...(await buildLists(artifacts, own, second)));
   return {
     artifacts,
     pairs: await buildPairs(own, trust),
     images: Object.entries(images).map(([id, image]) => rawEntry(id, image)),
     trustedPems: [own.publicPem, second.publicPem],
   };
+}
+
+async function buildDeltas(own: KeyPair, trust: TrustSettings): Promise<readonly CatalogEntry[]> {
+  const known: Readonly<Record<string, { readonly image: string }>> = { v1: { image: images.v1 }, ...deltas };
+  const entries: CatalogEntry[] = [];
+  for (const [id, { base, image, ...rest }] of Object.entries(deltas)) {
+    const bytes = Buffer.from(image, 'latin1');
+    const options = { name: id, devices: [DEVICE_TYPE], key: own.privateKey };
+    const made = 'made' in rest ? rest.made : image;
+    const { decoded, file } = await buildDelta(options, {
+      base: known[base]?.image ?? '',
+      image,
+      made,
+      target: TARGET,
+    });
+    const all = await buildArtifact({ ...options, files: [{ name: 'rootfs.img', content: bytes }] });
+    const whole = { ...sent(all, [image]), digest: await digestOf(all, trust) };
+    const digest = await digestOf(decoded, trust);
+    const parts = { boot: '', meter: METER.old, bytes, decoded, base, whole, digest };
+    entries.push({ id, image, ...parts, ...sent(decoded, [file.toString('latin1')]) });
+  }
+  return entries;
 }
 
 /** One revokes a release, the other the key of most of them. */
@@ -226,60 +259,3 @@ const lying: Partial<Edits> = {
       return { name, content: changed };
     }),
 };
-
-const CHUNKS = 6;
-const PAYLOAD_CHUNK_CHARACTERS = 20;
-
-function sent(decoded: Uint8Array, contents: readonly string[]): Pick<CatalogEntry, 'text' | 'chunkEnds'> {
-  const text = Buffer.from(JSON.stringify(Buffer.from(decoded).toString('base64')));
-  const ends = Array.from({ length: CHUNKS }, (_, n) => Math.ceil((text.length * (n + 1)) / CHUNKS));
-  for (const content of contents.filter((each) => each !== '')) {
-    const begin = 1 + Math.floor((Buffer.from(decoded).indexOf(content.slice(0, -1), 0, 'latin1') / 3) * 4);
-    const end = begin + (content.length / 3) * 4;
-    for (let at = begin; at < end; at += PAYLOAD_CHUNK_CHARACTERS) ends.push(at);
-  }
-  return { text, chunkEnds: ends.toSorted((one, other) => one - other) };
-}
-
-async function digestOf(decoded: Uint8Array, trust: TrustSettings): Promise<string> {
-  const stage = createStageFirmware({ encoding: 'auto', trust, deviceType: DEVICE_TYPE });
-  const request = {
-    source: sourceOf(decoded),
-    installedProvides: {},
-    accept: async () => {},
-    openPayload: async () => nowhere(),
-    onProgress: () => {},
-  };
-  return (await stage(request, new AbortController().signal)).digest;
-}
-
-export function sourceOf(decoded: Uint8Array): FirmwareSource {
-  return {
-    form: 'decoded',
-    open: async () => ({
-      startOffset: 0,
-      totalBytes: decoded.length,
-      validator: undefined,
-      chunks: once(decoded),
-      [Symbol.asyncDispose]: async () => {},
-    }),
-  };
-}
-
-function nowhere(): PayloadWriter {
-  let all = Buffer.alloc(0);
-  const prefix = () => ({ sizeBytes: all.length, digest: sha256(all) });
-  return {
-    write: (chunk) => {
-      all = Buffer.concat([all, chunk]);
-      return undefined;
-    },
-    checkpoint: async () => prefix(),
-    finish: async () => ({ ...prefix(), unchangedBytes: 0 }),
-    [Symbol.asyncDispose]: async () => {},
-  };
-}
-
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
-}

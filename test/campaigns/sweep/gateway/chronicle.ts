@@ -8,6 +8,7 @@ import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../.
 import { CALLED_OFF } from '../../../../src/update/trial/blame.ts';
 import { UNKNOWN_DIGEST } from '../../../../src/update/what-runs.ts';
 import { Violation } from '../violation.ts';
+import { isDigestOf } from './catalog.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import type { Hardware } from './hardware.ts';
 import { KeptLists, noLists } from './kept-lists.ts';
@@ -92,6 +93,8 @@ export class Chronicle {
   }
 
   journalWasLost = false;
+  /** Whether the service gives a version whole that it has as a delta. */
+  servesWhole: (versionId: string) => boolean = () => false;
 
   /** The medium has lost the journal, and with it what it knew of attempts. */
   journalIsLost(text: string): void {
@@ -209,8 +212,17 @@ export class Chronicle {
 
   /** What the journal says of the bootloader is so. */
   #judgeEvent({ type }: { readonly type: EventType }, { phase }: UpdateState): void {
+    if (type === 'slot-opened' && phase.kind === 'staging') this.#judgeBase(phase.attempt.version.id ?? '');
     if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
     throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
+  }
+
+  /** For a delta of something else nothing is given up. */
+  #judgeBase(id: string): void {
+    const { base } = this.knows(id) ? this.entry(id) : {};
+    const runs = this.imageIn(this.#hardware.boot.booted)?.id;
+    if (base === undefined || base === runs || this.servesWhole(id)) return;
+    throw this.#violation(`a slot is opened for ${id}, which is a delta of ${base}, and ${runs} runs`);
   }
 
   /** What was committed stays, whatever became of the journal or the service. */
@@ -231,7 +243,7 @@ export class Chronicle {
   #judgeEvidence(slot: SlotName, evidence: Verified): void {
     const entry = this.imageIn(slot);
     if (this.#isRevoked(entry)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
-    if (entry?.digest === evidence.digest) return;
+    if (entry !== undefined && isDigestOf(entry, evidence.digest)) return;
     // Nobody has verified it, but it ran, and is what it was.
     if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;
     throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);

@@ -14,6 +14,8 @@ import type { Faults } from '../faults.ts';
 import type { Catalog } from './catalog.ts';
 
 const THING_ID = 'thing-1';
+/** The property that says which versions are wanted whole. */
+export const WHOLE_IMAGE = 'whole_image';
 
 export interface TransportParts {
   readonly catalog: Catalog;
@@ -33,9 +35,18 @@ export interface ServiceState {
   readonly switches: readonly string[];
   readonly reports: readonly Outcome[];
   readonly keys: readonly string[];
+  /** Versions that the gateway said it wants whole. */
+  readonly whole: readonly string[];
 }
 
-export const newService: ServiceState = { current: 'v1', target: undefined, switches: [], reports: [], keys: [] };
+export const newService: ServiceState = {
+  current: 'v1',
+  target: undefined,
+  switches: [],
+  reports: [],
+  keys: [],
+  whole: [],
+};
 
 /** The service as interface.md tells it, for one thing, without a network. It survives what happens to the gateway. */
 export class MemoryTransport implements ServiceTransport {
@@ -47,6 +58,7 @@ export class MemoryTransport implements ServiceTransport {
   readonly reports: Outcome[];
   /** Every key that was ever given; the last one is valid. */
   readonly keys: string[];
+  whole: readonly string[];
 
   constructor(parts: TransportParts, state: ServiceState) {
     this.#parts = parts;
@@ -55,11 +67,12 @@ export class MemoryTransport implements ServiceTransport {
     this.switches = [...state.switches];
     this.reports = [...state.reports];
     this.keys = [...state.keys];
+    this.whole = state.whole;
   }
 
   get state(): ServiceState {
-    const { current, target, switches, reports, keys } = this;
-    return { current, target, switches: [...switches], reports: [...reports], keys: [...keys] };
+    const { current, target, switches, reports, keys, whole } = this;
+    return { current, target, switches: [...switches], reports: [...reports], keys: [...keys], whole };
   }
 
   get wanted(): string {
@@ -83,7 +96,7 @@ export class MemoryTransport implements ServiceTransport {
       case operations.updates:
         return [versionId, this.wanted].map(versionOf);
       case operations.setProperty:
-        return this.reports.push(Reflect.get(input, 'value') as Outcome);
+        return this.#setProperty(textOf(input, 'propertyId'), Reflect.get(input, 'value'));
       case operations.switchTo:
         this.#parts.onSwitch(versionId);
         this.switches.push(versionId);
@@ -95,12 +108,19 @@ export class MemoryTransport implements ServiceTransport {
     }
   }
 
+  #setProperty(id: string, value: unknown): void {
+    if (id === WHOLE_IMAGE) this.whole = (value as { readonly versions: readonly string[] }).versions;
+    else this.reports.push(value as Outcome);
+  }
+
   async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
     const { versionId } = input;
     return this.#call(input.apiKey, signal, () => {
       this.#parts.onTransfer(versionId, from);
-      const { text, chunkEnds } = this.#parts.catalog.entry(versionId);
-      const validator = `"${versionId}"`;
+      const entry = this.#parts.catalog.entry(versionId);
+      const whole = this.whole.includes(versionId) ? entry.whole : undefined;
+      const { text, chunkEnds } = whole ?? entry;
+      const validator = `"${versionId}${whole === undefined ? '' : ', whole'}"`;
       const startOffset = from?.validator === validator && from.totalBytes === text.length ? from.offset : 0;
       const chunks = this.#chunks(text, startOffset, chunkEnds);
       const dispose = async (): Promise<void> => {};

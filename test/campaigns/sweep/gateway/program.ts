@@ -20,10 +20,12 @@ import type { Bootloader, Machine, StageFirmware, Target } from '../../../../src
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
 import { Updater } from '../../../../src/update/updater.ts';
 import type { Scenario } from '../story.ts';
-import { BOARD, DEVICE_TYPE, TARGET } from './catalog.ts';
+import { BOARD, TARGET } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
 import type { Hardware } from './hardware.ts';
+import { WHOLE_IMAGE } from './memory-transport.ts';
 import type { MemoryTransport } from './memory-transport.ts';
+import { DEVICE_TYPE } from './sending.ts';
 import { STATE } from './state-mount.ts';
 
 /** When an agent that waits for it may reboot by itself. */
@@ -109,6 +111,7 @@ export class Program {
       follow,
       policy: { attempts: ATTEMPTS, window: undefined, rebootWindow: waitsFor && MORNING, quarantineMs: QUARANTINE_MS },
       outcomeProperty: 'update_outcome',
+      wholeImageProperty: WHOLE_IMAGE,
     };
     const hooks = waitsFor === 'window and hooks' ? hooksOf(hardware, clock) : undefined;
     this.updater = new Updater({

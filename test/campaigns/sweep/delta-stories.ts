@@ -1,0 +1,28 @@
+import { rest, target } from './story.ts';
+import type { Story } from './story.ts';
+
+/** Releases that come as deltas. */
+export const deltaStories: Readonly<Record<string, Story>> = {
+  delta: {
+    form: 'artifact',
+    story: [target('d2'), rest, target('d3')],
+    wants: 'd3',
+    mayRun: ['v1', 'd2'],
+    ends: ['d2 installed', 'd3 installed'],
+  },
+  /** A delta of what does not run, and one that becomes something else than was signed: the service is asked for the whole one. */
+  'delta-unfit': {
+    form: 'artifact',
+    story: [target('d3')],
+    wants: 'd3',
+    mayRun: ['v1'],
+    ends: ['d3 refused delta-base', 'd3 installed'],
+  },
+  'delta-lie': {
+    form: 'artifact',
+    story: [target('d-lie')],
+    wants: 'd-lie',
+    mayRun: ['v1'],
+    ends: ['d-lie refused delta-base', 'd-lie installed'],
+  },
+};
