@@ -7,6 +7,7 @@ import { controlSocket } from './targets/control-socket.ts';
 import { daemon } from './targets/daemon.ts';
 import { artifactBytes, signedArtifact } from './targets/firmware/artifact.ts';
 import { compressedImage } from './targets/firmware/compressed-image.ts';
+import { deltaFile } from './targets/firmware/delta.ts';
 import { firmwareText } from './targets/firmware/firmware-text.ts';
 import { mcuImage } from './targets/firmware/mcu-image.ts';
 import { trustList } from './targets/firmware/trust-list.ts';
@@ -23,6 +24,7 @@ export const targets: readonly FuzzTarget[] = [
   signedArtifact,
   trustList,
   compressedImage,
+  deltaFile,
   configuration,
   commandLine,
   mcuImage,
