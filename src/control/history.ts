@@ -29,6 +29,7 @@ export const historyAttempt = z.object({
     .describe('Of what the service sent; what a cut transfer brought after its last checkpoint is missing.'),
   writtenBytes: z.number().optional(),
   savedBytes: z.number().optional().describe('Were there already, and not written again.'),
+  fromBaseBytes: z.number().optional().describe('Of deltas: made of the slot that runs, and not fetched.'),
   list: z.number().optional().describe('It was the list of keys and revocations of this number, which took effect.'),
   steps: z.array(historyStep),
 });

@@ -13,8 +13,9 @@ export class Costs {
     return { ...this.#figures };
   }
 
-  countWritten({ sizeBytes, unchangedBytes }: WrittenPayload): void {
+  countWritten({ sizeBytes, unchangedBytes, fromBaseBytes }: WrittenPayload): void {
     const { writtenBytes = 0, savedBytes = 0 } = this.#figures;
+    if (fromBaseBytes !== undefined) this.#figures.fromBaseBytes = (this.#figures.fromBaseBytes ?? 0) + fromBaseBytes;
     this.#figures.writtenBytes = writtenBytes + sizeBytes - unchangedBytes;
     this.#figures.savedBytes = savedBytes + unchangedBytes;
   }

@@ -144,6 +144,8 @@ export interface ImageClaims {
 export interface WrittenPayload extends WrittenPrefix, ImageClaims {
   /** Blocks that held these bytes already and were not written again. */
   readonly unchangedBytes: number;
+  /** Of a delta: so many more bytes than came; they are of the slot that runs. */
+  readonly fromBaseBytes?: number | undefined;
 }
 
 export interface StagedFirmware {

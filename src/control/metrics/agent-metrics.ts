@@ -125,6 +125,11 @@ function historyMetrics({ attempts, forgotten }: HistoryReport): readonly Family
       'Not written for the attempts of the history: it was there.',
       sum(({ savedBytes }) => savedBytes),
     ),
+    gauge(
+      'thing_agent_history_from_base_bytes',
+      'Not fetched for the attempts of the history: deltas made it of the slot that runs.',
+      sum(({ fromBaseBytes }) => fromBaseBytes),
+    ),
   ];
 }
 

@@ -74,9 +74,10 @@ function orderOf({ by, byPerson, forced }: Told): readonly string[] {
   return [byPerson === true ? `a person asked for what the service names${force}` : `the service names it${force}`];
 }
 
-function costsOf({ fetchedBytes, writtenBytes, savedBytes }: Told): readonly string[] {
+function costsOf({ fetchedBytes, writtenBytes, savedBytes, fromBaseBytes }: Told): readonly string[] {
   return [
     ...(fetchedBytes === undefined ? [] : [`fetched ${bytes(fetchedBytes)}`]),
+    ...(fromBaseBytes === undefined ? [] : [`made of what runs ${bytes(fromBaseBytes)}`]),
     ...(writtenBytes === undefined ? [] : [`written ${bytes(writtenBytes)}`]),
     ...(savedBytes === undefined || savedBytes === 0 ? [] : [`there already ${bytes(savedBytes)}`]),
   ];

@@ -111,7 +111,7 @@ function detailOf(event: Happened['event']): Pick<HistoryStep, 'detail'> {
 function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> {
   const { version, by, byPerson, forced, startedAt } = attempt;
   const found = 'figures' in event ? figures.safeParse(event.figures).data : undefined;
-  const { fetchedBytes, writtenBytes, savedBytes } = found ?? attempt.figures ?? {};
+  const { fetchedBytes, writtenBytes, savedBytes, fromBaseBytes } = found ?? attempt.figures ?? {};
   const list = 'number' in event && typeof event.number === 'number' ? event.number : undefined;
   const name = text('name' in event && typeof event.name === 'string' ? event.name : version.name);
   return withoutGaps({
@@ -124,6 +124,7 @@ function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> 
     fetchedBytes,
     writtenBytes,
     savedBytes,
+    fromBaseBytes,
     list,
   });
 }

@@ -183,7 +183,9 @@ export class PayloadStager {
     const content = watch.through(data.inner.content());
     const result = rebuild(content, { name, digest, promise, watch, resumed }, base, signal);
     await checkpoints.write(result, { writer, describe: () => withDelta(watch.last) }, signal);
-    return await this.#judge(writer, file, file.digest, signal);
+    const staged = await this.#judge(writer, file, file.digest, signal);
+    const fromBaseBytes = Math.max(0, sizeBytes - member.sizeBytes);
+    return { ...staged, written: { ...staged.written, fromBaseBytes } };
   }
 
   async #judge(

@@ -7,6 +7,8 @@ export const figures = z.object({
   writtenBytes: z.number().optional(),
   /** Were there already, and not written again. */
   savedBytes: z.number().optional(),
+  /** Of deltas: made of the slot that runs, and not fetched. */
+  fromBaseBytes: z.number().optional(),
 });
 
 export type Figures = z.infer<typeof figures>;

@@ -18,6 +18,7 @@ const told = {
   code: 'health-failed',
   reason: 'app.service is not active',
   fetchedBytes: 5 * 1024 * 1024,
+  fromBaseBytes: 2 * 1024 * 1024,
   writtenBytes: 1024 * 1024,
   savedBytes: 3 * 1024 * 1024,
   steps: [{ at: '2026-12-01T10:00:01.000Z', step: 'slot-opened', detail: 'gateway' }],
@@ -27,8 +28,8 @@ test('an attempt says when, from what to what, how it ended, why, how long it to
   const text = renderHistory({ attempts: [told], forgotten: 2 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toBe(
     '2 before these are not kept any more. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
-      '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; written 1.0 MiB; ' +
-      'there already 3.0 MiB ',
+      '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; made of what runs 2.0 MiB; ' +
+      'written 1.0 MiB; there already 3.0 MiB ',
   );
 });
 

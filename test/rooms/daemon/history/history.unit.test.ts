@@ -37,7 +37,7 @@ function attemptOf(id: string, version = 'two') {
 
 async function fail(journal: JournalWithHistory, id: string, failure: Partial<AttemptFailure> = {}): Promise<void> {
   await journal.append({ type: 'staging-started', attempt: attemptOf(id), slot: 'B', at });
-  const figures = { fetchedBytes: 1_000, writtenBytes: 600, savedBytes: 400 };
+  const figures = { fetchedBytes: 1_000, writtenBytes: 600, savedBytes: 400, fromBaseBytes: 300 };
   const why = { outcome: 'failed', code: 'disk-full', reason: 'the disk is full', ...failure } as const;
   await journal.append({ type: 'failed', at, failure: why, figures });
 }
@@ -65,6 +65,7 @@ describe('the history of attempts', () => {
           fetchedBytes: 1_000,
           writtenBytes: 600,
           savedBytes: 400,
+          fromBaseBytes: 300,
           steps: [
             { at: someText, step: 'staging-started', detail: 'slot B' },
             { at: someText, step: 'failed' },

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 
 import { promiseOf } from '../../../../src/firmware/delta/encode.ts';
-import type { Checkpoint } from '../../../../src/update/ports.ts';
+import type { Checkpoint, StagedPayload } from '../../../../src/update/ports.ts';
 import { buildArtifact } from '../artifact/build-artifact.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
 import { MemorySource } from '../sources.ts';
@@ -16,6 +16,9 @@ const base = randomBytes(200_000);
 const result = Buffer.concat([base.subarray(0, 60_000), randomBytes(120_000), base.subarray(60_000)]);
 const meter = randomBytes(20_000);
 
+const content = await deltaOf(base, result, 16_384);
+const deltaBytes = content.byteLength;
+
 /** A delta of several windows, and a whole file behind it. */
 async function text(): Promise<string> {
   const artifact = await buildArtifact({
@@ -23,7 +26,7 @@ async function text(): Promise<string> {
     devices: ['gw'],
     key,
     files: [
-      { name: 'root.delta', content: await deltaOf(base, result, 16_384) },
+      { name: 'root.delta', content },
       { name: 'meter.hex', content: meter },
     ],
     targets: { 'meter.hex': 'meter' },
@@ -43,8 +46,14 @@ function bench(): Bench {
 
 const whole = await text();
 
+interface Cut {
+  readonly made: Bench;
+  readonly kept: Checkpoint | undefined;
+  readonly payloads: readonly StagedPayload[];
+}
+
 /** Cut after this part of the text, with the power, and staged again. */
-async function cutAt(part: number): Promise<{ readonly made: Bench; readonly kept: Checkpoint | undefined }> {
+async function cutAt(part: number): Promise<Cut> {
   const made = bench();
   const options = { validator: '"v1"', chunkSizes: [640], cutsAt: [Math.floor(whole.length * part)] };
   const source = new MemorySource(whole, options);
@@ -58,12 +67,13 @@ async function cutAt(part: number): Promise<{ readonly made: Bench; readonly kep
     { kind: 'manifest', digest: promiseOf(base, result).result.digest },
     { kind: 'manifest' },
   ]);
-  return { made, kept };
+  return { made, kept, payloads };
 }
 
 test('a delta that is cut goes on behind what was rebuilt of it, where a file follows, too', async () => {
   for (const part of [0.5, 0.7]) {
-    const { made, kept } = await cutAt(part);
+    const { made, kept, payloads } = await cutAt(part);
+    expect(payloads[0]?.written.fromBaseBytes).toBe(result.byteLength - deltaBytes);
     expect(kept?.artifact?.file.name).toBe('root.delta');
     expect(made.slotOf('root.delta').openings.map(({ resumeAt }) => resumeAt)).toEqual([undefined, kept?.image]);
   }

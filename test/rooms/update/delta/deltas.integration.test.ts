@@ -108,6 +108,8 @@ test('a gateway is updated by deltas, one on the other, of which it fetches litt
     expect(await settle()).toMatchObject({ exitCode: 0 });
     expect(await runs(to)).toBe(true);
     expect(service.world.things[0]?.currentVersionId).toBe(`to-${to}`);
+    const fromBase = JSON.stringify(await gateway.json('history')).match(/"fromBaseBytes":(\d+)/)?.[1];
+    expect(Number(fromBase)).toBeGreaterThan(4 * MIB);
   }
   expect(await gateway.run('rollback')).toMatchObject({ exitCode: 0 });
   gateway.boot();
