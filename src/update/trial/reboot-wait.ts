@@ -63,7 +63,7 @@ export async function rebootByHand(
   const unarmed = await findUnarmed(ports, signal);
   if (unarmed !== undefined && (await settle(ports, signal)).kind === 'rebooting') return;
   const { phase } = journal.state;
-  if (phase.kind === 'trial') await rebootToTrial(phase, ports, signal);
+  if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports, signal);
   else await machine.reboot(argument, signal);
 }
 
