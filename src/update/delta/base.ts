@@ -1,6 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
+import { checkpointOf } from '../journal/checkpoint.ts';
 import type { PartitionRecord } from '../journal/state.ts';
 import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenPrefix } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
@@ -8,7 +9,8 @@ import { otherSlot } from '../slot.ts';
 /**
  * Each delta must have been made from what the partition holds that runs: its record is compared first, if it has one (an
  * image of the factory has none), and then the partition is read, which may have been written to since. Throws
- * `delta-base`; no payload byte was fetched then, and the other slot is what it was.
+ * `delta-base`; no payload byte was fetched then, and the other slot is what it was. What goes on behind a checkpoint was
+ * read before, and has given up the other slot: each window is compared all the same.
  */
 export async function requireBases(
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -17,13 +19,16 @@ export async function requireBases(
   signal: AbortSignal,
 ): Promise<void> {
   const running = otherSlot(slot);
-  const { records } = journal.state.slots[running];
+  const { slots, phase } = journal.state;
+  const { records } = slots[running];
+  const goesOn = phase.kind === 'staging' && checkpointOf(phase) !== undefined;
   for (const [{ delta, fileName }, target] of targets) {
     if (delta === undefined) continue;
     const { name } = target;
     if (target.kind !== 'slots') throw wrongBase(`${fileName} is a delta, and ${name} is no pair of slots`);
     const record = records[name];
     if (record !== undefined) requireRecorded(name, record, delta.base);
+    if (goesOn) continue;
     const found = await digestOf(target, running, delta.base.sizeBytes, signal);
     if (found === delta.base.digest) continue;
     const why = record === undefined ? '' : `: it was written to since it was installed (${record.version})`;
