@@ -6,6 +6,7 @@ import process from 'node:process';
 import { buildTree } from '../../../systemd/build.ts';
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BenchContext } from './context.ts';
+import { deltaSuite } from './delta/delta-suite.ts';
 import { isMissed, renderResult } from './figures.ts';
 import type { SuiteResult } from './figures.ts';
 import { idleSuite } from './idle/idle-suite.ts';
@@ -23,6 +24,7 @@ const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteRe
   start: startSuite,
   mcu: mcuSuite,
   messaging: messagingSuite,
+  delta: deltaSuite,
   telemetry: telemetrySuite,
 };
 

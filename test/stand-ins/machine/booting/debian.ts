@@ -39,7 +39,7 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   const recipe = createHash('sha256')
     .update([codename, process.arch, ...options].join('\n'))
     .digest('hex');
-  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
+  const folder = keptFolder();
   const kept = join(folder, `debian-${recipe.slice(0, 16)}.tar`);
   if (existsSync(kept)) return kept;
   await mkdir(folder, { recursive: true });
@@ -54,17 +54,22 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   return kept;
 }
 
+/** Where is kept what takes long to make. */
+export function keptFolder(): string {
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
+}
+
 /** Several tests may want it at once: one makes it, the others wait. */
 const makeUnlessThere = 'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { mmdebstrap "$@" && mv "$draft" "$kept"; }';
 
-async function codenameOfThisMachine(): Promise<string> {
+export async function codenameOfThisMachine(): Promise<string> {
   const found = /^VERSION_CODENAME=["']?([a-z]+)/m.exec(await readFile('/etc/os-release', 'utf8'))?.[1];
   if (found === undefined) throw new Error('/etc/os-release names no release to make a root file system of');
   return found;
 }
 
 /** This machine's sources of its own release, without those of others (apt-get(8), indextargets); for another one, the same there. */
-async function packageSources(own: string, codename: string): Promise<string> {
+export async function packageSources(own: string, codename: string): Promise<string> {
   const format = '$(REPO_URI) $(RELEASE) $(COMPONENT)';
   const targets = await tool(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
   const lines = targets
