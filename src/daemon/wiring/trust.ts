@@ -173,6 +173,12 @@ export class Trust {
     return this.#heard && this.#heard.atMs + this.#parts.clock.monotonicMs() - this.#heard.monotonicMs;
   }
 
+  /** Where nothing sets it, it is taken as it is. */
+  async isClockSet(signal: AbortSignal): Promise<boolean> {
+    const { clock, probe } = this.#parts;
+    return isPlausible(clock.nowMs()) && (await probe(signal)) !== 'not-yet';
+  }
+
   async #knownTime(signal: AbortSignal): Promise<KnownTime> {
     const { clock, probe } = this.#parts;
     const atLeastMs = this.serviceTimeMs;

@@ -229,6 +229,7 @@ function wireUpdater(parts: UpdaterWiring): Updater {
     health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
     clock,
+    isClockSet: async (signal: AbortSignal) => trust.isClockSet(signal),
     random,
     log,
     imageVersion: async () => findImageVersion(config.device, log),

@@ -26,8 +26,10 @@ export interface LookSettings {
   readonly wholeImage?: WholeImage;
 }
 
+type LookPort = 'journal' | 'clock' | 'isClockSet' | 'stageFirmware' | 'log' | 'meteredLink' | 'listInEffect';
+
 export interface LookoutParts {
-  readonly ports: Pick<UpdatePorts, 'journal' | 'clock' | 'stageFirmware' | 'log' | 'meteredLink' | 'listInEffect'>;
+  readonly ports: Pick<UpdatePorts, LookPort>;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
   /** Minutes since local midnight; undefined: the clock is not set. */
@@ -119,7 +121,8 @@ export class Lookout {
   async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
     const { ports, service } = this.#parts;
     const { journal, clock } = ports;
-    if (needsDate(journal.state, clock.nowMs())) await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
+    if (needsDate(journal.state, clock.nowMs()) && (await ports.isClockSet?.(signal)) !== false)
+      await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
     const look = await this.#look(options, signal);
     const { offered, plan } = look;
     if (namesOther(journal.state, offered)) await journal.append(named(offered));

@@ -59,6 +59,8 @@ export interface UpdatePorts {
   readonly holdReboot?: (() => Hold | undefined) | undefined;
   /** The number of the list of keys and revocations; undefined, or not given: there is none, or none that can be read. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
+  /** False: what sets the clock has not done so since the start, and it may be years late. Not given: it has. */
+  readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   /** The interface through which downloads cost, if that is the way to the service now; undefined, or not given: they cost nothing. */
   readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
   /** Whose consent is asked for; nobody's, if not given. */

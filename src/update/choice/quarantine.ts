@@ -1,4 +1,5 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { Standstill } from '../journal/parts/standstill.ts';
 import type { Quarantined, UpdateState, VersionRef } from '../journal/state.ts';
 import { keyOf, mapTries, passedSince, triesOf } from './tries.ts';
 
@@ -21,17 +22,38 @@ export function hasEnded(at: string | undefined, nowMs: number, lastsMs: number)
   return (passedSince(at, nowMs) ?? 0) >= lastsMs;
 }
 
-/** What was held back before the clock was set counts from now on. */
+/** What was held back while the clock was not set, or showed a time that has not come yet, counts from now on. */
 export function dateAnew(state: UpdateState, at: string): UpdateState {
-  return { ...state, quarantine: state.quarantine.map((entry) => (isUndated(entry.at) ? { ...entry, at } : entry)) };
+  const nowMs = Date.parse(at);
+  const redate = <T extends { readonly since?: string | undefined }>(waiting: T): T =>
+    isMisdated(waiting.since, nowMs) ? { ...waiting, since: at } : waiting;
+  return {
+    ...state,
+    quarantine: state.quarantine.map((entry) => (isMisdated(entry.at, nowMs) ? { ...entry, at } : entry)),
+    ...mapTries(state, redate),
+    standstill: state.standstill && holdAnew(state.standstill, nowMs),
+  };
 }
 
+/** `nowMs`: of a clock that is set. */
 export function needsDate(state: UpdateState, nowMs: number): boolean {
-  return isPlausible(nowMs) && state.quarantine.some(({ at }) => isUndated(at));
+  const { quarantine, tries, otherTries = [], standstill } = state;
+  const dates = [tries, ...otherTries, standstill].map((waiting) => waiting?.since);
+  return isPlausible(nowMs) && [...dates, ...quarantine.map(({ at }) => at)].some((at) => isMisdated(at, nowMs));
 }
 
-function isUndated(at: string): boolean {
-  return !isPlausible(Date.parse(at));
+/** It lasts as long as was said. */
+function holdAnew(held: Standstill, nowMs: number): Standstill {
+  if (!isMisdated(held.since, nowMs)) return held;
+  const lastsMs = held.until === undefined ? undefined : Date.parse(held.until) - Date.parse(held.since);
+  const until = lastsMs === undefined ? undefined : new Date(nowMs + lastsMs).toISOString();
+  return { ...held, since: new Date(nowMs).toISOString(), until };
+}
+
+function isMisdated(at: string | undefined, nowMs: number): boolean {
+  if (at === undefined) return false;
+  const atMs = Date.parse(at);
+  return !isPlausible(atMs) || atMs > nowMs;
 }
 
 /** By the id or name of a version, or the begin of its digest. */

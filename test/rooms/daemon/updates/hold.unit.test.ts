@@ -80,3 +80,17 @@ describe('what a person holds', () => {
     await expect(order).rejects.toMatchObject({ code: 'hold-needs-clock' });
   });
 });
+
+// Seen: held until 2040, though a person said for an hour; what could have ended it, nobody knew.
+test('what was held for an hour by a clock that was years fast lasts an hour once it is right', async () => {
+  const technician = await begin();
+  technician.nowMs = Date.UTC(2040, 0, 1);
+  await (await technician.updater()).hold({ durationMs: 3_600_000 });
+  technician.nowMs = Date.UTC(2027, 0, 1);
+  technician.isClockSet = false;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ code: 'held-by-hand', reason: /2040/ });
+  technician.isClockSet = true;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ reason: /2027-01-01T01:00/ });
+  technician.nowMs += 3_600_000;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'rebooting' });
+});

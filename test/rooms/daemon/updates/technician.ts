@@ -27,6 +27,9 @@ export class Technician {
   listNumber: number | undefined;
   /** Since it was switched on. */
   elapsedMs = 0;
+  /** Milliseconds since the epoch, of the wall clock, and whether something has set it. */
+  nowMs = 0;
+  isClockSet = true;
   /** How often one was asked for; none is made. */
   reboots = 0;
   /** Why nothing would be vouched for any more. */
@@ -52,7 +55,7 @@ export class Technician {
       this.reboots += 1;
     };
     const machine = { ...ports.machine, reboot };
-    const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs };
+    const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs, nowMs: () => this.nowMs };
     const distrusted = async (): Promise<string | undefined> => this.doubt;
     const revoked = async (): Promise<string | undefined> => this.revocation;
     const stageFirmware: typeof stagePlainFirmware = async (request, ending) => {
@@ -72,6 +75,7 @@ export class Technician {
         ...ports,
         stageFirmware,
         clock,
+        isClockSet: async () => this.isClockSet,
         machine,
         distrusted,
         revoked,

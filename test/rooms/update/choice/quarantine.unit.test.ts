@@ -48,6 +48,33 @@ describe('a quarantine', () => {
     expect(inForce(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
   });
 
+  // Seen: what failed while the clock showed 2040 was held back until 2040, and so was what was held for an hour.
+  test.each(['2040-01-01T00:00:00.000Z', '1970-01-01T00:01:00.000Z'])(
+    'like a pause or a hold, that began at %s by a clock that was wrong, counts from when it was set right',
+    (at) => {
+      const wrong = Date.parse(at);
+      const tries = { versionId: '1', begun: 3, failed: 3, gaveUp: 3, since: at };
+      const standstill = { since: at, until: new Date(wrong + DAY_MS).toISOString(), reason: 'harvest' };
+      const state = { ...holding(held('2', { at })), tries, otherTries: [{ ...tries, versionId: '3' }], standstill };
+      expect(needsDate(state, START_MS)).toBe(true);
+      const now = new Date(START_MS).toISOString();
+      const dated = dateAnew(state, now);
+      expect(needsDate(dated, START_MS)).toBe(false);
+      expect(dated).toMatchObject({ tries: { since: now, gaveUp: 3 }, otherTries: [{ since: now }] });
+      expect(inForce(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
+      const until = new Date(START_MS + DAY_MS).toISOString();
+      expect(dated.standstill).toEqual({ since: now, until, reason: 'harvest' });
+    },
+  );
+
+  test('that needs no other date keeps its own, and so do a pause and a hold', () => {
+    const since = new Date(START_MS - 1).toISOString();
+    const tries = { versionId: '1', begun: 1, failed: 1, gaveUp: 1, since };
+    const state = { ...holding(held('2', { at: since })), tries, standstill: { since } };
+    expect(needsDate(state, START_MS)).toBe(false);
+    expect(dateAnew(state, new Date(START_MS).toISOString())).toEqual(state);
+  });
+
   test.each(['1', 'version 1', 'sha256:0123456789ab', '0123456789ab'])('is lifted by %s', (word) => {
     const entry = held('1');
     const state = { ...holding(entry), tries: { versionId: '1', begun: 1, failed: 1, gaveUp: 1 } };
