@@ -5,7 +5,7 @@ import type { UpdatePorts } from '../choice/order.ts';
 import { withdraw } from '../choice/withdraw.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
-import type { FirmwareRecord, Installed } from '../journal/state.ts';
+import type { FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { McuTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
@@ -35,9 +35,12 @@ export async function goBack(
   const { installed, previous, slots, beforeBoards } = journal.state;
   if (!options.force) await refuseRevoked(slot, ports);
   if (beforeBoards !== undefined) {
-    return goBackOnBoards({ ...options, before: beforeBoards, booted: otherSlot(slot) }, ports, signal);
+    const boards = await boardsThatGoBack(installed, beforeBoards, options.force, ports);
+    if (boards.length > 0)
+      return goBackOnBoards({ before: beforeBoards, boards, booted: otherSlot(slot) }, ports, signal);
+    if (!options.force) throw nothing('no board can go back to what it held before');
   }
-  requireGoal(slot, journal.state);
+  requireGoal(slot, { slots });
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
   const boards = await boardsThatGoBack(installed, before, options.force, ports);
@@ -60,7 +63,7 @@ export async function goBack(
 /** Throws `nothing-to-go-back-to` where that can be told without a look at anything. */
 export function requireGoal(
   slot: SlotName,
-  { slots, beforeBoards }: Pick<UpdatePorts['journal']['state'], 'slots' | 'beforeBoards'>,
+  { slots, beforeBoards }: Pick<UpdateState, 'slots'> & Partial<Pick<UpdateState, 'beforeBoards'>>,
 ): void {
   if (beforeBoards !== undefined || slots[slot].seen !== undefined) return;
   throw nothing(`slot ${slot} was never seen to run with what it holds now`);
@@ -106,20 +109,20 @@ function firmwareBefore(before: Installed | undefined, boards: readonly Payload[
   return { digest, signedBy, provides, payloads: [...known, ...boards] };
 }
 
-interface BoardsBack extends GoBackOptions {
+interface BoardsBack {
   readonly before: Installed;
+  /** What is to be done with each: one or more. */
+  readonly boards: Payload[];
   readonly booted: SlotName;
 }
 
 /** Boards alone were updated last: they go back, on trial like any other update of theirs, and the slot stays. */
 async function goBackOnBoards(
-  { before, booted, force }: BoardsBack,
+  { before, boards, booted }: BoardsBack,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, newAttemptId, clock } = ports;
-  const boards = await boardsThatGoBack(journal.state.installed, before, force, ports);
-  if (boards.length === 0) throw nothing('no board can go back to what it held before');
   await overruleStaging(ports);
   const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
   await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });

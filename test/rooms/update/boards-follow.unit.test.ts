@@ -200,6 +200,23 @@ describe('an update of boards alone', () => {
     expect((await gateway.journal()).state.phase).toEqual({ kind: 'idle' });
   });
 
+  // Seen: refused with the advice to force it, and refused again, until the next update of the slot.
+  test('whose board cannot go back is left by force, for the other slot', async () => {
+    const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
+    gateway.boards.get('meter')?.forget();
+    expect(await gateway.goBack(true)).toMatchObject({ kind: 'rebooting' });
+    gateway.start();
+    expect(await gateway.settle()).toMatchObject({ kind: 'installed', version: 'version v1' });
+    expect(running(gateway)).toEqual({ ...V1, meter: 'another meter program' });
+  });
+
+  test('whose board cannot go back is refused by force, too, where the other slot was never seen to run', async () => {
+    const gateway = await gatewayAfter(['meter']);
+    gateway.boards.get('meter')?.forget();
+    await expect(gateway.goBack(true)).rejects.toMatchObject({ code: 'nothing-to-go-back-to' });
+    expect((await gateway.journal()).state.phase).toEqual({ kind: 'idle' });
+  });
+
   test('and a power cut at any step of its rollback ends in all of one or all of the other', async () => {
     for (let steps = 1; ; steps += 1) {
       const gateway = await gatewayAfter(['v1', 'v2', 'meter'], steps);
