@@ -43,15 +43,16 @@ async function writingOn(store: BoardStore): Promise<BoardWriting | undefined> {
 }
 
 /**
- * Boards whose last write was cut, by whatever, are brought back to life; those of an update under way are left to it.
+ * Boards whose last write was cut, by whatever, are brought back to life; those that an update under way has touched are left to it.
  * A board that cannot be reached is tried again in the next round.
  */
 export async function healBoards(wiring: Wiring, onEvent: OnEvent, signal: AbortSignal): Promise<void> {
   const { journal, boards, world } = wiring;
-  const { kind } = journal.state.phase;
-  if (kind !== 'idle' && kind !== 'staging') return;
+  const { phase } = journal.state;
+  if (phase.kind === 'lost') return;
+  const touched: readonly string[] = 'boards' in phase ? Object.keys(phase.boards) : [];
   for (const [name, { board, store }] of boards) {
-    if ((await store.writing()) === undefined) continue;
+    if (touched.includes(name) || (await store.writing()) === undefined) continue;
     onEvent({ kind: 'phase', phase: 'flashing', detail: `${name}, whose last write was cut` });
     try {
       const runs = await healBoard({ board, store, onProgress: progressTo(onEvent) }, signal);

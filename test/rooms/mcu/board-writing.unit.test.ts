@@ -4,12 +4,15 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { healBoards } from '../../../src/daemon/boards.ts';
+import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
 import { McuError } from '../../../src/mcu/errors.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
@@ -230,5 +233,39 @@ describe('the mark of a board that is being written', () => {
     expect(await heal(bench)).toBe('new.hex');
     await restore(bench);
     expect(bench.model.ran.at(-1)).toBe('old');
+  });
+});
+
+// Seen: as long as an update waited, for a window or for a person's reboot, a board that a person had flashed ran nothing.
+describe('beside an update, the agent', () => {
+  const cut = { atStep: 21 };
+
+  async function afterHealing(phase: object): Promise<string> {
+    const bench = benchOf();
+    await flashByHand(bench, 'new', cut);
+    expect(holds(bench)).toBe('nothing whole');
+    const boards = new Map([['meter', bench]]);
+    const wiring = { journal: { state: { phase } }, boards, world: { log: silentLog } } as unknown as Wiring;
+    await healBoards(wiring, () => {}, signal);
+    return holds(bench);
+  }
+
+  test.each([
+    { kind: 'idle' },
+    { kind: 'staging' },
+    { kind: 'staged' },
+    { kind: 'trial', boards: {} },
+    { kind: 'trial', boards: { relay: 'touched' } },
+    { kind: 'rolling-back', boards: { relay: 'flashed' } },
+  ])('finishes the write of a board that it has not touched: %o', async (phase) => {
+    expect(await afterHealing(phase)).toBe('new');
+  });
+
+  test.each([
+    { kind: 'trial', boards: { meter: 'touched' } },
+    { kind: 'rolling-back', boards: { meter: 'touched' } },
+    { kind: 'lost' },
+  ])('leaves to it the board that it has touched, or may have: %o', async (phase) => {
+    expect(await afterHealing(phase)).toBe('nothing whole');
   });
 });
