@@ -14,10 +14,11 @@ import type { KnownThing, Partition, Recording } from './disk/recording.ts';
 import { VirtualDisk } from './disk/virtual-disk.ts';
 import { WholeSlot } from './disk/whole-slot.ts';
 import { SECTOR } from './disk/write-log.ts';
-import { boardMemoryAt, GatewayBoard } from './gateways/gateway-board.ts';
+import { boardMemoryAt } from './gateways/gateway-board.ts';
+import type { GatewayBoard } from './gateways/gateway-board.ts';
 import { NEXT_VERSION } from './gateways/releases.ts';
 import { knowledgeAt } from './judge.ts';
-import type { OpenGateway } from './record.ts';
+import type { Machines } from './record.ts';
 import { Waiting } from './waiting.ts';
 
 export interface BootedCut {
@@ -34,12 +35,11 @@ export interface BootedCut {
   readonly story: string;
 }
 
-export interface BootOptions {
+export interface BootOptions extends Machines {
   /** For coming to rest, and once more for the next update. */
   readonly deadlineMs: number;
   /** What the gateway must run once the attempt has ended that was under way; what the owner wants, if not given. */
   readonly ends?: string | undefined;
-  readonly openGateway: OpenGateway;
   readonly onLine?: (line: string) => void;
 }
 
@@ -53,11 +53,11 @@ export async function bootCut(recording: Recording, cut: Cut, options: BootOptio
     const disk = await diskOf(recording, cut, join(folder, 'disk.img'));
     await using seen = await WatchedService.start(recording, cut);
     const memory = boardMemoryAt(recording, cut.position);
-    await using board = memory === undefined ? null : await GatewayBoard.start(memory);
+    await using board = memory === undefined ? null : await options.startBoard(memory);
     await using gateway = options.openGateway({
       disk,
       servicePort: seen.port,
-      ...(board === null ? {} : { board: board.toml }),
+      ...(board === null ? {} : { board: await board.wiring() }),
       ...(options.onLine === undefined ? {} : { onLine: options.onLine }),
     });
     gateway.powerOn();

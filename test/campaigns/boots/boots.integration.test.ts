@@ -53,9 +53,15 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
     'comes to rest on one version in both partitions and on the board, and takes the next update',
     { timeout: PATIENCE_MS.loop },
     async () => {
-      const { openGateway } = rig;
+      const { openGateway, startBoard } = rig;
       const deadlineMs = PATIENCE_MS.loop;
-      const booted = await bootCuts(recording, scene, judged, { boots: BOOTS, seed: SEED, openGateway, deadlineMs });
+      const booted = await bootCuts(recording, scene, judged, {
+        boots: BOOTS,
+        seed: SEED,
+        openGateway,
+        startBoard,
+        deadlineMs,
+      });
       for (const one of booted) console.log(describeBooted(one));
       expect(booted.flatMap(({ violations }) => violations)).toEqual([]);
     },

@@ -6,7 +6,7 @@ import type { Cut } from './disk/cut.ts';
 import type { Recording } from './disk/recording.ts';
 import { Judge } from './judge.ts';
 import type { Judgement } from './judge.ts';
-import type { OpenGateway } from './record.ts';
+import type { Machines } from './record.ts';
 import type { Scene } from './scenes.ts';
 
 /** So many judgements of each kind are kept as examples. */
@@ -78,10 +78,9 @@ function className({ phase, cut, starts, holds, board, violations }: Judgement):
   return `${phase}, ${cut.loss} lost: ${end}${board === undefined ? '' : `, board with ${board}`}`;
 }
 
-export interface BootsOptions {
+export interface BootsOptions extends Machines {
   readonly boots: number;
   readonly seed: number;
-  readonly openGateway: OpenGateway;
   readonly deadlineMs: number;
   readonly onBooted?: (booted: BootedCut) => void;
   readonly onLine?: (line: string) => void;

@@ -97,8 +97,8 @@ async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown 
     if (violations.length > 0) holds = false;
   };
   const deadlineMs = PATIENCE_MS[rig.machine];
-  const { openGateway } = rig;
-  await bootCuts(recording, scene, first, { boots, seed, openGateway, deadlineMs, onBooted, ...onLine });
+  const { openGateway, startBoard } = rig;
+  await bootCuts(recording, scene, first, { boots, seed, openGateway, startBoard, deadlineMs, onBooted, ...onLine });
   return holds;
 }
 

@@ -8,11 +8,19 @@ import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import type { Thing } from '../../stand-ins/service/world.ts';
 import type { Happening, KnownThing, Partition, RecordingFacts } from './disk/recording.ts';
-import { GatewayBoard } from './gateways/gateway-board.ts';
+import type { BoardWiring, GatewayBoard } from './gateways/gateway-board.ts';
 import type { Releases } from './gateways/releases.ts';
 import { Waiting } from './waiting.ts';
 
-export interface RecordOptions {
+/** What a gateway is made of. */
+export interface Machines {
+  /** The machine with this disk, still switched off. */
+  readonly openGateway: (place: GatewayPlace) => GatewayMachine;
+  /** `notesFolder`: of a recording that is being made. */
+  readonly startBoard: (contents: Uint8Array, notesFolder?: string) => Promise<GatewayBoard>;
+}
+
+export interface RecordOptions extends Machines {
   readonly scene: string;
   /** Where the recording is made; it is not there yet. */
   readonly folder: string;
@@ -22,7 +30,6 @@ export interface RecordOptions {
   /** The first one is in slot A, and on the board. */
   readonly releases: Releases;
   readonly play: (stage: RecordingStage) => Promise<void>;
-  readonly openGateway: OpenGateway;
   /** For each thing that a scene waits for. */
   readonly deadlineMs: number;
   readonly onLine?: (line: string) => void;
@@ -31,14 +38,11 @@ export interface RecordOptions {
 export interface GatewayPlace {
   readonly disk: string;
   readonly servicePort: number;
-  /** What the gateway's configuration says of its board; undefined: there is none. */
-  readonly board?: string;
+  /** Undefined: it has none. */
+  readonly board?: BoardWiring;
   readonly logs?: string;
   readonly onLine?: (text: string) => void;
 }
-
-/** The machine with this disk, still switched off. */
-export type OpenGateway = (place: GatewayPlace) => GatewayMachine;
 
 /** What a scene does with the gateway that is being recorded. */
 export interface RecordingStage {
@@ -85,10 +89,10 @@ async function play(options: RecordOptions, folder: string, happenings: Happenin
     service.world.addVersion({ id, firmware: fileContent(path) });
   }
   const [program] = Object.values(options.releases.boards);
-  await using board = program === undefined ? null : await GatewayBoard.start(await readFile(program), folder);
+  await using board = program === undefined ? null : await options.startBoard(await readFile(program), folder);
   await using gateway = options.openGateway({
     disk: join(folder, 'disk.img'),
-    ...(board === null ? {} : { board: board.toml }),
+    ...(board === null ? {} : { board: await board.wiring() }),
     logs: folder,
     servicePort: Number(new URL(service.url).port),
     onLine: (text) => {

@@ -16,7 +16,7 @@ export interface Scene {
   readonly beside?: readonly ('kernel' | 'board')[];
   /** Releases without a root file system: that of the version before goes on. */
   readonly rootless?: readonly string[];
-  /** The only one that it can be played on: a unit of the scene needs a real systemd, a board a port. */
+  /** The only one that it can be played on: a unit of the scene needs a real systemd, or it is for `npm test`. */
   readonly machine?: 'qemu' | 'loop';
   /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
   readonly ends?: string;
@@ -154,7 +154,6 @@ export const scenes: Readonly<Record<string, Scene>> = {
   board: {
     says: 'an update of the gateway and of a board on its serial port, and one more',
     versions: { v1: release('v1'), v2: release('v2'), v3: release('v3') },
-    machine: 'loop',
     beside: ['board'],
     play: inTurn('v2', 'v3'),
   },

@@ -43,9 +43,9 @@ async function make({ name, scene, rig, onLine }: StageOptions, folder: string):
   const [slot = ''] = Object.values(releases.images);
   await rig.makeDisk({ slot, kernel: Object.values(releases.kernels)[0], out: disk });
   const more = onLine === undefined ? {} : { onLine };
-  const { bootType, openGateway, machine } = rig;
+  const { bootType, openGateway, startBoard, machine } = rig;
   const { play } = scene;
   const deadlineMs = PATIENCE_MS[machine];
-  await record({ scene: name, folder, disk, bootType, releases, play, openGateway, deadlineMs, ...more });
+  await record({ scene: name, folder, disk, bootType, releases, play, openGateway, startBoard, deadlineMs, ...more });
   await rm(disk);
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 import { SimulatedAvr } from '../../../stand-ins/boards/avr/simulated-avr.ts';
+import type { AvrOptions } from '../../../stand-ins/boards/avr/simulated-avr.ts';
 import type { Recording } from '../disk/recording.ts';
 
 /** A program has less. */
@@ -8,6 +9,25 @@ export const PROGRAM_BYTES = 1024;
 const FLASH_BYTES = 32 * 1024;
 /** Optiboot's are half a KiB; the agent reads back and keeps what lies before it: one KiB is enough of it. */
 const BEYOND_PROGRAM_BYTES = FLASH_BYTES - PROGRAM_BYTES;
+
+/** Of a gateway's configuration; its reset is that of the port. */
+export function boardToml(port: string): string {
+  return `[targets.meter]
+kind = "mcu"
+port = "${port}"
+protocol = "stk500v1"
+bootloader_bytes = ${BEYOND_PROGRAM_BYTES}
+`;
+}
+
+/** How a gateway comes to its board. */
+export interface BoardWiring {
+  /** What its configuration says where its port is this one of this machine, which has no modem lines. */
+  readonly toml: string;
+  readonly port: string;
+  /** Gives an emulator modem lines on it. */
+  readonly environment: Readonly<Record<string, string>>;
+}
 
 /** The board on a serial port of the gateway: an ATmega328P with the real Optiboot, in simavr. */
 export class GatewayBoard implements AsyncDisposable {
@@ -17,21 +37,14 @@ export class GatewayBoard implements AsyncDisposable {
     this.#avr = avr;
   }
 
-  /** `notesFolder`: of a recording that is being made. */
-  static async start(contents: Uint8Array, notesFolder?: string): Promise<GatewayBoard> {
-    return new GatewayBoard(await SimulatedAvr.start({ bootloader: 'optiboot', contents, notesFolder }));
+  static async start(options: Omit<AvrOptions, 'bootloader'>): Promise<GatewayBoard> {
+    return new GatewayBoard(await SimulatedAvr.start({ bootloader: 'optiboot', ...options }));
   }
 
-  /** Of the gateway's configuration. */
-  get toml(): string {
-    return `[targets.meter]
-kind = "mcu"
-port = "${this.#avr.port}"
-protocol = "stk500v1"
-baud = ${this.#avr.baud}
-reset = { command = ${JSON.stringify(this.#avr.resetCommand)} }
-bootloader_bytes = ${BEYOND_PROGRAM_BYTES}
-`;
+  async wiring(): Promise<BoardWiring> {
+    const { port, resetCommand } = this.#avr;
+    const toml = `${boardToml(port)}reset = { command = ${JSON.stringify(resetCommand)} }\n`;
+    return { toml, port, environment: await this.#avr.environment() };
   }
 
   async holds(program: string): Promise<boolean> {

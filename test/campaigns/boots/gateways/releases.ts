@@ -11,7 +11,7 @@ import { gatewayConfig } from '../../../stand-ins/machine/gateway-config.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import type { RecordingFacts } from '../disk/recording.ts';
 import type { Scene } from '../scenes.ts';
-import { PROGRAM_BYTES } from './gateway-board.ts';
+import { boardToml, PROGRAM_BYTES } from './gateway-board.ts';
 
 /** Every gateway knows it, and none gets it before it has come to rest. */
 export const NEXT_VERSION = 'next';
@@ -24,6 +24,13 @@ const kernelTarget = `[targets.kernel]
 kind = "slots"
 slots = { A = "/dev/disk/by-partlabel/kernel-a", B = "/dev/disk/by-partlabel/kernel-b" }
 `;
+
+/** Of an emulated machine. */
+const SERIAL_PORT = '/dev/ttyS1';
+
+function targets(beside: NonNullable<Scene['beside']>): string {
+  return beside.map((part) => (part === 'kernel' ? kernelTarget : boardToml(SERIAL_PORT))).join('\n');
+}
 
 /** The releases of a scene, and the next one, in this folder. */
 export async function makeReleases(scene: Scene, { images, next }: GatewayImages, folder: string): Promise<Releases> {
@@ -53,9 +60,8 @@ async function make(releases: Releases, version: string, { scene, images, folder
   const isRootless = scene.rootless?.includes(version) === true;
   const image = isRootless ? (Object.values(releases.images).at(-1) ?? '') : file('rootfs.ext4');
   if (!isRootless) {
-    const config = beside.includes('kernel')
-      ? { '/etc/thing-agent/config.toml': gatewayConfig({ extra: kernelTarget }) }
-      : {};
+    const config =
+      beside.length > 0 ? { '/etc/thing-agent/config.toml': gatewayConfig({ extra: targets(beside) }) } : {};
     const difference = scene.versions[version] ?? { '/etc/app-version': version };
     await tool(['mv', await images.image({ ...config, ...difference }), image]);
     parts['gateway'] = image;

@@ -2,20 +2,20 @@ import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../../stand
 import type { BootType, DiskOptions, GatewayImages } from '../../../stand-ins/machine/booting/disk-images.ts';
 import type { GatewayMachine } from '../../../stand-ins/machine/booting/gateway-machine.ts';
 import { newUefi, qemuGateway } from '../../../stand-ins/machine/booting/qemu-gateway.ts';
-import type { OpenGateway } from '../record.ts';
+import type { Machines } from '../record.ts';
+import { GatewayBoard } from './gateway-board.ts';
 import { loopGateway } from './loop-machine.ts';
 
 /** `qemu`: an emulated machine that really boots. `loop`: this machine, with the gateway's disk, bootloader and agent. */
 export type MachineKind = 'qemu' | 'loop';
 
 /** What gateways are made of. They are all switched off at its end. */
-export interface Rig extends AsyncDisposable {
+export interface Rig extends Machines, AsyncDisposable {
   readonly machine: MachineKind;
   readonly firmware: 'bios' | 'efi';
   readonly bootType: BootType;
   readonly images: GatewayImages;
   readonly makeDisk: (contents: Pick<DiskOptions, 'slot' | 'kernel' | 'out'>) => Promise<void>;
-  readonly openGateway: OpenGateway;
 }
 
 export interface RigOptions {
@@ -30,6 +30,9 @@ export interface RigOptions {
   readonly clock?: Clock;
 }
 
+/** So many times the board is slower than real time, as emulated machines are: its bootloader gives up after a second. */
+const EMULATED_SLOWNESS = 4;
+
 export type Clock = 'time' | 'work';
 
 /** QEMU's -icount: 125 million instructions are a second, about as on an idle machine. */
@@ -39,11 +42,16 @@ export async function openRig({ machine, bootType, firmware = 'bios', clock = 't
   const images = machine === 'qemu' ? await openGatewayImages({ bootType }) : await openSmallImages();
   const publicKey = images.keys.publicPem;
   const opened = new Set<GatewayMachine>();
-  const open: OpenGateway = (place) => {
-    if (machine === 'loop') return loopGateway({ ...place, publicKey });
-    if (place.board !== undefined) throw new Error('the emulated machine has no port for a board');
+  const open: Machines['openGateway'] = (place) => {
+    if (machine === 'loop') return loopGateway({ ...place, publicKey, board: place.board?.toml });
+    const { board: serial, ...others } = place;
     const more = clocks[clock];
-    return qemuGateway({ ...place, more, ...(firmware === 'bios' ? {} : { efi: newUefi(`${place.disk}.variables`) }) });
+    return qemuGateway({
+      ...others,
+      serial,
+      more,
+      ...(firmware === 'bios' ? {} : { efi: newUefi(`${place.disk}.variables`) }),
+    });
   };
   return {
     machine,
@@ -56,6 +64,8 @@ export async function openRig({ machine, bootType, firmware = 'bios', clock = 't
       opened.add(gateway);
       return gateway;
     },
+    startBoard: async (contents, notesFolder) =>
+      GatewayBoard.start({ contents, notesFolder, slowness: machine === 'qemu' ? EMULATED_SLOWNESS : 1 }),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...opened].map(async (gateway) => gateway.powerOff()));
       await images[Symbol.asyncDispose]();

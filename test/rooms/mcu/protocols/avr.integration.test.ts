@@ -1,4 +1,8 @@
-import { readFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { open, readFile } from 'node:fs/promises';
+import process from 'node:process';
+import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
 
@@ -164,3 +168,21 @@ test('three boards are flashed at once in one process', async () => {
   };
   expect(await Promise.all([flashOne(), flashOne(), flashOne()])).toEqual(['hello 1', 'hello 1', 'hello 1']);
 });
+
+/** So does QEMU with a port of the machine that it emulates. */
+test('a program that has modem lines on the port resets the board by DTR, though the port was open before', async () => {
+  await using avr = await SimulatedAvr.start({ bootloader: 'optiboot' });
+  const before = await resetsOf(avr);
+  await using _port = await open(avr.port, constants.O_RDWR | constants.O_NOCTTY);
+  await expect.poll(async () => resetsOf(avr)).toBe(before + 1);
+  const raiseDtr = `import fcntl, os, struct, sys, termios
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+for lines in 0, termios.TIOCM_DTR: fcntl.ioctl(fd, termios.TIOCMSET, struct.pack('i', lines))`;
+  const environment = { ...process.env, ...(await avr.environment()) };
+  await promisify(execFile)('python3', ['-c', raiseDtr, avr.port], { env: environment });
+  await expect.poll(async () => resetsOf(avr)).toBe(before + 2);
+});
+
+async function resetsOf(avr: SimulatedAvr): Promise<number> {
+  return Number(/resets=(\d+)/.exec(await avr.tell('stats'))?.[1]);
+}

@@ -1,13 +1,17 @@
 /*
  * simboot: a real AVR bootloader in simavr, in real time, with UART0 on a pseudo-terminal.
  *
- *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o] [-w FOLDER]
+ *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o]
+ *           [-c CONTROL] [-w FOLDER] [-s TIMES]
  *
  *   -l  symbolic link to make to the pty
  *   -p  how long a page erase and a page write take each (data sheets: 3.7 to 4.5 ms)
  *   -u  hold back what the chip says like the latency timer of an FTDI adapter
  *   -i  contents of the flash memory to begin with
  *   -o  reset when the pty is opened, as DTR does through its capacitor on an Arduino
+ *   -c  datagram socket that hears from ptymodem.so, which gives the pty modem lines: reset when DTR is asserted. While that
+ *       program waits for a processor, the time of the chip stands still: an emulated machine does not notice how slow it is
+ *   -s  so many times slower than real time
  *   -w  append each page that changed to FOLDER/board-writes: how many bytes FOLDER/writes-0, writes-1, … have by then (the
  *       logs of a gateway's disk), its address, and its bytes in hex
  *
@@ -25,6 +29,7 @@
  * libsimavr is GPL-3: this is a test tool, never part of the agent.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -34,7 +39,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +52,7 @@
 #include <simavr/sim_hex.h>
 
 #define HOST_POLL_NS 100000ull
+#define HOST_LOOK_NS 2000000ull
 #define USB_PACKET 62
 
 struct counts { unsigned long to_chip, from_chip, erases, writes, resets, overruns; };
@@ -59,7 +67,9 @@ static int pty = -1;
 static const char *link_path;
 static int resets_on_open;
 static volatile sig_atomic_t reset_asked;
+static int control = -1;
 static int chip_listens = 1;
+static double slowness = 1;
 static double page_ms = 0, latency_ms = 0;
 static uint32_t nrww_start = 0x7000;
 static uint64_t halt_ns;
@@ -214,6 +224,65 @@ static void obey(char *line) {
       count.from_chip, count.erases, count.writes, count.resets, count.overruns, dead);
 }
 
+static void open_control(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  control = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int yes = 1;
+  if (control >= 0) setsockopt(control, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+  if (control < 0 || bind(control, (void *)&address, sizeof address)) fail(path);
+}
+
+static pid_t host_process;
+
+/* How long the busiest thread of the host has waited for a processor since the last time (/proc/PID/task/TID/schedstat). */
+static uint64_t host_waited_ns(void) {
+  static long last_thread;
+  static unsigned long long last_waited;
+  char path[64], entry[400];
+  unsigned long long busiest = 0, waited = 0;
+  long thread = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", host_process);
+  DIR *tasks = opendir(path);
+  if (!tasks) return 0;
+  for (struct dirent *task; (task = readdir(tasks));) {
+    unsigned long long ran, delayed;
+    snprintf(entry, sizeof entry, "%s/%s/schedstat", path, task->d_name);
+    FILE *file = fopen(entry, "r");
+    if (!file) continue;
+    if (fscanf(file, "%llu %llu", &ran, &delayed) == 2 && ran > busiest) {
+      busiest = ran;
+      waited = delayed;
+      thread = atol(task->d_name);
+    }
+    fclose(file);
+  }
+  closedir(tasks);
+  unsigned long long since = thread == last_thread && waited > last_waited ? waited - last_waited : 0;
+  last_thread = thread;
+  last_waited = waited;
+  return since;
+}
+
+/* DTR pulls RESET low through a capacitor: its edge counts. */
+static void hear_control(void) {
+  static int dtr = 1;
+  char text[64];
+  union { char bytes[CMSG_SPACE(sizeof(struct ucred))]; struct cmsghdr align; } sender;
+  ssize_t length;
+  for (;;) {
+    struct iovec place = {text, sizeof text - 1};
+    struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1, .msg_control = &sender, .msg_controllen = sizeof sender};
+    if ((length = recvmsg(control, &message, 0)) <= 0) return;
+    struct cmsghdr *credentials = CMSG_FIRSTHDR(&message);
+    if (credentials && credentials->cmsg_type == SCM_CREDENTIALS)
+      host_process = ((struct ucred *)CMSG_DATA(credentials))->pid;
+    int before = dtr;
+    text[length] = 0;
+    if (sscanf(text, "M %d", &dtr) == 1 && dtr && !before && !dead) reset(0);
+  }
+}
+
 /* Reads stdin without waiting; exits at its end. */
 static void poll_commands(void) {
   static char line[4200];
@@ -305,13 +374,18 @@ static void run(void) {
   unsigned char from_host[256];
   int length = 0, position = 0, is_open = !resets_on_open;
   avr_irq_t *input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
-  uint64_t started = now_ns(), polled = 0;
+  uint64_t started = now_ns(), polled = 0, looked = 0;
   avr_cycle_count_t start_cycle = avr->cycle;
   for (;;) {
     uint64_t now = now_ns();
     if (now - polled > HOST_POLL_NS) {
       polled = now;
       poll_commands();
+      if (control >= 0) hear_control();
+      if (host_process && now - looked > HOST_LOOK_NS) {
+        looked = now;
+        started += host_waited_ns();
+      }
       if (reset_asked && !dead) reset(0);
       reset_asked = 0;
       struct pollfd host = {pty, POLLIN, 0};
@@ -334,14 +408,15 @@ static void run(void) {
       continue;
     }
     feed_chip(input, from_host, &position, length);
-    int64_t behind = (int64_t)((double)(now - started) * avr->frequency / 1e9) - (int64_t)(avr->cycle - start_cycle);
-    if (behind <= 0) { usleep(80); continue; }
+    int64_t behind = (int64_t)((double)(int64_t)(now - started) * avr->frequency / 1e9 / slowness) - (int64_t)(avr->cycle - start_cycle);
+    if (behind <= 0) { usleep(host_process && behind < -(int64_t)avr->frequency / 1000 ? 1000 : 80); continue; }
     if (behind > (int64_t)avr->frequency / 20) { started = now; start_cycle = avr->cycle; } /* too slow: do not rush after */
     for (int i = 0; i < 16 && !halt_ns && !dead; i++) {
       int state = avr_run(avr);
       if (state == cpu_Done || state == cpu_Crashed) reset(0);
     }
     if (halt_ns) {
+      halt_ns *= slowness;
       usleep(halt_ns / 1000);
       started += halt_ns;
       halt_ns = 0;
@@ -353,7 +428,7 @@ int main(int argc, char **argv) {
   const char *model = "atmega328p", *bootloader = 0, *contents = 0;
   long frequency = 16000000;
   int option;
-  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:ow:")) > 0) switch (option) {
+  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:oc:w:s:")) > 0) switch (option) {
     case 'm': model = optarg; break;
     case 'b': bootloader = optarg; break;
     case 'l': link_path = optarg; break;
@@ -362,7 +437,9 @@ int main(int argc, char **argv) {
     case 'u': latency_ms = atof(optarg); break;
     case 'i': contents = optarg; break;
     case 'o': resets_on_open = 1; break;
+    case 'c': open_control(optarg); break;
     case 'w': watched = optarg; break;
+    case 's': slowness = atof(optarg); break;
     default: return 64;
   }
   if (!bootloader || !link_path) return 64;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { OpenLine } from '../../../../src/mcu/line.ts';
 import { openSerialLine } from '../../../../src/mcu/serial-line.ts';
 import { built } from '../build.ts';
-import { withModemLines } from '../serial/modem-lines.ts';
+import { modemLines, withModemLines } from '../serial/modem-lines.ts';
 
 const here = import.meta.dirname;
 const bootloaders = '/usr/share/arduino/hardware/arduino/avr/bootloaders';
@@ -42,6 +42,8 @@ export interface AvrOptions {
   readonly contents?: Uint8Array;
   /** Has the logs of a gateway's disk; each page that changes is noted there, too, with its place in them. */
   readonly notesFolder?: string | undefined;
+  /** So many times slower than real time: for a host that is slow, too. */
+  readonly slowness?: number;
 }
 
 /** An AVR with its real bootloader, in simavr, on a pty whose DTR resets it. */
@@ -71,10 +73,12 @@ export class SimulatedAvr implements AsyncDisposable {
     latencyMs = 0,
     contents,
     notesFolder,
+    slowness = 1,
   }: AvrOptions): Promise<SimulatedAvr> {
     const model = models[bootloader];
     const folder = await mkdtemp(join(tmpdir(), 'avr-'));
     const options = ['-m', model.mcu, '-b', await model.hex(), '-l', join(folder, 'port'), '-p', `${pageMs}`, '-o'];
+    options.push('-c', join(folder, 'control'), '-s', `${slowness}`);
     if (contents !== undefined) {
       await writeFile(join(folder, 'contents.bin'), contents);
       options.push('-i', join(folder, 'contents.bin'));
@@ -84,6 +88,11 @@ export class SimulatedAvr implements AsyncDisposable {
     const board = new SimulatedAvr(folder, model.baud, child);
     await board.#answer();
     return board;
+  }
+
+  /** Gives a program modem lines on this port. */
+  async environment(): Promise<Record<string, string>> {
+    return modemLines(this.port, join(this.#folder, 'control'));
   }
 
   /** For hosts whose port has no modem lines. */

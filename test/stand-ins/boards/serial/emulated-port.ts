@@ -8,6 +8,7 @@ import type { Readable, Writable } from 'node:stream';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
 import { built } from '../build.ts';
+import { modemLines } from './modem-lines.ts';
 
 const here = import.meta.dirname;
 
@@ -74,9 +75,7 @@ export class EmulatedPort implements AsyncDisposable {
 
   /** Gives a program modem lines and parity on this port. */
   async environment(): Promise<Record<string, string>> {
-    const source = join(here, 'ptymodem.c');
-    const library = await built('ptymodem.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`);
-    return { LD_PRELOAD: library, PTYMODEM: `${this.port}=${join(this.#folder, 'control')}` };
+    return modemLines(this.port, join(this.#folder, 'control'));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

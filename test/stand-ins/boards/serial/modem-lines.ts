@@ -1,4 +1,14 @@
+import { join } from 'node:path';
+
 import type { Line, ModemLines } from '../../../../src/mcu/line.ts';
+import { built } from '../build.ts';
+
+/** What a program is started with that insists on modem lines: on this pty it has them, and what it does with them this socket hears. */
+export async function modemLines(port: string, control: string): Promise<Record<string, string>> {
+  const source = join(import.meta.dirname, 'ptymodem.c');
+  const library = await built('ptymodem.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`);
+  return { LD_PRELOAD: library, PTYMODEM: `${port}=${control}` };
+}
 
 /** A pty has no modem lines: this edge of DTR calls `onEdge` instead. */
 export function withModemLines(line: Line, edge: 'asserted' | 'released', onEdge: () => Promise<void>): Line {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import process from 'node:process';
 import { createInterface } from 'node:readline';
 
 export interface QemuOptions {
@@ -13,6 +14,8 @@ export interface QemuOptions {
   readonly onLine: (line: string) => void;
   /** UEFI in place of a BIOS. */
   readonly efi?: { readonly code: string; readonly variables: string } | undefined;
+  /** A pty of this machine that is the second serial port of the emulated one, and the environment that gives it modem lines. */
+  readonly serial?: { readonly port: string; readonly environment: Readonly<Record<string, string>> } | undefined;
   /** More of QEMU's options. */
   readonly more?: readonly string[];
 }
@@ -24,6 +27,7 @@ export interface QemuOptions {
 export function startQemu(options: QemuOptions): ChildProcess {
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...qemuArguments(options)], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...options.serial?.environment },
   });
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on('line', (line) => options.onLine(plain(line)));
@@ -37,7 +41,15 @@ function plain(line: string): string {
   return line.replaceAll(/\x1b(?:\[[0-9;?=]*[A-Za-z]|[c78=>])|\r/g, '');
 }
 
-function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }: QemuOptions): readonly string[] {
+function qemuArguments({
+  disk,
+  log,
+  servicePort,
+  serialNumber,
+  efi,
+  serial,
+  more = [],
+}: QemuOptions): readonly string[] {
   const file = { driver: 'file', filename: disk, 'node-name': 'disk', cache: { direct: false, 'no-flush': true } };
   const node = (value: object): string[] => ['-blockdev', JSON.stringify(value)];
   const blocks = node(file);
@@ -70,6 +82,9 @@ function qemuArguments({ disk, log, servicePort, serialNumber, efi, more = [] }:
     blocks,
     ['-device', `nvme,drive=${log === undefined ? 'disk' : 'logged'},serial=disk,bootindex=0`],
     network,
+    serial === undefined
+      ? []
+      : ['-chardev', `serial,id=port,path=${serial.port}`, '-device', 'isa-serial,chardev=port'],
     efi === undefined ? [] : flash(efi),
     more,
   );
