@@ -133,8 +133,10 @@ async function tryBoards(
  */
 async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
   const booted = await ports.bootloader.bootedSlot(signal);
-  const expected = ports.journal.state.installed?.slot ?? booted;
+  const committed = ports.journal.state.installed?.slot ?? booted;
   await keepSlot(booted, ports, signal);
+  // It may have been kept before, by who found it to run.
+  const expected = ports.journal.state.fellFrom?.slot ?? committed;
   if (expected === booted) return undefined;
   const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
   return { code: 'trial-fell-back', reason, fault: 'world' };

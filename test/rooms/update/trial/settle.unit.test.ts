@@ -149,6 +149,20 @@ describe('a trial of boards alone', () => {
     expect(bench.journal.state.installed).toMatchObject({ slot: 'A' });
   });
 
+  // What was known to run was kept, as a trial that nobody here had armed; then the boards were flashed under it.
+  test('ends where a person boots the other slot on trial meanwhile, and that is kept', async () => {
+    const slots = { A: { records: {}, seen: { at: '' } }, B: { records: {}, seen: { at: '' } } };
+    const known = { installed: installed('2', 'B'), previous: installed('1', 'A'), slots };
+    const bench = new Bench({ phase: { ...boards, boards: {} }, ...known }, 'one-shot');
+    await bench.startTrial();
+    await bench.bootloader.commit('B', signal);
+    expect(bench.bootloader.boot('0 tryboot')).toBe('A');
+    expect(await bench.settle()).toEqual({ kind: 'settled' });
+    const why = 'slot A runs, no longer slot B, for which the boards were meant';
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: why });
+    expect(bench.journal.state.installed).toMatchObject({ slot: 'A' });
+  });
+
   test('renews the boot counters of what runs, so that cuts do not use them up', async () => {
     const bench = new Bench({ phase: boards });
     await bench.startTrial();
