@@ -8,6 +8,8 @@ const wishes: readonly (readonly [weight: number, Wish])[] = [
   [10, { kind: 'update', firmware: 'good', by: 'command' }],
   [12, { kind: 'update', firmware: 'good', by: 'command', isLineCut: true }],
   [22, { kind: 'update', firmware: 'good', by: 'daemon' }],
+  [8, { kind: 'update', firmware: 'delta', by: 'command', isLineCut: true }],
+  [8, { kind: 'update', firmware: 'delta', by: 'daemon' }],
   [6, { kind: 'update', firmware: 'unhealthy', by: 'command' }],
   [6, { kind: 'update', firmware: 'unhealthy', by: 'daemon' }],
   [5, { kind: 'update', firmware: 'dead', by: 'command' }],

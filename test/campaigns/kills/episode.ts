@@ -1,4 +1,5 @@
 import { violationsAtRest, violationsNow } from './invariants.ts';
+import { isGood } from './rig.ts';
 import type { Firmware, Rig } from './rig.ts';
 import type { RunEnd, Strike } from './strike.ts';
 
@@ -107,7 +108,7 @@ class Play {
     } else if (gateway.rebootRequested) {
       this.#story += `reboot: slot ${gateway.boot()}\n`;
     } else {
-      this.#isAtRest = mayBeTheLast;
+      this.#isAtRest = !this.#rig.giveWhole() && mayBeTheLast;
     }
   }
 }
@@ -133,13 +134,13 @@ async function prepare(rig: Rig, wish: Wish): Promise<Intent> {
       const args = wish.by === 'daemon' ? ['run'] : now;
       // A good firmware that is killed again and again on its trial is given up at last.
       const unfulfilled = (strikes: number): readonly string[] =>
-        wish.firmware === 'good' ? shouldRun(version, strikes > 1 ? before : version) : shouldRun(before);
+        isGood(wish.firmware) ? shouldRun(version, strikes > 1 ? before : version) : shouldRun(before);
       return { args, followingArgs: args, unfulfilled };
     }
     case 'install': {
       const { path, label } = await rig.usbStick(wish.firmware);
       const unfulfilled = (strikes: number): readonly string[] =>
-        wish.firmware === 'good' ? shouldRun(label, strikes > 0 ? before : label) : shouldRun(before);
+        isGood(wish.firmware) ? shouldRun(label, strikes > 0 ? before : label) : shouldRun(before);
       return { args: ['install', path], followingArgs: now, unfulfilled };
     }
     case 'rollback': {

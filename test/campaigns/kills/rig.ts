@@ -2,8 +2,13 @@ import { mkdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import * as z from 'zod';
+
+import { promiseOf } from '../../../src/firmware/delta/encode.ts';
 import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
+import type { PayloadOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
+import { deltaOf } from '../../rooms/firmware/delta/delta-bench.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -19,11 +24,17 @@ import type { Aftermath, RunEnd, RunOptions } from './strike.ts';
 const IMAGE_BYTES = 200_003;
 const SLOT_BYTES = 1024 * 1024;
 
+/** The property that says so. */
+const WANTED_WHOLE = 'wanted_whole';
+const wanted = z.object({ versions: z.array(z.string()) });
+
 /** Of the text, which is a third longer than the image. */
 const CUT_BYTES = 150_000;
 
 export type Firmware =
   | 'good'
+  /** The same, as a delta of what runs when it is published. */
+  | 'delta'
   /** Signed, and its application does not work. */
   | 'unhealthy'
   /** Signed, and the agent never starts there. */
@@ -46,6 +57,8 @@ export class Rig implements AsyncDisposable {
   readonly #processes: GatewayProcesses;
   readonly #resources: AsyncDisposable;
   #versions = 0;
+  /** Releases that the service has as deltas, by id. */
+  readonly #wholes = new Map<string, Buffer>();
 
   private constructor(service: StandIn, gateway: FileGateway, disk: MortalDisk, resources: AsyncDisposable) {
     this.service = service;
@@ -72,6 +85,8 @@ export class Rig implements AsyncDisposable {
         directory: disk.folder,
         healthDeadline: '5s',
         updateToml: 'schedule = "0 0 1 1 *"',
+        reports: false,
+        extraToml: `[report]\noutcome = "update_outcome"\nwhole_image = "${WANTED_WHOLE}"\n`,
       }),
     );
     mkdirSync(join(gateway.directory, 'state'), { mode: 0o700 });
@@ -103,6 +118,17 @@ export class Rig implements AsyncDisposable {
     return { path, label: id };
   }
 
+  /** The service gives whole what was said to be no delta of what runs. True: there was something. */
+  giveWhole(): boolean {
+    const said = wanted.safeParse(this.service.world.things[0]?.properties.get(WANTED_WHOLE));
+    const found = said.data?.versions.filter((id) => this.#wholes.has(id)) ?? [];
+    for (const id of found) {
+      this.service.world.addVersion({ id, firmware: bufferContent(this.#wholes.get(id) ?? Buffer.alloc(0)) });
+      this.#wholes.delete(id);
+    }
+    return found.length > 0;
+  }
+
   run(options: RunOptions): Promise<RunEnd> {
     return runAgent(this.gateway, options);
   }
@@ -126,16 +152,43 @@ export class Rig implements AsyncDisposable {
     this.#versions += 1;
     const id = `${firmware}-${this.#versions}`;
     const health = firmware === 'unhealthy' || firmware === 'dead' ? firmware : 'healthy';
-    const content = imageBytes(health, this.#versions);
+    const random = imageBytes(health, this.#versions);
+    const base = firmware === 'delta' ? this.view.imageIn(this.view.booted)?.bytes : undefined;
+    const content = base === undefined ? random : changed(base, random);
     const key = firmware === 'foreign' ? stranger.privateKey : keys.privateKey;
-    const files = [{ name: 'rootfs.ext4', content }];
-    const artifact = await buildArtifact({ name: id, devices: ['demo-gateway'], files, key });
+    const payload =
+      base === undefined ? { files: [{ name: 'rootfs.ext4', content }] } : await deltaPayload(base, content);
+    const options = { name: id, devices: ['demo-gateway'], key };
+    const artifact = await buildArtifact({ ...options, ...payload });
+    const whole = { ...options, files: [{ name: 'rootfs.ext4', content }] };
+    if (base !== undefined) this.#wholes.set(id, await buildArtifact(whole));
     if (firmware === 'tampered') artifact.fill('X', artifact.byteLength - 50_000, artifact.byteLength - 49_990);
     if (firmware !== 'tampered' && firmware !== 'foreign') {
-      this.view.add({ label: id, bytes: content, isGood: firmware === 'good' });
+      this.view.add({ label: id, bytes: content, isGood: isGood(firmware) });
     }
     return { id, artifact };
   }
+}
+
+export function isGood(firmware: Firmware): boolean {
+  return firmware === 'good' || firmware === 'delta';
+}
+
+/** Of each window a part stays, so that a delta of it is as long as the place at which lines are cut. */
+const WINDOW_BYTES = 32 * 1024;
+const STAYS_BYTES = 4 * 1024;
+
+function changed(base: Buffer, random: Buffer): Buffer {
+  const bytes = Buffer.from(random);
+  for (let at = WINDOW_BYTES - STAYS_BYTES; at < bytes.byteLength; at += WINDOW_BYTES) {
+    base.copy(bytes, at, at, at + STAYS_BYTES);
+  }
+  return bytes;
+}
+
+async function deltaPayload(base: Buffer, result: Buffer): Promise<PayloadOptions> {
+  const files = [{ name: 'root.delta', content: await deltaOf(base, result, WINDOW_BYTES) }];
+  return { files, deltas: { 'root.delta': promiseOf(base, result) } };
 }
 
 function imageBytes(health: string, number: number): Buffer {
