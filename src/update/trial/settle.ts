@@ -195,9 +195,10 @@ async function armAgain(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
+  // Also while it waits: the trial guard is told so, and what was armed before a kill is not any more.
+  await ports.bootloader.commit(booted, signal);
   const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
-  await ports.bootloader.commit(booted, signal);
   await ports.journal.probe();
   let evidence: WholeSlot;
   try {

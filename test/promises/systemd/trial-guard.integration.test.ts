@@ -234,6 +234,17 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
+  // Seen: a firmware that waited for its window, or for a person's hold to end, rebooted the gateway three times.
+  test('leaves a firmware that waits for its boot where the agent has kept what runs, in this boot', async () => {
+    await write(toStaged);
+    await keptIn(THIS_BOOT);
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    expect(await asked()).toBe('');
+    await keptIn(BOOT_BEFORE);
+    await guard();
+    expect(await asked()).toBe('reboot\n');
+  });
+
   test('leaves a boot that is no trial by the bootloader’s word, with no journal at all', async () => {
     await bootedWith('thing.slot=B thing.trial=0');
     expect(await guard()).toEqual({ exitCode: 0, output: '' });

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { FirmwareRecord, Phase } from '../../../../src/update/journal/state.ts';
 import { MAX_JUDGEMENTS } from '../../../../src/update/trial/recover.ts';
+import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
 import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, rootfs, trial } from './settle-bench.ts';
 
@@ -135,6 +136,16 @@ describe('where another slot runs than the one that was installed last', () => {
       expect(state.pendingSwitch).toBeUndefined();
     },
   );
+});
+
+// Armed, and killed before the journal could say so: a power cut would have begun the trial in the middle of the hold.
+test('what waits is disarmed where it was armed before a kill, and what runs is kept', async () => {
+  const { attempt: begun, slot, firmware: staged, trialsLeft } = trial;
+  const bench = new Bench({ phase: { kind: 'staged', attempt: begun, slot, firmware: staged, trialsLeft } });
+  await bench.bootloader.tryOnce('B', evidence, signal);
+  bench.hold = { code: 'held-by-hand', reason: 'harvest' };
+  expect(await bench.settle()).toMatchObject({ kind: 'held-back', code: 'held-by-hand' });
+  expect(bench.bootloader.boot()).toBe('A');
 });
 
 describe('a trial of boards alone', () => {
