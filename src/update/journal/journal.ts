@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError } from '../../system/errors.ts';
 import {
   ownFs,
   readDurableTextFile,
@@ -10,7 +10,6 @@ import {
   writeDraft,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import { OutsideFileError } from '../../system/files/outside-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
@@ -38,7 +37,6 @@ export interface Journal {
 }
 
 const FILE_NAME = 'journal.json';
-const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 
 interface FileJournalParts {
   readonly fs: DurableFs;
@@ -53,7 +51,7 @@ export class FileJournal implements Journal {
   readonly #log: Log;
   readonly #admit: () => Promise<void>;
   readonly #floors: FloorsCopy;
-  #state: UpdateState = lostState;
+  #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
   #missing: AgentError | undefined;
   #isUnreadable = false;
   #trouble: AgentError | undefined;
@@ -90,7 +88,6 @@ export class FileJournal implements Journal {
       text = await readDurableTextFile(this.#path, this.#fs);
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
-      if (error.cause instanceof OutsideFileError && (await this.#beginAnew(error))) return this.#load();
       this.#isUnreadable = true;
       this.#missing = error;
       this.#trouble = error;
@@ -109,20 +106,6 @@ export class FileJournal implements Journal {
       'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
     this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
     await setAside(this.#path, text, this.#log, this.#fs);
-  }
-
-  /** What stands in its place is no file, or has no end: waiting does not cure that. False: it has to stay there. */
-  async #beginAnew(why: StorageError): Promise<boolean> {
-    const aside = `${this.#path}.unusable`;
-    try {
-      await this.#fs.rename(this.#path, aside);
-      await this.#write(lostState);
-    } catch (error) {
-      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
-      return false;
-    }
-    this.#log.error({ path: this.#path, aside, why: why.message }, 'what is no journal is set aside');
-    return true;
   }
 
   /** Nobody knows any more what the lowest release is that may be installed. */
@@ -222,7 +205,7 @@ export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): P
     return new MemoryJournal(await addFloorsCopy(state, directory, fs));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
-    return new MemoryJournal(lostState);
+    return new MemoryJournal({ ...initialState, phase: { kind: 'lost' } });
   }
 }
 

@@ -234,8 +234,7 @@ async function statusAtRest(): Promise<string> {
 // Seen: `agent status` hung, and SIGTERM did not end it.
 describe('a pipe in place of a state file', () => {
   test.each([
-    // It is set aside, and the agent goes on.
-    ['journal.json', 'ok journal phase'],
+    ['journal.json', 'the record of updates was unreadable'],
     // The service is asked before what is staged boots: the gateway is activated once more, and keeps that.
     ['identity.json', 'knows this gateway as thing'],
     ['trust.json', 'it is not a regular file'],

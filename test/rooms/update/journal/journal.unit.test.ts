@@ -1,7 +1,3 @@
-import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-
 import { expect, test } from 'vitest';
 
 import { silentLog } from '../../../../src/system/log/log.ts';
@@ -71,27 +67,4 @@ test('an event that could not be made durable has not happened, also after a res
   await expect(journal.append(begun)).rejects.toMatchObject({ code: 'state-unavailable' });
   expect(journal.state.phase.kind).toBe('idle');
   expect((await open()).state.phase.kind).toBe('idle');
-});
-
-// Seen: nothing was installed any more, for ever, until a person removed it.
-test.each<[string, (path: string) => Promise<void>]>([
-  ['a folder', async (path) => void (await mkdir(join(path, 'within'), { recursive: true }))],
-  ['a text without an end', async (path) => writeFile(path, '').then(async () => truncate(path, 300 * 2 ** 20))],
-])('%s in the place of the journal is set aside, and what was under way is lost', async (_, plant) => {
-  const directory = await mkdtemp(join(tmpdir(), 'journal-'));
-  try {
-    await plant(join(directory, 'journal.json'));
-    const journal = await FileJournal.open(directory, silentLog);
-    expect(journal.state.phase.kind).toBe('lost');
-    expect([journal.missing, journal.trouble]).toEqual([undefined, undefined]);
-    expect((await readdir(directory)).toSorted((a, b) => a.localeCompare(b))).toEqual([
-      'journal.json',
-      'journal.json.unusable',
-    ]);
-    expect((await FileJournal.open(directory, silentLog)).state.phase.kind).toBe('lost');
-    await journal.append({ type: 'recovered', at: '' });
-    expect((await FileJournal.open(directory, silentLog)).state.phase.kind).toBe('idle');
-  } finally {
-    await rm(directory, { recursive: true });
-  }
 });
