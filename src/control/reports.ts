@@ -44,6 +44,7 @@ const outcomeReport = z.object({
   dropped: z.number().optional().describe('So many earlier ends were dropped.'),
   by: z.enum(['service', 'file', 'rollback']).optional().describe('`file`: a person brought what was not installed.'),
   list: z.number().optional().describe('It was the list of keys and revocations of this number, which took effect.'),
+  fetchedBytes: z.number().optional().describe('What the service sent for it, as far as the history knows.'),
 });
 export type OutcomeReport = Of<typeof outcomeReport>;
 
@@ -147,6 +148,9 @@ export const standstillReport = z.object({
 });
 export type StandstillReport = Of<typeof standstillReport>;
 
+/** With heads and TLS, without what TCP and IP add. */
+const carried = z.object({ sentBytes: z.number(), receivedBytes: z.number() });
+
 export const statusReport = z.object({
   state: z.enum(gatewayStates).optional().describe('What a program acts upon; undefined: the daemon is older.'),
   troubles: z.array(z.enum(troubles)).optional().describe('What keeps it from being well, the worst first.'),
@@ -171,6 +175,12 @@ export const statusReport = z.object({
     .object({ bytesPerSecond: z.number(), until: z.string().optional() })
     .optional()
     .describe('What slows a download down at the moment, of `[service] max_rate`; ISO 8601 until when.'),
+  traffic: z
+    .object({ lastHour: carried, lastDay: carried, sinceStart: carried })
+    .optional()
+    .describe(
+      'What the line to the service carried since the daemon began; undefined: no daemon runs, or an older one.',
+    ),
   arrived: z
     .object({ bytes: z.number(), totalBytes: z.number() })
     .optional()

@@ -62,19 +62,20 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
     const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
-    const identity = await this.#loadIdentity();
     const stateTrouble = await stateObstacle(config, journal);
     const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,
       daemon: this.#options.daemon,
       serialNumber,
-      thingId: identity?.thingId,
+      thingId: (await this.#loadIdentity())?.thingId,
       boards: await listBoards(this.#wiring),
       booted: boot.booted,
       boot: boot.state,
       activity: this.#options.activity?.(),
       throttle: throttle?.inForce,
+      traffic: this.#wiring.traffic.report,
+      attempts: (await this.history()).attempts,
       rebootWait: updater?.rebootWait,
       hookPause: updater?.hookPause,
       lastLook: updater?.lastLook,

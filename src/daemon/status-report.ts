@@ -1,10 +1,12 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
 import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
+import type { HistoryAttempt } from '../control/history.ts';
 import type { Activity, BoardReport, StatusReport } from '../control/reports.ts';
 import { listOf } from '../control/words/outcome.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
+import type { TrafficReport } from '../service/traffic.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
 import type { Look } from '../update/choice/lookout.ts';
@@ -31,6 +33,9 @@ export interface Surroundings {
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
   readonly throttle: RateInForce | undefined;
+  readonly traffic: TrafficReport;
+  /** Of the history. */
+  readonly attempts: readonly HistoryAttempt[];
   readonly rebootWait: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
   readonly lastLook: Look | undefined;
@@ -67,7 +72,8 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     arrived: arrived(state.phase),
     ...(around.boot === undefined ? { slots: undefined } : describeSlots(around.boot)),
     booted: around.booted,
-    lastOutcome: state.lastOutcome,
+    lastOutcome: describeLast(state.lastOutcome, around),
+    traffic: around.daemon === true ? around.traffic : undefined,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
     rebootWait: around.booted === slotOf(state.phase) ? undefined : describeWait(around.rebootWait),
@@ -89,6 +95,13 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     distrust: around.distrust,
   });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
+}
+
+/** With what the line carried for it, as far as the history knows. */
+function describeLast(last: UpdateState['lastOutcome'], { attempts }: Surroundings): StatusReport['lastOutcome'] {
+  if (last === undefined) return undefined;
+  const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
+  return fetchedBytes === undefined ? last : { ...last, fetchedBytes };
 }
 
 function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Surroundings): StatusReport['list'] {

@@ -3,12 +3,19 @@ import type { Socket } from 'node:net';
 
 import { hostOf, occurrence } from '../system/socket.ts';
 
+export interface SocketParts {
+  readonly startTls: (socket: Socket) => Socket;
+  /** Told of the one of TCP, before anything is said. */
+  readonly onSocket?: ((socket: Socket) => void) | undefined;
+}
+
 /**
  * A socket to a broker, `mqtt://` or `mqtts://`, on which nothing was said yet. Throws what node:net and node:tls throw, or
  * the signal's reason.
  */
-export async function openSocket(url: URL, startTls: (socket: Socket) => Socket, signal: AbortSignal): Promise<Socket> {
+export async function openSocket(url: URL, { startTls, onSocket }: SocketParts, signal: AbortSignal): Promise<Socket> {
   const socket = connectTcp({ host: hostOf(url), port: portOf(url), keepAlive: true, noDelay: true });
+  onSocket?.(socket);
   await until(socket, 'connect', signal);
   return url.protocol === 'mqtts:' ? until(startTls(socket), 'secureConnect', signal) : socket;
 }

@@ -20,6 +20,7 @@ export function metricsOf(status: StatusReport, history: HistoryReport): readonl
     info('thing_agent_build', 'The version of the agent.', [{ version: status.agentVersion }]),
     ...stateMetrics(status),
     ...updateMetrics(status),
+    ...trafficMetrics(status),
     ...historyMetrics(history),
     ...boardMetrics(status),
     ...flashMetrics(status),
@@ -92,6 +93,21 @@ function updateMetrics(status: StatusReport): readonly Family[] {
     gauge('thing_agent_next_look_timestamp_seconds', 'When the service is asked next.', unixSeconds(status.nextLookAt)),
     gauge('thing_agent_reports_pending', 'Ends of attempts that the service does not know yet.', status.pendingReports),
     gauge('thing_agent_reports_dropped', 'Ends of attempts that the service will not learn.', status.droppedReports),
+  ];
+}
+
+function trafficMetrics({ traffic }: StatusReport): readonly Family[] {
+  return [
+    counter(
+      'thing_agent_service_received_bytes',
+      'What came over the line to the service since the daemon began.',
+      traffic?.sinceStart.receivedBytes,
+    ),
+    counter(
+      'thing_agent_service_sent_bytes',
+      'What went over the line to the service since the daemon began.',
+      traffic?.sinceStart.sentBytes,
+    ),
   ];
 }
 

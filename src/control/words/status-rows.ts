@@ -41,6 +41,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
       paragraphs: broker(report.service.broker),
       tone: report.service.broker?.problem === undefined ? undefined : 'attention',
     },
+    { label: 'Traffic', paragraphs: traffic(report.traffic) },
     { label: 'Spool', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeSpool(report.telemetry)) },
     { label: 'Device', paragraphs: [device(report)] },
     { label: 'Agent', paragraphs: [agent(report)] },
@@ -116,11 +117,19 @@ function lastUpdate(last: OutcomeReport | undefined, when: When): Pick<Row, 'par
   const at = moment(last.at, when);
   if (last.list !== undefined) return { paragraphs: [`${listOf(last.list)}: in effect, ${at}`] };
   if (last.outcome === 'installed')
-    return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason)] };
+    return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
   return {
-    paragraphs: [`${last.version} ${last.outcome.replace('-', ' ')}, ${at}`, `${last.reason} (${last.code})`],
+    paragraphs: [
+      `${last.version} ${last.outcome.replace('-', ' ')}, ${at}`,
+      `${last.reason} (${last.code})`,
+      ...fetched(last),
+    ],
     tone: 'attention',
   };
+}
+
+function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
+  return fetchedBytes === undefined ? [] : [`the service sent ${bytes(fetchedBytes)} for it`];
 }
 
 function previous(installed: InstalledReport | undefined): readonly string[] {
@@ -160,6 +169,19 @@ function service({ daemon, service: { url, lastError, lastContactAt } }: StatusR
   const contact = moment(lastContactAt, when);
   const reached = contact === undefined ? never : `reached ${contact}`;
   return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
+}
+
+/** Of the line to the service; what comes from a file costs nothing there. */
+function traffic(told: StatusReport['traffic']): readonly string[] {
+  if (told === undefined) return [];
+  const { lastHour, lastDay, sinceStart } = told;
+  return [
+    `${carried(lastHour)} in the last hour; ${carried(lastDay)} in the last 24 h; ${carried(sinceStart)} since the daemon began`,
+  ];
+}
+
+function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {
+  return `${bytes(receivedBytes)} down and ${bytes(sentBytes)} up`;
 }
 
 function broker(status: BrokerReport | undefined): readonly string[] {

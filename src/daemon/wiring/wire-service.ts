@@ -8,6 +8,7 @@ import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { RestTransport } from '../../service/rest/transport.ts';
 import { Throttle } from '../../service/throttle.ts';
+import type { Traffic } from '../../service/traffic.ts';
 import { restSettings } from './settings.ts';
 import type { World } from './wiring.ts';
 
@@ -21,7 +22,11 @@ export interface ServiceWiring extends AsyncDisposable {
 }
 
 /** Some operations are only spoken of in REST form, so that is always there. */
-export async function wireService(config: Config, world: World, serialNumber: string): Promise<ServiceWiring> {
+export async function wireService(
+  config: Config,
+  world: World & { readonly traffic: Traffic },
+  serialNumber: string,
+): Promise<ServiceWiring> {
   await using opened = new AsyncDisposableStack();
   const { maxRates } = config.service;
   const throttle = maxRates.length === 0 ? undefined : new Throttle(maxRates, world.clock);

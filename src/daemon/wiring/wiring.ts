@@ -10,6 +10,7 @@ import type { IdentityStore } from '../../service/identity.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { ServiceSession } from '../../service/session.ts';
 import type { Throttle } from '../../service/throttle.ts';
+import { Traffic } from '../../service/traffic.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSurroundings } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -79,6 +80,8 @@ export interface Wiring extends AsyncDisposable {
   readonly messaging: MessagingTransport | undefined;
   /** Of downloads; undefined: no rate is configured. */
   readonly throttle: Throttle | undefined;
+  /** Of the line to the service, since this process began. */
+  readonly traffic: Traffic;
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: LinuxMachine;
   readonly trust: Trust;
@@ -94,12 +97,12 @@ export interface Wiring extends AsyncDisposable {
 
 /**
  * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
- * journal, history and security log stay the same objects, so that an operation that still runs there and one that begins here see one state.
+ * journal, history, security log and the count of traffic stay the same objects, so that an operation that still runs there and one that begins here see one state.
  */
 export async function wire(
   config: Config,
   world: World,
-  before: (Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history'>>) | undefined,
+  before: (Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic'>>) | undefined,
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
@@ -110,7 +113,8 @@ export async function wire(
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const trust = new Trust({ config, fs: place.fs, clock, probe: probeSynchronization(world.boot?.timesync) });
-  const heard = { ...world, onServiceTime: tellBoth(trust, world) };
+  const traffic = before?.traffic ?? new Traffic(clock);
+  const heard = { ...world, traffic, onServiceTime: tellBoth(trust, world) };
   const { transport, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const session = new ServiceSession({
@@ -141,6 +145,7 @@ export async function wire(
     session,
     messaging,
     throttle,
+    traffic,
     targets,
     boards,
     machine,

@@ -7,6 +7,7 @@ import { hostOf, occurrence, secured } from '../../system/socket.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ServiceError } from '../errors.ts';
+import type { Traffic } from '../traffic.ts';
 import { chooseProxy } from './proxy.ts';
 import type { RestSettings } from './settings.ts';
 import { readTlsFiles } from './tls-files.ts';
@@ -14,6 +15,12 @@ import type { TlsMaterial } from './tls-files.ts';
 import { translateTransportError } from './transport-errors.ts';
 import type { Peer } from './transport-errors.ts';
 import { openTunnel } from './tunnel.ts';
+
+export interface ConnectorContext {
+  readonly clock: Pick<Clock, 'nowMs'>;
+  /** Told what the sockets carry. */
+  readonly traffic?: Traffic | undefined;
+}
 
 /**
  * Opens sockets to the service: directly, or through a proxy. An http service is asked through the proxy with whole
@@ -24,14 +31,16 @@ export class Connector {
   readonly #proxy: URL | undefined;
   readonly #settings: Pick<RestSettings, 'tls' | 'deadlines'>;
   readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #traffic: Traffic | undefined;
   /** Makes the next handshake short. The service has only one origin, so one session is enough. */
   #session: Buffer | undefined;
 
-  constructor(service: URL, settings: RestSettings, clock: Pick<Clock, 'nowMs'>) {
+  constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorContext) {
     this.#service = service;
     this.#proxy = chooseProxy(service, settings.proxy);
     this.#settings = settings;
     this.#clock = clock;
+    this.#traffic = traffic;
   }
 
   /** The proxy that wants whole addresses in the requests, if there is one. */
@@ -58,6 +67,7 @@ export class Connector {
   async #openTcp(target: URL, peer: Peer, signal: AbortSignal): Promise<Socket> {
     const [host, port] = [hostOf(target), Number(portOf(target))];
     const socket = connectTcp({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
+    this.#traffic?.watch(socket);
     await this.#established(socket, 'connect', peer, signal);
     return socket;
   }

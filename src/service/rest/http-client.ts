@@ -6,6 +6,7 @@ import type Pool from 'undici/lib/dispatcher/pool.js';
 import type { Clock } from '../../system/time/clock.ts';
 import { malformed } from '../replies.ts';
 import { Connector } from './connection.ts';
+import type { ConnectorContext } from './connection.ts';
 import { Exchange } from './exchange.ts';
 import { proxyAuthorization } from './proxy.ts';
 import { maxConnections } from './settings.ts';
@@ -35,11 +36,11 @@ export class HttpClient implements AsyncDisposable {
   readonly #life = new AbortController();
   #pool: Promise<Pool> | undefined;
 
-  constructor(settings: RestSettings, clock: Pick<Clock, 'nowMs'>) {
+  constructor(settings: RestSettings, context: ConnectorContext) {
     this.#base = new URL(settings.baseUrl);
     this.#settings = settings;
-    this.#clock = clock;
-    this.#connector = new Connector(this.#base, settings, clock);
+    this.#clock = context.clock;
+    this.#connector = new Connector(this.#base, settings, context);
     this.#ordinaryHeaders = {
       'user-agent': settings.userAgent,
       // a text that was compressed on its way could not be taken up again at a byte of our choice

@@ -7,6 +7,7 @@ import { operations, pathOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed, readJson, readJsonOrText } from '../replies.ts';
 import type { Throttle } from '../throttle.ts';
+import type { Traffic } from '../traffic.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
@@ -23,6 +24,8 @@ export interface RestContext {
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
   /** Of firmware; undefined: as fast as it comes. */
   readonly throttle?: Throttle | undefined;
+  /** Told what the connections carry. */
+  readonly traffic?: Traffic | undefined;
 }
 
 interface Call {
@@ -44,7 +47,7 @@ export class RestTransport implements ServiceTransport {
   constructor(settings: RestSettings, context: RestContext) {
     this.#settings = settings;
     this.#context = context;
-    this.#http = new HttpClient(settings, context.clock);
+    this.#http = new HttpClient(settings, context);
   }
 
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {

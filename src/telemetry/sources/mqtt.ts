@@ -82,7 +82,7 @@ class Connection implements AsyncDisposable {
     using deadline = new Deadline(CONNECT_MS, () => new Error(`no answer within ${CONNECT_MS} ms`), signal);
     try {
       const startTls = (socket: Socket): Socket => secured(socket, new URL(url), {});
-      const socket = await openSocket(new URL(url), startTls, deadline.signal);
+      const socket = await openSocket(new URL(url), { startTls }, deadline.signal);
       return new Connection(settings, signal, guardedStream(socket, intake));
     } catch (error) {
       signal.throwIfAborted();

@@ -1,5 +1,7 @@
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
 
+const nothing = { sentBytes: 0, receivedBytes: 0 };
+
 /** Of a daemon that has not looked yet, and of which nothing is to be told. */
 export const calmSurroundings: Surroundings = {
   agentVersion: '0.1.0',
@@ -15,6 +17,8 @@ export const calmSurroundings: Surroundings = {
   quarantineMs: 30 * 86_400_000,
   activity: undefined,
   throttle: undefined,
+  traffic: { lastHour: nothing, lastDay: nothing, sinceStart: nothing },
+  attempts: [],
   rebootWait: undefined,
   hookPause: undefined,
   obstacle: undefined,

@@ -13,6 +13,7 @@ import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Throttle } from '../../throttle.ts';
+import type { Traffic } from '../../traffic.ts';
 import type { ConnectionEvents, Outbound } from '../messages.ts';
 import { GOODBYE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
@@ -73,12 +74,12 @@ export class BrokerConnection implements AsyncDisposable {
     events: ConnectionEvents,
     signal: AbortSignal,
   ): Promise<BrokerConnection> {
-    const { settings, clock } = context;
+    const { settings } = context;
     const name = brokerName(new URL(settings.url));
     const late = (): ServiceError => silentError(name, 'did not let us in within the deadline');
     using deadline = new Deadline(settings.deadlines.connectMs, late, signal);
     const password = await readPassword(settings.passwordFile, deadline.signal);
-    const socket = await openBrokerSocket(settings, clock, deadline.signal);
+    const socket = await openBrokerSocket(settings, context, deadline.signal);
     const options = password === undefined ? {} : { password };
     const connection = new BrokerConnection(socket, options, events, context);
     try {
@@ -265,6 +266,7 @@ export interface ConnectionContext {
   readonly settings: MessagingSettings;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly throttle?: Throttle | undefined;
+  readonly traffic?: Traffic | undefined;
 }
 
 /** Reason codes come as numbers; the operating system's codes are texts. */

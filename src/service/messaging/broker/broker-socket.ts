@@ -3,9 +3,9 @@ import type { Socket } from 'node:net';
 import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
 import { describeError } from '../../../system/errors.ts';
 import { readGuardedFile } from '../../../system/files/guarded-file.ts';
-import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import { startTls } from '../../rest/connection.ts';
+import type { ConnectorContext } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { socketError } from './broker-errors.ts';
@@ -13,13 +13,17 @@ import { socketError } from './broker-errors.ts';
 /** A socket on which MQTT can be spoken. Throws ServiceErrors, or the signal's reason. */
 export async function openBrokerSocket(
   settings: Pick<MessagingSettings, 'url' | 'tls'>,
-  clock: Pick<Clock, 'nowMs'>,
+  { clock, traffic }: ConnectorContext,
   signal: AbortSignal,
 ): Promise<Socket> {
   const url = new URL(settings.url);
   try {
     const files = await readTlsFiles(settings.tls, signal);
-    return await openSocket(url, (socket) => startTls(socket, url, files), signal);
+    const parts = {
+      startTls: (socket: Socket) => startTls(socket, url, files),
+      onSocket: (socket: Socket) => traffic?.watch(socket),
+    };
+    return await openSocket(url, parts, signal);
   } catch (error) {
     signal.throwIfAborted();
     throw socketError(error, brokerName(url), clock);

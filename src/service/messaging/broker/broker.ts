@@ -3,6 +3,7 @@ import type { Log } from '../../../system/log/log.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Throttle } from '../../throttle.ts';
+import type { Traffic } from '../../traffic.ts';
 import type { ConnectionEvents } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { BrokerConnection } from './broker-connection.ts';
@@ -15,6 +16,8 @@ export interface BrokerContext {
   readonly log: Log;
   /** Of what comes from the broker; undefined: as fast as it comes. */
   readonly throttle?: Throttle | undefined;
+  /** Told what the connections carry. */
+  readonly traffic?: Traffic | undefined;
 }
 
 export interface BrokerEvents extends ConnectionEvents {

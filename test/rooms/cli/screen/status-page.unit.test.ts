@@ -53,6 +53,16 @@ test('a download that is slowed down says by what, and until when', () => {
   expect(slowed(undefined)).toBe('');
 });
 
+test('what the line carried is told in both directions', () => {
+  const carried = (receivedBytes: number) => ({ sentBytes: 1024, receivedBytes });
+  const traffic = { lastHour: carried(2048), lastDay: carried(3 << 20), sinceStart: carried(5 << 20) };
+  const told = beside('Traffic', renderStatus({ ...calmStatus, traffic }, page)).replaceAll(/\s+/g, ' ');
+  expect(told).toBe(
+    '2.0 KiB down and 1.0 KiB up in the last hour; 3.0 MiB down and 1.0 KiB up in the last 24 h; 5.0 MiB down and 1.0 KiB up since the daemon began',
+  );
+  expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
+});
+
 test('what was not verified again stands beside the last update, though it ended well', () => {
   const reason =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { MessagingSettings } from '../../../../src/service/messaging/settings.ts';
 import { MessagingTransport } from '../../../../src/service/messaging/transport.ts';
 import type { Throttle } from '../../../../src/service/throttle.ts';
+import { Traffic } from '../../../../src/service/traffic.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 
@@ -36,15 +37,18 @@ export function messagingSettings(url: string, others: Partial<MessagingSettings
 export interface MessagingRig extends AsyncDisposable {
   readonly transport: MessagingTransport;
   readonly log: RecordingLog;
+  readonly traffic: Traffic;
 }
 
 export function messagingRig(url: string, others: Partial<MessagingSettings> = {}, throttle?: Throttle): MessagingRig {
   const log = new RecordingLog();
+  const traffic = new Traffic(systemClock);
   const transport = new MessagingTransport(messagingSettings(url, others), {
     throttle,
+    traffic,
     clock: systemClock,
     random: () => 1,
     log,
   });
-  return { transport, log, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
+  return { transport, log, traffic, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
 }

@@ -75,6 +75,18 @@ describe.each([5, 4] as const)(
       expect(await activate({ protocolVersion })).toMatchObject({ thingId: 'thing-1' });
     });
 
+    test('is counted with what TLS adds', async () => {
+      await using rig = messagingRig(broker.url, { ...login, protocolVersion });
+      const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+      await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      const { byteLength } = await readAll(text.chunks);
+      const { sentBytes, receivedBytes } = rig.traffic.report.sinceStart;
+      expect(receivedBytes / byteLength).toBeGreaterThan(1.001);
+      expect(receivedBytes / byteLength).toBeLessThan(1.02);
+      expect(sentBytes).toBeGreaterThan(1_000);
+      expect(sentBytes).toBeLessThan(50_000);
+    });
+
     test('that nobody vouches for is not spoken to', async () => {
       const stranger = await authority.write('none.pem', '-----BEGIN nothing-----\n');
       for (const tls of [{}, { caFile: stranger }]) {

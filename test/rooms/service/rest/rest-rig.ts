@@ -1,6 +1,7 @@
 import type { RestSettings } from '../../../../src/service/rest/settings.ts';
 import { RestTransport } from '../../../../src/service/rest/transport.ts';
 import type { Throttle } from '../../../../src/service/throttle.ts';
+import { Traffic } from '../../../../src/service/traffic.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
@@ -29,6 +30,7 @@ export function restSettings(baseUrl: string, others: Partial<RestSettings> = {}
 export interface RestRig extends AsyncDisposable {
   readonly transport: RestTransport;
   readonly log: RecordingLog;
+  readonly traffic: Traffic;
 }
 
 export function restRig(
@@ -38,8 +40,15 @@ export function restRig(
   throttle?: Throttle,
 ): RestRig {
   const log = new RecordingLog();
-  const transport = new RestTransport(restSettings(baseUrl, others), { clock, random: () => 0, log, throttle });
-  return { transport, log, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
+  const traffic = new Traffic(systemClock);
+  const transport = new RestTransport(restSettings(baseUrl, others), {
+    clock,
+    random: () => 0,
+    log,
+    throttle,
+    traffic,
+  });
+  return { transport, log, traffic, [Symbol.asyncDispose]: async () => transport[Symbol.asyncDispose]() };
 }
 
 export async function readAll(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {

@@ -48,6 +48,20 @@ describe('a service with TLS', () => {
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
   });
 
+  test('is counted with what TLS adds, and once, though the transfer was cut', async () => {
+    await using service = await startStandIn({ tls: good, versions });
+    await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
+    const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+    service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
+    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    const { byteLength } = await readAll(text.chunks);
+    const { sentBytes, receivedBytes } = rig.traffic.report.sinceStart;
+    expect(receivedBytes / byteLength).toBeGreaterThan(1.001);
+    expect(receivedBytes / byteLength).toBeLessThan(1.02);
+    expect(sentBytes).toBeGreaterThan(1_000);
+    expect(sentBytes).toBeLessThan(20_000);
+  });
+
   test('of an unknown authority is not', async () => {
     await using service = await startStandIn({ tls: good });
     const call = activate(service, {});

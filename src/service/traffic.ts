@@ -1,0 +1,106 @@
+import type { Clock } from '../system/time/clock.ts';
+
+export interface Carried {
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+}
+
+export interface TrafficReport {
+  readonly lastHour: Carried;
+  readonly lastDay: Carried;
+  readonly sinceStart: Carried;
+}
+
+/** What is counted of a socket of `node:net`. */
+export interface CountedSocket {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  once(event: 'close', listener: () => void): unknown;
+}
+
+const HOUR_MS = 60 * 60_000;
+const PART_MS = 5 * 60_000;
+const PARTS_OF_HOUR = HOUR_MS / PART_MS;
+const PARTS_OF_DAY = 24 * PARTS_OF_HOUR;
+const none: Carried = { sentBytes: 0, receivedBytes: 0 };
+
+/**
+ * What the line to the service and to its broker carried: requests, replies, firmware and measurements, with their heads and
+ * TLS, without what TCP and IP add. Kept in memory, in parts of five minutes for a day; by the monotonic clock, so that no clock
+ * that is set moves anything.
+ */
+export class Traffic {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  /** By the number of the part. */
+  readonly #parts = new Map<number, Carried>();
+  /** What was counted of those that are open. */
+  readonly #open = new Map<CountedSocket, Carried>();
+  #sinceStart: Carried = none;
+  #countedMs: number;
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+    this.#countedMs = clock.monotonicMs();
+  }
+
+  /** Counts all that this socket carries until it is closed: one of TCP, not of TLS above it. */
+  watch(socket: CountedSocket): void {
+    this.#count();
+    this.#open.set(socket, none);
+    socket.once('close', () => {
+      this.#count();
+      this.#open.delete(socket);
+    });
+  }
+
+  get report(): TrafficReport {
+    this.#count();
+    return {
+      lastHour: this.#lastParts(PARTS_OF_HOUR),
+      lastDay: this.#lastParts(PARTS_OF_DAY),
+      sinceStart: this.#sinceStart,
+    };
+  }
+
+  /** What came since the last time is taken to have come evenly: nothing wakes up to count. */
+  #count(): void {
+    const nowMs = this.#clock.monotonicMs();
+    const [first, last] = [partAt(this.#countedMs), partAt(nowMs)];
+    this.#countedMs = nowMs;
+    const fresh = [...this.#open].map(([socket, before]) => {
+      const total = { sentBytes: socket.bytesWritten, receivedBytes: socket.bytesRead };
+      this.#open.set(socket, total);
+      return less(total, before);
+    });
+    const all = fresh.reduce(sum, none);
+    this.#sinceStart = sum(this.#sinceStart, all);
+    const begin = Math.max(first, last - PARTS_OF_DAY);
+    const share = 1 / (last - first + 1);
+    for (let part = begin; part <= last; part += 1)
+      this.#parts.set(part, sum(this.#parts.get(part) ?? none, scaled(all, share)));
+    for (const part of this.#parts.keys()) if (part <= last - PARTS_OF_DAY) this.#parts.delete(part);
+  }
+
+  #lastParts(count: number): Carried {
+    const last = partAt(this.#countedMs);
+    const parts = [...this.#parts].filter(([part]) => part > last - count).map(([, carried]) => carried);
+    const { sentBytes, receivedBytes } = parts.reduce(sum, none);
+    return { sentBytes: Math.round(sentBytes), receivedBytes: Math.round(receivedBytes) };
+  }
+}
+
+function partAt(ms: number): number {
+  return Math.floor(ms / PART_MS);
+}
+
+function sum(one: Carried, other: Carried): Carried {
+  return { sentBytes: one.sentBytes + other.sentBytes, receivedBytes: one.receivedBytes + other.receivedBytes };
+}
+
+function less(all: Carried, before: Carried): Carried {
+  return sum(all, scaled(before, -1));
+}
+
+function scaled({ sentBytes, receivedBytes }: Carried, by: number): Carried {
+  return { sentBytes: sentBytes * by, receivedBytes: receivedBytes * by };
+}
