@@ -251,6 +251,32 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('');
   });
 
+  // Seen on a gateway that boots: a firmware that waited for its window, without a daemon, was three reboots of the committed slot;
+  // with a state that does not mount they went on for ever.
+  test.each<[string, readonly UpdateEvent[]]>([
+    ['is staged', toStaged],
+    ['was on trial in another boot', judged],
+    ['is being rolled back', rollingBack],
+  ])(
+    'leaves a boot that is no trial by the bootloader’s word, though by the journal a firmware %s',
+    async (_, events) => {
+      await write(events);
+      await bootedWith('thing.slot=A thing.trial=0');
+      expect(await guard()).toEqual({ exitCode: 0, output: '' });
+      await bootedWith('quiet');
+      await writeFile(join(directory, 'tryboot'), Buffer.from([0, 0, 0, 0]));
+      expect(await guard()).toEqual({ exitCode: 0, output: '' });
+      expect(await asked()).toBe('');
+    },
+  );
+
+  test('leaves a boot that is no trial by the bootloader’s word, though the state is not mounted', async () => {
+    await pretendSystemctl(NOT_MOUNTED);
+    await bootedWith('thing.slot=A thing.trial=0');
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    expect(await asked()).toBe('');
+  });
+
   test('does not take a state that is not mounted yet for nothing to do, but looks again', async () => {
     await pretendSystemctl(NOT_MOUNTED);
     await writeFile(join(directory, 'uptime'), '65.03 60.00\n');
