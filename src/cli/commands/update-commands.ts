@@ -81,7 +81,7 @@ export const updateCommands: readonly Command[] = [
     summary: 'reboot, into the staged firmware if any',
     details: [
       'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is being written.',
-      'What waits for [update] reboot_window is read, armed and booted now; [hooks] before_reboot is asked.',
+      'What waits for [update] reboot_window is read, armed and booted now; [hooks] before_reboot is asked, and where it does not consent nothing reboots.',
     ],
     run: reboot,
   },

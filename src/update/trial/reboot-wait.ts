@@ -4,6 +4,7 @@ import { waitOf } from '../choice/attempt.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { rebootHold } from '../choice/plan.ts';
 import type { Circumstances, Hold } from '../choice/plan.ts';
+import { UpdateError } from '../errors.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
@@ -47,7 +48,8 @@ export async function findUnarmed(
 
 /**
  * A person waits for no window: what is staged is armed, where it is not, and booted. Where it is not vouched for any more it is
- * disarmed instead, and the refusal thrown: the person meant to boot it.
+ * disarmed instead, and the refusal thrown: the person meant to boot it. Where before_reboot wants to be asked later, `not-now` is
+ * thrown, and nothing reboots: an application works.
  */
 export async function rebootByHand(
   argument: string | undefined,
@@ -61,7 +63,9 @@ export async function rebootByHand(
     if (refusal !== undefined) throw refusal;
   }
   const unarmed = await findUnarmed(ports, signal);
-  if (unarmed !== undefined && (await settle(ports, signal)).kind === 'rebooting') return;
+  const settled = unarmed === undefined ? undefined : await settle(ports, signal);
+  if (settled?.kind === 'rebooting') return;
+  if (settled?.kind === 'held-back' && settled.code === 'not-now') throw new UpdateError(settled.code, settled.reason);
   const { phase } = journal.state;
   if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports, signal);
   else await machine.reboot(argument, signal);

@@ -106,6 +106,21 @@ describe('before what is staged is booted', () => {
     });
   });
 
+  // Seen: "The gateway reboots now", into the old firmware, while the application worked.
+  test('no reboot by hand comes while the hook wants to be asked later', async () => {
+    refuse('before_reboot', 'not-now');
+    await technician.updateOnce(bySchedule);
+    const { signal } = new AbortController();
+    technician.reboots = 0;
+    const reboot = (await technician.updater()).reboot(undefined, signal);
+    await expect(reboot).rejects.toMatchObject({ code: 'not-now', message: words });
+    expect(technician.reboots).toBe(0);
+    expect(await state()).toMatchObject({ phase: { kind: 'staged' } });
+    refuse('nobody', 'vetoed');
+    await (await technician.updater()).reboot(undefined, signal);
+    expect(technician.reboots).toBe(1);
+  });
+
   test('a person who forces does not ask about what the daemon has staged', async () => {
     refuse('before_reboot', 'not-now');
     await technician.updateOnce(bySchedule);
