@@ -27,8 +27,6 @@ import { tryUsers } from './program-users.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 
-/** A request's way, and a header with whole seconds. */
-const MOST_APART_MS = 5 * 60_000;
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
 
@@ -96,8 +94,7 @@ async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   if (!isPlausible(nowMs)) throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
   const { serviceTimeMs } = trust;
   if (serviceTimeMs === undefined) return shown;
-  const apartMs = Math.abs(nowMs - serviceTimeMs);
-  if (apartMs < MOST_APART_MS) return `${shown}, as the service's`;
+  if (trust.agreesWithService(nowMs) === true) return `${shown}, as the service's`;
   throw new UpdateError(
     'clock-not-set',
     `the clock shows ${shown}, the service's ${new Date(serviceTimeMs).toISOString()}`,

@@ -173,10 +173,17 @@ export class Trust {
     return this.#heard && this.#heard.atMs + this.#parts.clock.monotonicMs() - this.#heard.monotonicMs;
   }
 
-  /** Where nothing sets it, it is taken as it is. */
+  /** Where nothing sets it, it is taken as it is; where something has not yet, a person may have: the service's shows the same. */
   async isClockSet(signal: AbortSignal): Promise<boolean> {
     const { clock, probe } = this.#parts;
-    return isPlausible(clock.nowMs()) && (await probe(signal)) !== 'not-yet';
+    const nowMs = clock.nowMs();
+    return isPlausible(nowMs) && ((await probe(signal)) !== 'not-yet' || this.agreesWithService(nowMs) === true);
+  }
+
+  /** Undefined: as `serviceTimeMs`. */
+  agreesWithService(nowMs: number): boolean | undefined {
+    const { serviceTimeMs } = this;
+    return serviceTimeMs === undefined ? undefined : Math.abs(nowMs - serviceTimeMs) < MOST_APART_MS;
   }
 
   async #knownTime(signal: AbortSignal): Promise<KnownTime> {
@@ -217,6 +224,9 @@ export async function tellingOfLists<T extends OperationOutcome>(
   const list = trust.collectNews();
   return outcome.kind === 'installed' && list !== undefined ? { ...outcome, list } : outcome;
 }
+
+/** A request's way, and a header with whole seconds. */
+const MOST_APART_MS = 5 * 60_000;
 
 export const NO_KEY = 'there is no trusted key, so no firmware can be installed';
 export const NO_KEY_LEFT =

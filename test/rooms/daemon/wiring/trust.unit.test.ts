@@ -44,7 +44,7 @@ function trust({ life = {}, allowUnsigned = false, isSet = true }: World = {}): 
     config: { trust: { keys, allowUnsigned }, paths: { state: '/state' } },
     fs: volume.promises as unknown as DurableFs,
     clock,
-    probe: async () => (isSet ? 'synchronized' : 'not-synchronized') as never,
+    probe: async () => (isSet ? 'synchronized' : 'not-yet'),
   });
 }
 
@@ -137,5 +137,17 @@ describe('the keys of a gateway', () => {
     running.hear(now);
     expect(await running.distrusted(waiting, signal)).toMatch(/, expired$/);
     expect(await trust(world).distrusted(waiting, signal)).toBeUndefined();
+  });
+});
+
+describe('a clock that a time server has not set', () => {
+  test.each([
+    ['nobody was heard', undefined, false],
+    ['the service’s shows the same', now - 2_000, true],
+    ['the service’s shows another year', now - 365 * day, false],
+  ])('and %s', async (_, serviceMs, isSet) => {
+    const unset = trust({ isSet: false });
+    if (serviceMs !== undefined) unset.hear(serviceMs);
+    expect(await unset.isClockSet(signal)).toBe(isSet);
   });
 });
