@@ -1,8 +1,8 @@
 import type { CodeMeaning } from '../../system/define-errors.ts';
 import type { IdleCode, Trouble } from '../gateway-state.ts';
 
-const setAside: CodeMeaning = {
-  means: 'The record of updates could not be read, and was set aside.',
+const unreadable: CodeMeaning = {
+  means: 'The record of updates could not be read, and what was under way is not known.',
   advice: 'see where the gateway stands: agent doctor; installing goes on with the next look',
 };
 
@@ -18,13 +18,13 @@ export const stateCodes = {
   'rolling-back': { means: 'The gateway goes back.' },
   'no-daemon': { means: 'No daemon runs.', advice: 'systemctl start thing-agent' },
   'service-failing': { means: 'The last question to the service failed.', advice: 'agent doctor says where it fails' },
-  lost: setAside,
+  lost: unreadable,
   impossible: { means: 'Bootloader, slots or state directory fail.', advice: 'agent doctor says which, and why' },
   'update-impossible': {
     means: 'Bootloader, slots or state directory fail.',
     advice: 'agent doctor says which, and why',
   },
-  'journal-lost': setAside,
+  'journal-lost': unreadable,
   'last-attempt-failed': { means: 'The last update could not be written.', advice: 'agent log last says why' },
   'last-attempt-refused': { means: 'The last update was refused.', advice: 'agent log last says why' },
   'last-attempt-rolled-back': { means: 'The last update ran, and was given up.', advice: 'agent log last says why' },

@@ -31,7 +31,7 @@ const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
     return `${half.join(', ')} is half written and runs nothing`;
   },
   'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
-  'journal-lost': () => 'the record of updates was unreadable and was set aside',
+  'journal-lost': () => 'the record of updates could not be read, and what was under way is not known',
   'trust-list-damaged': () => 'what was revoked is not known any more, so nothing is installed',
   'no-trusted-key': () => 'no trusted key can be used, so nothing can be installed',
   'no-daemon': () => 'no daemon runs, so nobody follows the service',

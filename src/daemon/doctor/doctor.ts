@@ -105,7 +105,7 @@ async function lookAtJournal({ journal, config }: Wiring): Promise<string | unde
   if (config.targets.length === 0) return undefined;
   const { phase } = journal.state;
   if (phase.kind !== 'lost') return `phase ${phase.kind}`;
-  throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'it was set aside');
+  throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'what it said was lost');
 }
 
 /** Where the machine has one, whether anybody feeds it: it ends a slot that hangs before the agent starts. */

@@ -167,9 +167,10 @@ function tellBoth(trust: Trust, { onServiceTime }: World): (atMs: number) => voi
 
 async function openJournal(config: Config, log: Log, security: SecurityLog): Promise<Journal> {
   const { state } = config.paths;
-  const journal = await FileJournal.open(state, log, stateFs(config), async () => admitStateDirectory(config));
-  if (journal.floorsLost) await security.record('floor-lost', state);
-  return journal;
+  return FileJournal.open(state, log, stateFs(config), {
+    admit: async () => admitStateDirectory(config),
+    onFloorsLost: async () => security.record('floor-lost', state),
+  });
 }
 
 function wireSlots(

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
-import { openOwn, readToBound } from './outside-file.ts';
+import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
 /** What a durable file needs of node:fs/promises, which satisfies it, as memfs and the crash sweep's file system do. */
 export interface DurableFs {
@@ -36,13 +36,20 @@ export const ownFs = {
 
 /** A state file cannot be read or written. */
 export class StorageError extends SystemError {
-  constructor(action: string, path: string, cause: unknown) {
+  constructor(
+    action: string,
+    path: string,
+    cause: unknown,
+    advice: string | undefined = cause instanceof AgentError ? cause.advice : undefined,
+  ) {
     const full = systemErrorCode(cause) === 'ENOSPC';
     const why = full ? 'the disk is full' : describeError(cause);
-    const advice = cause instanceof AgentError ? cause.advice : undefined;
     super(full ? 'disk-full' : 'state-unavailable', `cannot ${action} ${path}: ${why}`, { cause, advice });
   }
 }
+
+/** What stands in the place of a state file is no file, or has no end: waiting does not cure that. */
+export class NoFileError extends StorageError {}
 
 /** The text of a file, or undefined where there is none. */
 export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
@@ -50,6 +57,7 @@ export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise
     return (await fs.readFile(path)).toString('utf8');
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return undefined;
+    if (error instanceof OutsideFileError) throw new NoFileError('read', path, error);
     throw new StorageError('read', path, error);
   }
 }

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import {
+  NoFileError,
   ownFs,
   readDurableTextFile,
   readTextFile,
@@ -14,6 +15,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
 import { readState } from './read-state.ts';
+import { copyAside, takePlace, wasSetAside } from './set-aside.ts';
 import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
@@ -37,11 +39,19 @@ export interface Journal {
 }
 
 const FILE_NAME = 'journal.json';
+const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 
-interface FileJournalParts {
+/** What goes with the place of a journal. */
+export interface JournalPlace {
+  /** Throws where the directory is no place for it. Default: it is one. */
+  readonly admit?: () => Promise<void>;
+  /** Nobody knows any more what the lowest release is that may be installed. */
+  readonly onFloorsLost?: () => Promise<void>;
+}
+
+interface FileJournalParts extends Required<JournalPlace> {
   readonly fs: DurableFs;
   readonly log: Log;
-  readonly admit: () => Promise<void>;
 }
 
 /** Keeps the journal in one small file of the state directory, replaced as a whole by each event. */
@@ -50,34 +60,35 @@ export class FileJournal implements Journal {
   readonly #fs: DurableFs;
   readonly #log: Log;
   readonly #admit: () => Promise<void>;
+  readonly #onFloorsLost: () => Promise<void>;
   readonly #floors: FloorsCopy;
-  #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
+  #state: UpdateState = lostState;
   #missing: AgentError | undefined;
   #isUnreadable = false;
   #trouble: AgentError | undefined;
-  #floorsLost = false;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(directory: string, { log, fs, admit }: FileJournalParts) {
+  private constructor(directory: string, { log, fs, admit, onFloorsLost }: FileJournalParts) {
     this.#path = join(directory, FILE_NAME);
     this.#log = log;
     this.#fs = fs;
     this.#admit = admit;
+    this.#onFloorsLost = onFloorsLost;
     this.#floors = new FloorsCopy(directory, fs, log);
   }
 
   /**
    * Of a journal that cannot be understood a copy is set aside, and it is read part by part (read-state.ts). It stays in
    * its place until something is appended: a journal that is missing would mean that nothing is under way. One that cannot
-   * be read at all leaves an agent that installs nothing. `admit` throws where the directory is no place for it.
+   * be read at all leaves an agent that installs nothing, unless it is no file: that is set aside by the first who writes.
    */
   static async open(
     directory: string,
     log: Log,
     fs: DurableFs = ownFs,
-    admit = async (): Promise<void> => {},
+    { admit = async () => {}, onFloorsLost = async () => {} }: JournalPlace = {},
   ): Promise<FileJournal> {
-    const journal = new FileJournal(directory, { fs, log, admit });
+    const journal = new FileJournal(directory, { fs, log, admit, onFloorsLost });
     await journal.#load();
     return journal;
   }
@@ -89,28 +100,24 @@ export class FileJournal implements Journal {
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
       this.#isUnreadable = true;
-      this.#missing = error;
-      this.#trouble = error;
+      this.#missing = error instanceof NoFileError ? obstacle(this.#path, error) : error;
+      this.#trouble = error instanceof NoFileError ? undefined : error;
       return;
     }
     this.#isUnreadable = false;
     this.#trouble = undefined;
-    this.#missing = text === undefined ? new StorageError('read', this.#path, 'there is none') : undefined;
-    const { state, damage } = text === undefined ? { state: initialState, damage: [] } : readState(text);
+    const { state, damage } = await readFound(text, this.#path, this.#fs);
+    const isMissing = text === undefined && state.phase.kind === 'idle';
+    this.#missing = isMissing ? new StorageError('read', this.#path, 'there is none') : undefined;
     this.#state = await this.#floors.addTo(state);
-    this.#floorsLost = this.#floors.wasDamaged && (text === undefined || damage.length > 0);
+    if (this.#floors.wasDamaged && (text === undefined || damage.length > 0)) await this.#onFloorsLost();
     if (text === undefined || damage.length === 0) return;
     const why = damage.join('; ');
     const sizeBytes = Buffer.byteLength(text);
     const message =
       'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
     this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
-    await setAside(this.#path, text, this.#log, this.#fs);
-  }
-
-  /** Nobody knows any more what the lowest release is that may be installed. */
-  get floorsLost(): boolean {
-    return this.#floorsLost;
+    await copyAside(this.#path, text, this.#log, this.#fs);
   }
 
   get missing(): AgentError | undefined {
@@ -130,6 +137,10 @@ export class FileJournal implements Journal {
       this.#log.debug({ code: error.code }, error.message);
     }
     await this.#load();
+    await this.#inTurn(async () => {}).catch((error: unknown) => {
+      if (!(error instanceof AgentError)) throw error;
+      this.#log.debug({ code: error.code }, error.message);
+    });
   }
 
   /** Everything of a write but the rename. */
@@ -158,6 +169,7 @@ export class FileJournal implements Journal {
 
   async #noteTrouble<T>(work: () => Promise<T>): Promise<T> {
     try {
+      await this.#beginAnew();
       if (this.#isUnreadable && this.#missing !== undefined) throw this.#missing;
       const result = await work();
       this.#trouble = undefined;
@@ -183,7 +195,31 @@ export class FileJournal implements Journal {
   }
 
   async #write(state: UpdateState): Promise<void> {
-    await replaceFileDurably(this.#path, JSON.stringify(state), this.#fs);
+    const text = JSON.stringify(state);
+    try {
+      await replaceFileDurably(this.#path, text, this.#fs);
+    } catch (error) {
+      // A folder was put there since; a pipe would have been replaced.
+      if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
+      await this.#takePlace(text, error);
+    }
+  }
+
+  /** Where what was found is no file, which no waiting cures: what was under way is lost. */
+  async #beginAnew(): Promise<void> {
+    if (!(this.#missing instanceof NoFileError)) return;
+    await this.#admit();
+    await this.#load(); // somebody may have removed it
+    const { missing } = this;
+    if (!(missing instanceof NoFileError)) return;
+    await this.#takePlace(JSON.stringify(lostState), missing);
+    await this.#load();
+    if (this.#floors.wasDamaged) await this.#onFloorsLost();
+  }
+
+  async #takePlace(text: string, why: StorageError): Promise<void> {
+    const aside = await takePlace(this.#path, text, this.#fs);
+    this.#log.error({ path: this.#path, aside, why: why.message }, 'what is no journal was set aside');
   }
 
   /** A write that failed in its last step may be there after a restart: what its caller was told has not happened. */
@@ -200,23 +236,28 @@ export class FileJournal implements Journal {
 /** As it stands, for who only looks: nothing is set aside, and nothing that is appended lasts. */
 export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): Promise<Journal> {
   try {
-    const text = await readTextFile(join(directory, FILE_NAME), fs);
-    const state = text === undefined ? initialState : readState(text).state;
+    const path = join(directory, FILE_NAME);
+    const { state } = await readFound(await readTextFile(path, fs), path, fs);
     return new MemoryJournal(await addFloorsCopy(state, directory, fs));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
-    return new MemoryJournal({ ...initialState, phase: { kind: 'lost' } });
+    return new MemoryJournal(lostState);
   }
 }
 
-/** For a person who looks for the cause; the agent goes on without. */
-async function setAside(path: string, text: string, log: Log, fs: DurableFs): Promise<void> {
-  try {
-    await replaceFileDurably(`${path}.damaged`, text, fs);
-  } catch (error) {
-    if (!(error instanceof StorageError)) throw error;
-    log.warn({ code: error.code }, error.message);
-  }
+/** Without a file nothing is under way, but where what stood in its place was set aside, and the power failed then. */
+async function readFound(text: string | undefined, path: string, fs: DurableFs): Promise<ReturnType<typeof readState>> {
+  if (text !== undefined) return readState(text);
+  return { state: (await wasSetAside(path, fs)) ? lostState : initialState, damage: [] };
+}
+
+function obstacle(path: string, { cause }: NoFileError): NoFileError {
+  return new NoFileError(
+    'read',
+    path,
+    cause,
+    'agent --update-now, or the daemon, sets it aside, and begins a new record',
+  );
 }
 
 /** For tests, and for commands that must not touch the disk. */

@@ -26,6 +26,8 @@ export const faultKinds = [
   'journal-lost',
   /** At a start: the journal is that of a newer agent, in a phase that this one does not know. */
   'journal-newer',
+  /** At a start: a folder is in the place of the journal's file. */
+  'journal-no-file',
   /** At a start: the state partition is not mounted, and its directory in memory; later it is. */
   'state-in-memory',
 ] as const;

@@ -3,6 +3,7 @@ import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
+import { NO_FILE } from '../../stand-ins/machine/memory/forgetful-fs.ts';
 import { isDigestOf } from './gateway/catalog.ts';
 import type { CatalogEntry } from './gateway/catalog.ts';
 import type { Chronicle } from './gateway/chronicle.ts';
@@ -51,6 +52,8 @@ function judgeRescue({ hardware, chronicle }: Gateway): void {
 export function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
   const journal = hardware.disk.read(JOURNAL);
   demand(chronicle.journals.has(journal), `the journal is not what was acknowledged or being written: ${journal}`);
+  const folders = Object.values(hardware.disk.files).filter((text) => text === NO_FILE).length;
+  demand(folders === hardware.folders, `of ${hardware.folders} folders in the journal's place ${folders} are left`);
   const key = storedKey(hardware);
   demand(
     chronicle.identities.has(key),
@@ -67,7 +70,8 @@ export function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
 function judgeArming({ hardware, chronicle }: Gateway): void {
   const { boot } = hardware;
   const state = storedState(hardware);
-  const isIdle = state === undefined ? hardware.disk.read(JOURNAL) === undefined : state.phase.kind === 'idle';
+  const isNew = hardware.disk.read(JOURNAL) === undefined && hardware.folders === 0;
+  const isIdle = state === undefined ? isNew : state.phase.kind === 'idle';
   if (!isIdle) return;
   const { trying, kept, keeping } = chronicle;
   demand(trying === undefined || boot.next !== trying, `the journal is idle, but slot ${trying} is armed`);

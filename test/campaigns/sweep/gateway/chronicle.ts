@@ -7,12 +7,16 @@ import { advance } from '../../../../src/update/journal/transitions.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../../src/update/ports.ts';
 import { CALLED_OFF } from '../../../../src/update/trial/blame.ts';
 import { UNKNOWN_DIGEST } from '../../../../src/update/what-runs.ts';
+import { NO_FILE } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Violation } from '../violation.ts';
 import { isDigestOf } from './catalog.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
+import { JOURNAL } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
 import { KeptLists, noLists } from './kept-lists.ts';
 import type { KeptListsState } from './kept-lists.ts';
+
+const lostJournal = JSON.stringify({ ...initialState, phase: { kind: 'lost' } });
 
 /** What may be there after a cut; undefined: nothing. */
 type Possible = Set<string | undefined>;
@@ -100,7 +104,7 @@ export class Chronicle {
   journalIsLost(text: string): void {
     this.journalWasLost = true;
     reduceTo(this.journals, text);
-    this.journals.add(JSON.stringify({ ...initialState, phase: { kind: 'lost' } }));
+    this.journals.add(lostJournal);
     this.begun.clear();
   }
 
@@ -129,7 +133,7 @@ export class Chronicle {
       this.journals.add(JSON.stringify(inner.state));
       this.journals.add(JSON.stringify(advance(inner.state, event)));
       this.#forgetCalledOff(event, inner.state);
-      const state = await inner.append(event);
+      const state = await this.#beginningAnew(async () => inner.append(event));
       reduceTo(this.journals, JSON.stringify(state));
       if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
       return state;
@@ -144,14 +148,21 @@ export class Chronicle {
       get trouble() {
         return inner.trouble;
       },
-      refresh: async () => inner.refresh(),
-      probe: async () => inner.probe(),
+      refresh: async () => this.#beginningAnew(async () => inner.refresh()),
+      probe: async () => this.#beginningAnew(async () => inner.probe()),
       append: async (event) => {
         const turn = last.then(async () => append(event));
         last = turn.catch(() => undefined);
         return turn;
       },
     };
+  }
+
+  /** Whoever works sets aside what is no file. */
+  async #beginningAnew<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#hardware.disk.read(JOURNAL) === NO_FILE)
+      for (const text of [undefined, lostJournal]) this.journals.add(text);
+    return work();
   }
 
   identityStore(inner: IdentityStore): IdentityStore {

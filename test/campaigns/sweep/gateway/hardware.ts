@@ -1,7 +1,7 @@
 import type { SlotName } from '../../../../src/update/ports.ts';
 import { BootMachine, deliveries } from '../../../stand-ins/machine/boot-machines.ts';
 import type { BootKind, BootMemory, Delivery } from '../../../stand-ins/machine/boot-machines.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import { ForgetfulFs, NO_FILE } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { MemoryBoard } from '../../../stand-ins/machine/memory/memory-board.ts';
 import type { BoardMemory } from '../../../stand-ins/machine/memory/memory-board.ts';
 import { MemorySlots } from '../../../stand-ins/machine/memory/memory-slots.ts';
@@ -22,6 +22,9 @@ export const GARBAGE = '{"format":1,"pha\0\0\0';
 const MISSED_LOOKS = 6;
 const LOOK_MS = 15 * 60_000;
 
+/** In the place of the journal; the agent sets so many aside. */
+const MOST_FOLDERS = 5;
+
 /** Less than any image. */
 const ROT_BYTES = 24;
 
@@ -38,6 +41,8 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
+  /** Folders that were put in the place of the journal. */
+  readonly folders: number;
   /** Attempts whose end the application was told. */
   readonly told: readonly string[];
 }
@@ -56,6 +61,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     attempts: 0,
     flaps: 0,
     nowMs: 0,
+    folders: 0,
     told: [],
   };
 }
@@ -76,6 +82,7 @@ export class Hardware {
   /** How often a flapping image was asked. */
   flaps: number;
   nowMs: number;
+  folders: number;
   readonly told: Set<string>;
   /** What the reboot command was told; undefined: it was not called in this boot. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
@@ -107,6 +114,7 @@ export class Hardware {
     this.attempts = state.attempts;
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
+    this.folders = state.folders;
     this.told = new Set(state.told);
     this.disk.trouble = () => {
       if (faults.strikes('disk-full')) return 'ENOSPC';
@@ -122,7 +130,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, told } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, folders, told } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -136,6 +144,7 @@ export class Hardware {
       attempts,
       flaps,
       nowMs,
+      folders,
       told: [...told],
     };
   }
@@ -210,12 +219,23 @@ export class Hardware {
       slots.rot(spare, Math.floor(this.#random() * ROT_BYTES));
     }
     const journal = disk.read(JOURNAL);
-    const isLost = faults.strikes('journal-lost');
-    const isNewer = faults.strikes('journal-newer');
-    if (journal === undefined || (!isLost && !isNewer)) return;
-    const text = isLost ? GARBAGE : asOfNextVersion(journal);
+    const text = this.#exchanged(journal);
+    if (text === undefined || text === journal) return;
+    this.folders += Number(text === NO_FILE);
     disk.put(JOURNAL, text);
     this.onJournalLost(text);
+  }
+
+  /** What the journal's file is now. */
+  #exchanged(journal: string | undefined): string | undefined {
+    const { faults } = this;
+    const isLost = faults.strikes('journal-lost');
+    const isNewer = faults.strikes('journal-newer');
+    const isNoFile = faults.strikes('journal-no-file') && this.folders < MOST_FOLDERS;
+    if (journal === undefined || journal === NO_FILE) return journal;
+    if (isNoFile) return NO_FILE;
+    if (isLost) return GARBAGE;
+    return isNewer ? asOfNextVersion(journal) : journal;
   }
 }
 

@@ -108,7 +108,7 @@ describe('the first line of the status', () => {
       { phase: 'rolling-back', daemon: false },
       'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
     ],
-    [{ phase: 'lost' }, 'Broken: the record of updates was unreadable and was set aside.'],
+    [{ phase: 'lost' }, 'Broken: the record of updates could not be read, and what was under way is not known.'],
     [{ phase: 'dreaming' }, 'Busy: dreaming.'],
     [{ thingId: undefined }, 'Attention: not activated yet.'],
     [{ installed: undefined }, 'Ready. Nothing was installed by this agent yet.'],

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, chown, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -234,7 +234,8 @@ async function statusAtRest(): Promise<string> {
 // Seen: `agent status` hung, and SIGTERM did not end it.
 describe('a pipe in place of a state file', () => {
   test.each([
-    ['journal.json', 'the record of updates was unreadable'],
+    // It is set aside, and the daemon goes on.
+    ['journal.json', 'ok journal phase'],
     // The service is asked before what is staged boots: the gateway is activated once more, and keeps that.
     ['identity.json', 'knows this gateway as thing'],
     ['trust.json', 'it is not a regular file'],
@@ -249,6 +250,59 @@ describe('a pipe in place of a state file', () => {
     const text = (await statusAtRest()) + (await gateway.run('doctor')).stdout;
     expect(text.replaceAll(/\s+/g, ' ')).toContain(said);
     expect(await stop(daemon)).toBe(0);
+  });
+});
+
+// Seen: nothing was installed any more until a person removed it; then, that a report for a supporter moved it.
+describe('something that is no file in place of the journal', () => {
+  async function plant(how: (path: string) => Promise<unknown>): Promise<number> {
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    await gateway.run('--update-now');
+    await rm(inGateway('state/journal.json'));
+    await how(inGateway('state/journal.json'));
+    service.world.targetVersionId = 'v2';
+    return (await lstat(inGateway('state/journal.json'))).ino;
+  }
+
+  async function besideJournal(): Promise<readonly string[]> {
+    return (await readdir(inGateway('state'))).filter((name) => /^journal\.json(?!\.new)/.test(name)).toSorted();
+  }
+
+  test('a pipe: who only looks says so, and leaves it there; the next update goes through', async () => {
+    const ino = await plant(async (path) => run('mkfifo', [path]));
+    const status = await gateway.run('status', '--exit-code');
+    expect(status).toMatchObject({ exitCode: 2, stdout: matching(/the record of updates could not be read/) });
+    const doctor = await gateway.run('doctor');
+    expect(doctor).toMatchObject({ exitCode: 70, stdout: matching(/journal .*\s.*it is not a regular file/) });
+    expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('sets it aside, and begins a new record');
+    const report = await gateway.run('report', inGateway('report.tar.gz'));
+    expect(report.stdout).toMatch(/Not in it.* journal/);
+    expect(await besideJournal()).toEqual(['journal.json']);
+    expect((await lstat(inGateway('state/journal.json'))).ino).toBe(ino);
+
+    await gateway.run('--update-now');
+    expect(await besideJournal()).toEqual(['journal.json', 'journal.json.unusable']);
+    expect((await lstat(inGateway('state/journal.json.unusable'))).ino).toBe(ino);
+    expect(gateway.rebootRequested).toBe(true);
+    gateway.boot();
+    await gateway.run('--update-now');
+    expect(lastOutcome()).toMatchObject({ outcome: 'installed', version: 'v2' });
+    const after = await gateway.run('status');
+    expect(after.stdout).not.toMatch(/could not be read/);
+  });
+
+  test('a folder: a daemon sets it aside by itself, and updates', async () => {
+    await plant(async (path) => mkdir(join(path, 'within'), { recursive: true }));
+    const lines: string[] = [];
+    const daemon = await gateway.startDaemon((line) => lines.push(line));
+    await gateway.rebootRequest(AbortSignal.timeout(60_000));
+    expect(await stop(daemon)).toBe(0);
+    expect(await readdir(inGateway('state/journal.json.unusable'))).toEqual(['within']);
+    expect(lines.join('\n')).toContain('what is no journal was set aside');
+    gateway.boot();
+    await gateway.run('--update-now');
+    expect(lastOutcome()).toMatchObject({ outcome: 'installed', version: 'v2' });
   });
 });
 

@@ -127,9 +127,8 @@ describe('a journal', () => {
     await rm(directory, { recursive: true });
     await expect(journal.probe()).rejects.toMatchObject({ code: 'state-unavailable' });
     await mkdir(directory);
-    const misplaced = await FileJournal.open(directory, silentLog, realFs, () =>
-      Promise.reject(new Error('on a slot')),
-    );
+    const admit = async () => Promise.reject(new Error('on a slot'));
+    const misplaced = await FileJournal.open(directory, silentLog, realFs, { admit });
     await expect(misplaced.probe()).rejects.toThrow('on a slot');
   });
 });

@@ -1,5 +1,9 @@
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
+import { OutsideFileError } from '../../../../src/system/files/outside-file.ts';
 import type { Power } from '../power.ts';
+
+/** What stands as the text of a file that is none, such as a folder. */
+export const NO_FILE = '\0no file';
 
 /** A file's bytes: what the medium surely has, and what a running system sees. */
 interface Inode {
@@ -52,8 +56,13 @@ export class ForgetfulFs {
   /** What the medium holds when the power comes back. */
   forget(): void {
     const names = new Map<string, Inode>();
+    // What is no file has no second name, and is not lost between two.
+    const isMoved = this.#random() < 0.5;
     for (const name of new Set([...this.#durableNames.keys(), ...this.#names.keys()])) {
-      const inode = this.#random() < 0.5 ? this.#durableNames.get(name) : this.#names.get(name);
+      const [before, now] = [this.#durableNames.get(name), this.#names.get(name)];
+      const isNoFile = before?.current === NO_FILE || now?.current === NO_FILE;
+      const isOld = isNoFile ? !isMoved : this.#random() < 0.5;
+      const inode = isOld ? before : now;
       if (inode !== undefined) names.set(name, inode);
     }
     for (const inode of new Set(names.values())) {
@@ -82,6 +91,7 @@ export class ForgetfulFs {
     this.#refuseInTrouble(this.unreadable);
     const inode = this.#names.get(path);
     if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' });
+    if (inode.current === NO_FILE) throw new OutsideFileError('it is not a regular file');
     return inode.current;
   }
 
@@ -90,6 +100,7 @@ export class ForgetfulFs {
     this.#power.step(`rename ${from} ${to}`);
     const inode = this.#names.get(from);
     if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${from}`), { code: 'ENOENT' });
+    if (this.#names.get(to)?.current === NO_FILE) this.#refuseInTrouble('EISDIR');
     this.#names.delete(from);
     this.#names.set(to, inode);
   }
