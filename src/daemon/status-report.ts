@@ -76,7 +76,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     traffic: around.daemon === true ? around.traffic : undefined,
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
-    rebootWait: around.booted === slotOf(state.phase) ? undefined : describeWait(around.rebootWait),
+    rebootWait: startsAnyway(state.phase, around) ? undefined : describeWait(around.rebootWait),
     hookWait: describePause(around.hookPause, around.nowMs),
     hold: standsStill(state.standstill, around.nowMs),
     ...describeLookTimes(around.looks),
@@ -122,6 +122,12 @@ function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {
 
 function slotOf(phase: Phase): SlotName | undefined {
   return 'slot' in phase ? phase.slot : undefined;
+}
+
+/** What runs, or boots next whoever reboots, waits for no window: a person may have armed it. */
+function startsAnyway(phase: Phase, { booted, boot }: Surroundings): boolean {
+  const slot = slotOf(phase);
+  return slot === booted || (boot !== undefined && boot.primary === slot);
 }
 
 function describeWait(wait: RebootWait | undefined): StatusReport['rebootWait'] {

@@ -82,7 +82,9 @@ function headlineOfPhase(report: StatusReport): Said {
       if (wait !== undefined)
         return {
           tone: 'attention',
-          text: 'A new firmware is staged. It starts in its reboot window, or with: agent reboot',
+          text: daemon
+            ? 'A new firmware is staged. It starts in its reboot window, or with: agent reboot'
+            : 'A new firmware is staged, and no daemon runs that would start it in its reboot window; to start it: agent reboot',
         };
       return { tone: 'attention', text: `A new firmware is staged; ${howItStarts(report)}` };
     case 'trial':

@@ -18,7 +18,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     { label: 'State', paragraphs: [sentenceOf(headline)], tone: headline.tone },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
     { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold, when)], tone: 'attention' },
-    { label: 'Reboot', paragraphs: rebootWait(report.rebootWait, when), tone: 'attention' },
+    { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
     { label: 'Consent', paragraphs: hookWait(report.hookWait, when), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, when) },
@@ -60,10 +60,10 @@ function liftedBy({ reason, until }: StandstillReport, when: When): string {
   return `${why}${end}; root and thing-operators lift it${early}: agent resume`;
 }
 
-function rebootWait(wait: StatusReport['rebootWait'], when: When): readonly string[] {
+function rebootWait({ rebootWait: wait, daemon }: StatusReport, when: When): readonly string[] {
   if (wait === undefined) return [];
   const until = moment(wait.until, when);
-  const end = until === undefined ? '' : `; the agent waits until ${until}`;
+  const end = until === undefined || !daemon ? '' : `; the agent waits until ${until}`;
   return [`${wait.reason}: [update] reboot_window${end}`, 'root and thing-operators need not wait: agent reboot'];
 }
 

@@ -34,6 +34,17 @@ describe('a firmware that is armed', () => {
     });
   });
 
+  // Seen: "the agent waits until 03:00" of what a person had armed, and the next power cut started.
+  test.each([
+    ['B', undefined],
+    ['A', { reason: 'it opens at 02:00' }],
+  ] as const)('waits for no window where slot %s boots next: %j', (primary, told) => {
+    const rebootWait = { code: 'outside-reboot-window', reason: 'it opens at 02:00', untilMs: undefined } as const;
+    const slot = { bootable: true, detail: '' };
+    const boot = { primary, slots: { A: slot, B: slot }, onTrial: { A: false, B: true } };
+    expect(statusReport(state, { ...around, boot, rebootWait }).rebootWait).toEqual(told);
+  });
+
   test('is on trial when its slot runs', () => {
     expect(statusReport(state, { ...around, booted: 'B' })).toMatchObject({
       phase: 'trial',

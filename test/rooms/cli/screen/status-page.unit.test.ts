@@ -21,6 +21,12 @@ test('a staged firmware that waits for its window says until when, and who need 
       'the agent waits until 2026-03-02 02:00 +01:00 (in 13 h) root and thing-operators need not wait: agent reboot',
   );
   expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
+  const alone = renderStatus({ ...calmStatus, phase: 'staged', rebootWait, daemon: false }, page).replaceAll(
+    /\s+/g,
+    ' ',
+  );
+  expect(alone).toContain('no daemon runs that would start it in its reboot window; to start it: agent reboot');
+  expect(alone).not.toContain('the agent waits');
 });
 
 test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
