@@ -41,7 +41,10 @@ export interface LookoutParts {
 /** Of the whole question; without an answer the trial is judged all the same. */
 const LIST_LOOK_MS = 60_000;
 
-type SettlingPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'log' | 'stageFirmware'>;
+type SettlingPorts = Pick<
+  UpdatePorts,
+  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'stageFirmware'
+>;
 
 export interface LookOptions {
   /** A person waits for it. */

@@ -3,6 +3,8 @@ import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
+import { faultOfSilence } from '../trial/blame.ts';
+import { fellBack } from '../trial/recover.ts';
 import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
 import type { HoldCode, Plan } from './plan.ts';
@@ -22,7 +24,8 @@ const NAMED_SINCE = 'the service has named another version since it was installe
 const NOT_NAMED = 'the service does not name it any more';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
-type WaitPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'log'>;
+type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings'>;
+type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
 
 /** A paused staging with which the plan does not go on has ended: every attempt that was begun gets its end. */
 export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void> {
@@ -45,7 +48,7 @@ export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void
  * one from a file, than when that was installed. Where the service cannot be asked, it counts as what it named last.
  */
 export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
-  const { journal, bootloader, log } = ports;
+  const { journal, log } = ports;
   const phase = await findWaiting(ports, signal);
   if (phase === undefined) return;
   let reason: string | undefined;
@@ -56,18 +59,45 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
     const { name } = phase.attempt.version;
     log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
   }
-  if (reason === undefined) return;
-  await bootloader.markUnbootable(phase.slot, signal);
-  await withdraw('withdrawn', reason, ports);
+  if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports, signal);
 }
 
 /** A person brings a list of keys and revocations: it may forbid what waits, which can be installed again afterwards. */
-export async function giveWayToList(ports: Omit<WaitPorts, 'log'>, signal: AbortSignal): Promise<boolean> {
+export async function giveWayToList(ports: EndPorts, signal: AbortSignal): Promise<boolean> {
   const phase = await findWaiting(ports, signal);
   if (phase === undefined) return false;
-  await ports.bootloader.markUnbootable(phase.slot, signal);
-  await withdraw('overruled', 'a person installed a list of keys and revocations before it was booted', ports);
+  const reason = 'a person installed a list of keys and revocations before it was booted';
+  await endWait(phase, { code: 'overruled', reason }, ports, signal);
   return true;
+}
+
+/**
+ * What has not run ends here. What was tried by now, and fell back, has failed, whatever else became of it: settling goes on with
+ * that, and knows by itself what the slot said when it was left.
+ */
+async function endWait(
+  phase: PhaseOf<'staged' | 'trial'>,
+  { code, reason }: { readonly code: string; readonly reason: string },
+  ports: EndPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { journal, bootloader, settings } = ports;
+  if (phase.kind === 'trial' && (await hasRun(phase, ports))) {
+    const { slots } = await bootloader.inspect(signal);
+    if (slots[phase.slot].lastWord !== undefined) return;
+    const failure = fellBack(phase);
+    const fault = faultOfSilence(journal.state, settings.attempts);
+    await journal.append({ type: 'rollback-started', ...failure, reason: `${failure.reason}; ${reason}`, fault });
+    return;
+  }
+  await bootloader.markUnbootable(phase.slot, signal);
+  await withdraw(code, reason, ports);
+}
+
+/** The machine was rebooted since it was armed; what boots by an argument alone, with that. */
+async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts): Promise<boolean> {
+  const wasMissed = bootloader.trialRebootArgument !== undefined && phase.rebootAsked === false;
+  return !wasMissed && (await machine.bootId()) !== phase.bootId;
 }
 
 /** A firmware that was installed, and has not booted yet. */

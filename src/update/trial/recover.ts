@@ -107,8 +107,7 @@ function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Fou
   if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot', phase };
   if (lastWord !== undefined) return leftItself(lastWord);
   if (phase.trialsLeft > 0) return { kind: 'arm', phase };
-  const reason = fellBack(phase.judgements);
-  return { kind: 'rolled-back', code: 'trial-fell-back', reason, fault: 'world' };
+  return { kind: 'rolled-back', ...fellBack(phase) };
 }
 
 function leftItself(lastWord: string): Recovery {
@@ -121,8 +120,11 @@ function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotN
   return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
 }
 
-function fellBack(judgements: number): string {
-  return judgements === 0
-    ? 'the bootloader fell back: in the new slot the agent did not start, or could not use its state directory'
-    : 'the bootloader fell back before the new slot was committed';
+/** The bootloader went back from a trial. Once may be the world's doing. */
+export function fellBack({ judgements }: Pick<PhaseOf<'trial'>, 'judgements'>) {
+  const reason =
+    judgements === 0
+      ? 'the bootloader fell back: in the new slot the agent did not start, or could not use its state directory'
+      : 'the bootloader fell back before the new slot was committed';
+  return { code: 'trial-fell-back', reason, fault: 'world' } as const;
 }

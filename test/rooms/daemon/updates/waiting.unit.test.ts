@@ -64,6 +64,52 @@ describe('a firmware that waits for its boot', () => {
     },
   );
 
+  // Seen: withdrawn, and not counted: two that took turns at each look rebooted the gateway without a pause.
+  test.each([byHand, bySchedule])(
+    'and fell back meanwhile has failed, whatever the service names then (%o)',
+    async (options) => {
+      const technician = await waiting();
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+      technician.gateway.service.target = '1';
+      expect(await technician.updateOnce(options)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
+      const { state } = (await technician.updater()).journal;
+      const reason = /^the bootloader fell back: .*; the service does not name it any more$/;
+      expect(state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
+      expect(state.lastOutcome?.reason).toMatch(reason);
+      expect(state.tries).toMatchObject({ versionId: '2', failed: 1, gaveUp: 1 });
+      expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    },
+  );
+
+  test('and that fall back by turns are held back after as many tries as one that is named all the time', async () => {
+    const technician = new Technician();
+    await technician.update();
+    const begun: string[] = [];
+    for (let looks = 0; looks < 40; looks += 1) {
+      technician.gateway.service.target = looks % 2 === 0 ? '2' : '3';
+      const outcome = await technician.updateOnce(bySchedule);
+      if (outcome.kind !== 'rebooting') continue;
+      begun.push(outcome.version);
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+    }
+    for (const id of ['2', '3']) expect(begun.filter((version) => version === `version ${id}`)).toHaveLength(3);
+    const { quarantine } = (await technician.updater()).journal.state;
+    expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['2', '3']));
+  });
+
+  test('and left itself without a journal is told as that', async () => {
+    const technician = await waiting();
+    technician.gateway.reboot();
+    await technician.gateway.bootloader.markUnbootable('A', signal, 'disk-full');
+    technician.gateway.reboot();
+    technician.gateway.service.target = '1';
+    await technician.updateOnce(bySchedule);
+    const { lastOutcome } = (await technician.updater()).journal.state;
+    expect(lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'disk-full' });
+  });
+
   test('is booted where the service cannot be asked', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
     technician.gateway.service.targetVersion = async () => {
