@@ -14,6 +14,10 @@ import { imageFile, writeRandomImage, writeSignedArtifact, writeSwu, writeText }
 import type { ImageFile, SwuFile } from './firmware-files.ts';
 import { measure, shell } from './measure.ts';
 import type { Command, Cost } from './measure.ts';
+import { mender, writeMender } from './peers/mender.ts';
+import type { MenderFiles } from './peers/mender.ts';
+import { rauc, writeRauc } from './peers/rauc.ts';
+import type { RaucFiles } from './peers/rauc.ts';
 import type { ProbeReport } from './probe.ts';
 import { ServiceProcess } from './service-process.ts';
 import { inRounds, ratioOf, spreadOf } from './statistics.ts';
@@ -31,6 +35,8 @@ const names = {
   download: 'curl -o FILE && sync',
   pipeline: "curl | tr -d '\"' | base64 -d | tee >(sha256sum) | dd",
   swupdate: 'swupdate, signed .swu over HTTP',
+  mender: 'mender, signed artifact over HTTP',
+  rauc: 'curl, then rauc, signed bundle (plain)',
   storage: 'dd of the image into the device, O_DIRECT and fsync',
   artifact: 'agent, signed artifact',
   solidus: 'agent, slashes escaped',
@@ -43,18 +49,20 @@ interface Files {
   readonly image: ImageFile;
   readonly texts: Readonly<Record<'plain' | 'tiny' | 'artifact' | 'solidus' | 'lines' | 'hex', string>>;
   readonly swu: SwuFile;
+  readonly mender: MenderFiles;
+  readonly rauc: RaucFiles;
   readonly publicPem: string;
 }
 
 /** Rows 1 to 3: an installation, its parts, and what else could do it, side by side in rounds. */
 export async function installSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, sizeBytes, rounds, on, tell } = context;
-  await run(join(import.meta.dirname, 'install-peers'));
+  await run(join(import.meta.dirname, 'peers/install-peers'));
   await using device = await LoopDevice.attach(sizeBytes);
   const files = await writeFiles(context, device.path);
   await using authority = await Authority.create();
   const certificate = await authority.issue('service', 'IP:127.0.0.1');
-  const texts = { ...files.texts, swu: files.swu.path };
+  const texts = { ...files.texts, swu: files.swu.path, mender: files.mender.artifact, rauc: files.rauc.bundle };
   await using service = await ServiceProcess.start({ texts, nginxFolder: workFolder });
   await using secure = await ServiceProcess.start({ texts, tls: certificate, nginxFolder: workFolder });
   const rig: AgentRig = { workFolder, program: context.program, device: device.path, on };
@@ -79,6 +87,8 @@ export async function installSuite(context: BenchContext): Promise<SuiteResult> 
     },
     command(names.pipeline, pipeline(textUrl, device.path)),
     command(names.swupdate, swupdate(await service.firmwareUrl('swu'), files.swu)),
+    command(names.mender, mender(await service.firmwareUrl('mender'), files.mender)),
+    command(names.rauc, rauc(await service.firmwareUrl('rauc'), files.rauc)),
     command(names.storage, copyInto(device.path, files.image)),
     agent(names.artifact, 'artifact', signed),
     agent(names.solidus, 'solidus'),
@@ -123,8 +133,10 @@ async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device:
     hex: await writeText(path('hex.json'), image.path, { encoding: 'hex' }),
   };
   const swu = await writeSwu('image', { folder: workFolder, image, device });
+  const peer = { workFolder, device };
+  const others = { mender: await writeMender(image, { ...peer, keys }), rauc: await writeRauc(image, peer) };
   await run('sync', ['--file-system', workFolder]);
-  return { image, texts, swu, publicPem: keys.publicPem };
+  return { image, texts, swu, ...others, publicPem: keys.publicPem };
 }
 
 /** Zeros in the device before each run: what is there already would not be written again. */
@@ -197,6 +209,8 @@ function figures(
       how: 'start, activation, look, boot environment and journal subtracted',
     },
     ratio(names.swupdate, 0.65),
+    ratio(names.mender),
+    ratio(names.rauc),
     ratio(names.pipeline, 0.5),
     ratio(names.download),
     ratio(names.storage),

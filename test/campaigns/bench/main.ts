@@ -28,7 +28,7 @@ const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteRe
   telemetry: telemetrySuite,
 };
 
-const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and nginx, swupdate and mosquitto from Debian.
+const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and nginx, swupdate, mender, rauc and mosquitto from Debian.
 
 usage: npm run bench -- [options]
 

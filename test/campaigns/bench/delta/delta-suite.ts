@@ -35,7 +35,7 @@ interface Rig extends BenchContext {
 /** What a delta saves and costs, beside the whole image, xdelta3, and an index of blocks, of three updates of Debian. */
 export async function deltaSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, tell } = context;
-  await tool([join(import.meta.dirname, '../install-peers')], { timeoutMs: 600_000 });
+  await tool([join(import.meta.dirname, '../peers/install-peers')], { timeoutMs: 600_000 });
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
   const keyFile = join(workFolder, 'private.pem');
   await writeFile(keyFile, keys.privatePem, { mode: 0o600 });
