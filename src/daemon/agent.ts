@@ -62,7 +62,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
     const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
-    const stateTrouble = await stateObstacle(config, journal);
+    const stateTrouble = await stateObstacle(config, journal, this.#options.daemon === true);
     const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,

@@ -1,4 +1,5 @@
-import { mkdir } from 'node:fs/promises';
+import { access, constants, mkdir, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
 
 import type { Config, SlotsTargetSettings } from '../../config/config.ts';
 import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
@@ -73,9 +74,20 @@ export async function refuseExposedState({ paths }: Config): Promise<void> {
   await refuseExposedFolder(paths.state);
 }
 
-/** For the status: why nothing is installed; undefined: the state directory can be used, as far as is known. */
-export async function stateObstacle(config: Config, { trouble }: Journal): Promise<string | undefined> {
-  const found = trouble ?? (await failureOf(async () => refuseMisplacedState(config)));
+/**
+ * For the status: why nothing is installed; undefined: the state directory can be used, as far as is known. Where no daemon has tried
+ * to write, what that would meet is told, as far as can be known without doing it.
+ */
+export async function stateObstacle(
+  config: Config,
+  { trouble }: Journal,
+  wasTried: boolean,
+): Promise<string | undefined> {
+  const look = async (): Promise<void> => {
+    await refuseMisplacedState(config);
+    if (!wasTried) await refuseUnwritable(config.paths.state);
+  };
+  const found = trouble ?? (await failureOf(look));
   return found && describeStateTrouble(found);
 }
 
@@ -101,6 +113,21 @@ export class StateWatch {
     if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
     else this.#log.error({ code: trouble.code, advice: trouble.advice }, describeStateTrouble(trouble));
   }
+}
+
+/** What this user may not do, the agent may: only what nobody can do is told. */
+async function refuseUnwritable(state: string): Promise<void> {
+  const file = join(state, 'journal.json');
+  try {
+    await access(`${state}/.`, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === undefined) throw error;
+    if (code !== 'EACCES' && code !== 'EPERM') throw new StorageError('write', file, error);
+  }
+  const { blocks, bfree, files, ffree } = await statfs(state);
+  const isFull = (blocks > 0 && bfree === 0) || (files > 0 && ffree === 0); // some file systems count none
+  if (isFull) throw new StorageError('write', file, Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
 }
 
 async function failureOf(look: () => Promise<void>): Promise<AgentError | undefined> {

@@ -222,6 +222,37 @@ describe('a daemon without a state directory', () => {
   });
 });
 
+// Seen: `agent status` said that all was well, but for the daemon.
+describe('status without a daemon says what the next write would meet, and writes nothing', () => {
+  async function inMemory(options: string): Promise<void> {
+    const journal = await readFile(inGateway('state/journal.json'));
+    await mount('-t', 'tmpfs', '-o', options, 'tmpfs', inGateway('state'));
+    await writeFile(inGateway('state/journal.json'), journal);
+  }
+
+  const more: Readonly<Record<string, Habit>> = {
+    'full of files': { make: async () => inMemory('nr_inodes=2'), undo: unmountState },
+    'at its best': { make: async () => inMemory('size=64k'), undo: unmountState },
+  };
+
+  test.each([
+    ['read-only', 2, /the state directory cannot be used, so nothing is installed: .*EROFS/],
+    ['full', 2, /the state directory cannot be used, so nothing is installed: .*the disk is full/],
+    ['full of files', 2, /the state directory cannot be used, so nothing is installed: .*the disk is full/],
+    ['at its best', 1, /^(?!.*the state directory cannot be used)/],
+  ])('%s', async (name, code, said) => {
+    await gateway.run('--update-now');
+    const { make, undo } = { ...habits, ...more }[name] ?? {};
+    await make?.();
+    const before = await stat(inGateway('state'));
+    const { exitCode, stdout } = await gateway.run('status', '--exit-code');
+    expect((await stat(inGateway('state'))).mtimeMs).toBe(before.mtimeMs);
+    await undo?.();
+    expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(said);
+    expect(exitCode).toBe(code);
+  });
+});
+
 /** What is said while the daemon looks is that. */
 async function statusAtRest(): Promise<string> {
   for (let looks = 0; looks < 30; looks += 1) {
