@@ -110,6 +110,14 @@ async function asked(): Promise<string> {
 }
 
 describe('trial-guard', () => {
+  test('is not kept waiting by a pipe in the place of the journal', async () => {
+    await run('mkfifo', join(state, 'journal.json'));
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+    await bootedWith('thing.trial=1');
+    expect(await guard()).toMatchObject({ exitCode: 0 });
+    expect(await asked()).toBe('reboot\n');
+  });
+
   test.each<[string, readonly UpdateEvent[]]>([
     ['nothing was ever installed', []],
     ['nothing is under way', toStaging.slice(0, 1)],
