@@ -25,10 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
-  const load = async (): Promise<LoadedConfig> => {
-    const { loadConfig } = await import('./config/load-config.ts');
-    return loadConfig(await configPath(parsed.configFile), process.env);
-  };
+  const load = async (): Promise<LoadedConfig> => loadAsAgent(parsed.configFile);
   const err = new Terminal(process.stderr);
   const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
   const context: CliContext = {
@@ -45,16 +42,19 @@ async function main(args: readonly string[]): Promise<number> {
     connect: async (ending) => connect(load, ending),
     look: async (daemon, ending) => {
       const loaded = await load();
+      await become(loaded);
       const { openLook } = await import('./daemon/local-agent.ts');
       return openLook(loaded, around(spoken()), daemon, ending);
     },
     local: async (ending) => {
       const loaded = await load();
+      await become(loaded);
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
     inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
+    runHelper: async () => runHelper(parsed.configFile, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
     writeTrustList: async (path, order) => {
@@ -122,6 +122,7 @@ function around(log: Log): World {
 
 async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
   const loaded = await load();
+  await become(loaded);
   const { createLog } = await import('./system/log/pino-log.ts');
   const world = around(createLog(loaded.config.log, process.env));
   const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
@@ -138,6 +139,36 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
   } catch (error) {
     if (!signal.aborted) throw error;
   }
+  return 0;
+}
+
+async function loadRaw(typed: string | undefined): Promise<LoadedConfig> {
+  const { loadConfig } = await import('./config/load-config.ts');
+  return loadConfig(await configPath(typed), process.env);
+}
+
+async function loadAsAgent(typed: string | undefined): Promise<LoadedConfig> {
+  const loaded = await loadRaw(typed);
+  if (loaded.config.system.helper === undefined) return loaded;
+  const { agentSide } = await import('./helper/agent-side.ts');
+  return { ...loaded, config: agentSide(loaded.config) };
+}
+
+/** Nothing, where no helper is configured. */
+async function become({ config }: LoadedConfig): Promise<void> {
+  if (config.system.helper === undefined) return;
+  const { becomeAgent } = await import('./helper/agent/become-agent.ts');
+  await becomeAgent(config);
+}
+
+/** Loads nothing of service, telemetry and boards. */
+async function runHelper(typed: string | undefined, signal: AbortSignal): Promise<number> {
+  const { config } = await loadRaw(typed);
+  const { createLog } = await import('./system/log/pino-log.ts');
+  const helper = await import('./helper/root/run-helper.ts');
+  const world = around(createLog(config.log, process.env));
+  const loadConfig = async (): Promise<typeof config> => (await loadRaw(typed)).config;
+  await helper.runHelper({ loadConfig, world, environment: process.env }, signal);
   return 0;
 }
 

@@ -155,6 +155,8 @@ export interface CliContext {
   inspect(path: string, signal: AbortSignal): Promise<FileReport>;
   /** Resolves with the exit code when the daemon has stopped. */
   runDaemon(): Promise<number>;
+  /** The same of the helper. */
+  runHelper(): Promise<number>;
   /** What the catalogue says of an error code; undefined: there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
   /** All there are. */

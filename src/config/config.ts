@@ -111,6 +111,7 @@ export interface SystemSettings {
   readonly rebootCommand: Command;
   /** Changes with every boot. */
   readonly bootIdFile: string;
+  readonly helper?: string | undefined; // its socket; undefined: the agent installs by itself
 }
 
 export interface LogSettings {

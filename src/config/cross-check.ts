@@ -12,7 +12,7 @@ export interface Finding {
 
 /** What each setting alone cannot show to be wrong, in the tables that are right. */
 export function findContradictions(tables: SoundTables): readonly Finding[] {
-  const { service, update, trust, page, targets, sensors, properties } = tables;
+  const { service, system, update, trust, page, targets, sensors, properties } = tables;
   return [
     ...keyContradictions(trust?.keys ?? []),
     ...forgedReports(tables),
@@ -20,6 +20,7 @@ export function findContradictions(tables: SoundTables): readonly Finding[] {
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
+    ...helperContradictions(system, targets ?? {}),
     ...sensorContradictions(sensors ?? [], properties ?? []),
   ];
 }
@@ -30,6 +31,18 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
     if ((parseUtcTime(key.not_before) ?? 0) < (parseUtcTime(key.not_after) ?? 0)) return [];
     return [{ path: ['trust', 'keys', index], message: `trust.keys[${index}]: not_after is not after not_before` }];
   });
+}
+
+/** The helper has no serial ports, and does not ask the agent for its own yet. */
+function helperContradictions(system: SoundTables['system'], targets: ConfigFile['targets']): readonly Finding[] {
+  const board = Object.keys(targets).find((name) => targets[name]?.kind === 'mcu');
+  if (system?.helper === undefined || board === undefined) return [];
+  return [
+    {
+      path: ['system', 'helper'],
+      message: `system.helper: a gateway with boards (targets.${board}) has no helper yet`,
+    },
+  ];
 }
 
 function serviceContradictions(service: ConfigFile['service']): readonly Finding[] {

@@ -43,7 +43,11 @@ export function resolveConfig(file: ConfigFile): Config {
       downgrade: file.trust.downgrade,
     },
     report: { outcome: file.report.outcome, security: file.report.security, wholeImage: file.report.whole_image },
-    system: { rebootCommand: file.system.reboot_command, bootIdFile: file.system.boot_id_file },
+    system: {
+      rebootCommand: file.system.reboot_command,
+      bootIdFile: file.system.boot_id_file,
+      helper: file.system.helper,
+    },
     control: file.control,
     page: resolvePage(file.page),
     log: file.log,

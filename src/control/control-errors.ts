@@ -120,10 +120,10 @@ export function isSilent(error: unknown): boolean {
   return error instanceof ControlError && error.code === 'daemon-silent';
 }
 
-/** What the other side of the control socket reported: its code is of a table there. */
+/** What the other side of a socket reported: its code is of a table there. */
 export class ReportedFailure extends AgentError {
-  constructor(error: ReportedError) {
-    super({ ...error, remedy: error.exit === 'tryAgain' ? 'retry' : 'give-up' });
+  constructor(error: ReportedError & Partial<Pick<AgentError, 'remedy' | 'retryAfterMs'>>) {
+    super({ ...error, remedy: error.remedy ?? (error.exit === 'tryAgain' ? 'retry' : 'give-up') });
   }
 }
 

@@ -10,7 +10,6 @@ import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/log/secrets.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
-import type { Updater } from '../update/updater.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { measuringFindings } from './doctor/measuring.ts';
@@ -25,6 +24,7 @@ import { brokerStatus, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
 import type { Concern } from './wiring/trust.ts';
+import type { UpdateRoom } from './wiring/update-room.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
@@ -93,8 +93,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async check(_input: object, signal: AbortSignal): Promise<CheckReport> {
-    const updater = this.#updater;
-    return checkReport(updater.journal.state, await updater.look({ manual: true, force: false }, signal));
+    const look = await this.#updater.look({ manual: true, force: false }, signal);
+    return checkReport(this.#wiring.journal.state, look);
   }
 
   async update(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -252,7 +252,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#options.wiring();
   }
 
-  get #updater(): Updater {
+  get #updater(): UpdateRoom {
     const { updater } = this.#wiring;
     if (updater === undefined) throw noTargets();
     return updater;

@@ -12,7 +12,7 @@ import type { AgentOptions } from './agent.ts';
 import { DaemonError } from './errors.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
-import type { World } from './wiring/wiring.ts';
+import type { Before, World } from './wiring/wiring.ts';
 
 /** The agent in this process, for one command, while no daemon runs: under the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(
@@ -39,8 +39,7 @@ export async function openLook(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
-  const journal = await lookAtJournal(loaded.config.paths.state);
-  const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
+  const wiring = opened.use(await wire(loaded.config, world, await copyOf(loaded), signal));
   // A daemon that gives no answer, or whose sockets are gone, holds the lock; whether it is at work nobody can tell.
   const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =
@@ -51,6 +50,11 @@ export async function openLook(
     activity: () => activity,
     resources: opened.move(),
   });
+}
+
+/** Of a helper's journal a copy is what there is. */
+async function copyOf({ config }: LoadedConfig): Promise<Before | undefined> {
+  return config.system.helper === undefined ? { journal: await lookAtJournal(config.paths.state) } : undefined;
 }
 
 /** Who may not look into the state directory would be told of everything in it as if it failed. Throws `state-not-permitted`. */

@@ -14,7 +14,7 @@ import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
 import { endUnwantedStaging, giveWayToList } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
-import type { HookPause, Hooks } from './hooks/hooks.ts';
+import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
 import type { Standstill } from './journal/parts/standstill.ts';
@@ -30,7 +30,7 @@ export interface UpdaterParts extends LookoutParts {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
   /** Undefined: nobody is asked. */
-  readonly hooks?: Pick<Hooks, 'ask' | 'askInTurn' | 'pause' | 'wants' | 'tell' | 'trouble'> | undefined;
+  readonly hooks?: HookPort | undefined;
 }
 
 interface Settling {

@@ -21,6 +21,17 @@ const daemonCommands: readonly Command[] = [
     details: ['SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.'],
     run: (_typed, context) => context.runDaemon(),
   },
+  {
+    name: 'helper',
+    operands: [],
+    options: [],
+    group: 'Daemon',
+    summary: 'be the helper of a daemon without rights',
+    details: [
+      'Listens on the socket of [system] helper, or on that which systemd passes (LISTEN_FDS): then it ends when nothing is asked.',
+    ],
+    run: (_typed, context) => context.runHelper(),
+  },
 ];
 
 export const commandTable: readonly Command[] = [

@@ -40,6 +40,11 @@ export const configSchema = z.strictObject({
       boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
         .describe('Changes with every boot; another one for containers, which share the kernel’s'),
+      helper: absolutePath('/run/thing-helper/helper.sock')
+        .optional()
+        .describe(
+          'Two processes: the agent without rights, and behind this socket a helper with those of root, which alone installs',
+        ),
     })
     .prefault({}),
   control: z

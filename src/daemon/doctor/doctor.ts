@@ -1,36 +1,25 @@
-import { constants } from 'node:fs';
-import { access, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
-import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
-import { realSystem } from '../../slots/device-identity.ts';
-import { slotError } from '../../slots/errors.ts';
-import { admitSlot } from '../../slots/slot-admission.ts';
-import { AgentError } from '../../system/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
-import { runProgram } from '../../system/processes/child-process.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { readKernelText } from '../../telemetry/sources/kernel-file.ts';
 import { UpdateError } from '../../update/errors.ts';
-import { otherSlot } from '../../update/slot.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
-import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { noTargets } from './obstacles.ts';
+import { finding, NO_SLOTS } from './engine-checks.ts';
 import { tryUsers } from './program-users.ts';
 import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
-
-const NO_SLOTS = 'not needed: no slots are configured';
 
 /** The gateway, and what is being done with it meanwhile. */
 interface Examined extends Wiring {
@@ -46,7 +35,7 @@ interface Check {
   readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | undefined>;
 }
 
-const checks: readonly Check[] = [
+const checksBefore: readonly Check[] = [
   { name: 'serial number', look: async ({ serialNumber }) => serialNumber },
   { name: 'state directory', look: lookAtStateDirectory },
   { name: 'journal', look: lookAtJournal },
@@ -54,8 +43,9 @@ const checks: readonly Check[] = [
   { name: 'service', look: lookAtService },
   { name: 'clock', look: lookAtClock },
   { name: 'broker', look: lookAtBroker },
-  { name: 'boot environment', look: lookAtBootEnvironment },
-  { name: 'staging slot', look: lookAtStagingSlot },
+];
+
+const checksAfter: readonly Check[] = [
   { name: 'microcontrollers', look: lookAtBoards },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'safety net', look: lookAtSafetyNet },
@@ -70,21 +60,16 @@ export async function diagnose(
 ): Promise<readonly DoctorFinding[]> {
   const examined = { ...wiring, activity };
   const findings: DoctorFinding[] = [];
-  for (const { name, look } of checks) {
+  for (const { name, look } of checksBefore) {
+    const found = await finding(name, async () => look(examined, signal));
+    if (found !== undefined) findings.push(found);
+  }
+  findings.push(...(await wiring.examineEngine(signal)));
+  for (const { name, look } of checksAfter) {
     const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
   return findings;
-}
-
-async function finding(name: string, look: () => Promise<string | undefined>): Promise<DoctorFinding | undefined> {
-  try {
-    const detail = await look();
-    return detail === undefined ? undefined : { name, ok: true, detail };
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { name, ok: false, detail: error.message, advice: error.advice };
-  }
 }
 
 /** Beside the service's, where it has answered. */
@@ -181,64 +166,6 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
     });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
-}
-
-async function lookAtBootEnvironment({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string> {
-  if (bootloader === undefined) return withoutSlots(config);
-  const where = await lookAsBootloader(config, signal);
-  const booted = await bootloader.bootedSlot(signal);
-  await bootloader.canary(signal);
-  const { primary } = await bootloader.inspect(signal);
-  return `slot ${booted} runs, slot ${primary} boots next; ${canWrite(config)}${where}`;
-}
-
-/** A handler has no question that changes nothing and writes. */
-function canWrite({ targets }: Wiring['config']): string {
-  const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
-  return isHandler
-    ? 'its handler answers; whether it can write is known after the first update'
-    : 'the environment can be written';
-}
-
-/** Microcontrollers alone need none of it. */
-function withoutSlots({ targets }: Wiring['config']): string {
-  if (targets.length === 0) throw noTargets();
-  return NO_SLOTS;
-}
-
-/** What is written there must be what the bootloader reads. */
-async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
-  const target = targets.find(hasBootloader);
-  if (target === undefined) return '';
-  const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
-  const found = [detail, weakness].filter((text) => text !== undefined).join('; ');
-  return found === '' ? '' : ` (${found})`;
-}
-
-async function lookAtStagingSlot({ bootloader, config }: Wiring, signal: AbortSignal): Promise<string | undefined> {
-  if (bootloader === undefined) return undefined;
-  const booted = await bootloader.bootedSlot(signal);
-  const slot = otherSlot(booted);
-  const found: string[] = [];
-  for (const target of config.targets) {
-    if (target.kind !== 'slots') continue;
-    const { slots } = target;
-    const others = otherSlots(config, target);
-    const admission = { slot, slots, others, booted, sizeBytes: undefined };
-    const { where, path, capacityBytes } = await admitSlot(admission, realSystem);
-    await refuseUnwritable(where, path);
-    found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
-  }
-  return found.join('; ');
-}
-
-/** A file that stands for a slot may lie where this process may not write. */
-async function refuseUnwritable(where: string, path: string): Promise<void> {
-  try {
-    await access(path, constants.W_OK);
-  } catch (error) {
-    throw slotError(where, 'open it for writing', error);
-  }
 }
 
 async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {

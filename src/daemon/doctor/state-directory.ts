@@ -150,6 +150,12 @@ async function makeStateDirectory(path: string): Promise<void> {
 
 /** Before anything is read there. What others may write is closed where it is ours, and said where it is not. */
 export async function prepareStateDirectory(config: Config, log: Log): Promise<void> {
+  await closeStateDirectory(config, log);
+  for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
+}
+
+/** What others may write is closed where it is ours. */
+export async function closeStateDirectory(config: Config, log: Log): Promise<void> {
   const path = config.paths.state;
   try {
     await makeStateDirectory(path);
@@ -160,7 +166,6 @@ export async function prepareStateDirectory(config: Config, log: Log): Promise<v
     const trouble = error instanceof AgentError ? error : new StorageError('close', path, error);
     log.error({ code: trouble.code }, describeStateTrouble(trouble));
   }
-  for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
 function describeStateTrouble({ message }: AgentError): string {

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
+import { HelperError } from '../../helper/errors.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { Trust } from '../wiring/trust.ts';
-import type { SecurityLog } from './security-log.ts';
+import type { SecurityNotes } from './security-log.ts';
 
 /** What the code of a refusal means for security. */
 const refusals: Readonly<Record<string, SecurityEventId>> = {
@@ -27,13 +28,13 @@ const refusals: Readonly<Record<string, SecurityEventId>> = {
 };
 
 /** Nothing, where what failed is no matter of security. */
-export async function noteRefusal(security: SecurityLog, { code, message }: AgentError): Promise<void> {
+export async function noteRefusal(security: SecurityNotes, { code, message }: AgentError): Promise<void> {
   const id = refusals[code];
   if (id !== undefined) await security.record(id, `${message} (${code})`);
 }
 
 /** What is refused on the way is recorded, and thrown on. */
-export async function notingRefusals<T>(security: SecurityLog, work: () => Promise<T>): Promise<T> {
+export async function notingRefusals<T>(security: SecurityNotes, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -47,14 +48,18 @@ interface Forced {
   readonly allowDowngrade?: boolean | undefined;
 }
 
-export async function noteForce(security: SecurityLog, what: string, { force, allowDowngrade }: Forced): Promise<void> {
+export async function noteForce(
+  security: SecurityNotes,
+  what: string,
+  { force, allowDowngrade }: Forced,
+): Promise<void> {
   if (force === true) await security.record('force-used', `${what} --force`);
   if (allowDowngrade === true) await security.record('force-used', `${what} --allow-downgrade`);
 }
 
 /** At each start, and after each reading: what decides what is installed, compared with what it was. */
 export async function noteWhatCounts(
-  security: SecurityLog,
+  security: SecurityNotes,
   { path, digest }: Pick<LoadedConfig, 'path' | 'digest'>,
   trust: Pick<Trust, 'keyring'>,
   signal: AbortSignal,
@@ -65,7 +70,7 @@ export async function noteWhatCounts(
 
 /** Also when a list took effect: at the next start it would look as if somebody had changed them then. */
 export async function noteKeys(
-  security: SecurityLog,
+  security: SecurityNotes,
   trust: Pick<Trust, 'keyring'>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -81,6 +86,7 @@ export async function noteKeys(
     await security.compare('keys-changed', state, `${doubt}${told}`);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
+    if (error instanceof HelperError) return; // of the keys nothing is known, and nothing can be installed
     await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);
   }
 }

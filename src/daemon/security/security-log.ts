@@ -33,6 +33,9 @@ export interface SecurityLogParts {
   readonly fs?: DurableFs;
 }
 
+/** Where it is noted what concerned security. */
+export type SecurityNotes = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare'>;
+
 /**
  * `security.json` in the state directory: the last events that concern security, across updates and restarts. What happens
  * again within an hour is counted, and written with the next event. Recording never fails: what it is about goes on without it.

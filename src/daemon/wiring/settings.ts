@@ -1,27 +1,10 @@
 import type { Config } from '../../config/config.ts';
-import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
-import { defaultResume } from '../../service/rest/settings.ts';
-import type { RestSettings } from '../../service/rest/settings.ts';
-import type { Environment } from '../../system/processes/environment.ts';
 import type { Follow } from '../../update/choice/choose.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import { hasBootloader } from './slot-settings.ts';
 import type { StagingSettings } from './staging-with-keys.ts';
 
-/** From the configuration's words to the rooms' settings. */
-export function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
-  const { url, keyOnProvisioning, tls, deadlines, propertyText } = config.service;
-  return {
-    baseUrl: url,
-    keyOnProvisioning,
-    tls,
-    proxy: proxyFromEnvironment(environment),
-    deadlines,
-    propertyText,
-    resume: defaultResume,
-    userAgent: `thing-agent/${agentVersion}`,
-  };
-}
+// From the configuration's words to the rooms' settings.
 
 export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
   return {

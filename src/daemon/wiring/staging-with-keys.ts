@@ -2,7 +2,7 @@ import { createStageFirmware } from '../../firmware/stage-firmware.ts';
 import type { FirmwareSettings } from '../../firmware/stage-firmware.ts';
 import type { StageFirmware } from '../../update/ports.ts';
 import { noteKeys } from '../security/note-events.ts';
-import type { SecurityLog } from '../security/security-log.ts';
+import type { SecurityNotes } from '../security/security-log.ts';
 import { describeTakenList } from '../security/taken-list.ts';
 import type { Trust } from './trust.ts';
 
@@ -17,7 +17,7 @@ export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'de
 export function stagingWithKeys(
   { allowUnsigned, ...settings }: StagingSettings,
   trust: Trust,
-  security: SecurityLog,
+  security: SecurityNotes,
 ): StageFirmware {
   return async (request, signal) => {
     const keyring = await trust.keyring(signal);

@@ -3,13 +3,13 @@ import { uptime } from 'node:os';
 
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
-import type { LinuxMachine } from '../../system/processes/machine.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { ServiceTime } from '../../telemetry/clock/clock.ts';
 import type { SelfFacts } from '../../telemetry/self-report.ts';
 import { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Journal } from '../../update/journal/journal.ts';
+import type { Machine } from '../../update/ports.ts';
 import { SharedPorts } from './shared-ports.ts';
 import type { Wiring, World } from './wiring.ts';
 
@@ -101,7 +101,7 @@ function sinceBootMs(): number {
 }
 
 /** Where nobody knows which boot this is, every start counts as one. */
-async function bootName(machine: LinuxMachine): Promise<string> {
+async function bootName(machine: Pick<Machine, 'bootId'>): Promise<string> {
   try {
     return await machine.bootId();
   } catch (error) {

@@ -9,6 +9,7 @@ import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
 import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
+import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -27,6 +28,8 @@ export interface TrustParts {
   readonly configuredKeys?: (() => Promise<readonly TrustedKey[]>) | undefined;
   /** Of the state directory. */
   readonly fs?: DurableFs;
+  /** Where the lists are another process's, which is asked for what it took. */
+  readonly readText?: ReadStateText | undefined;
   readonly clock: Clock;
   /** Whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
@@ -53,7 +56,7 @@ export class Trust {
 
   constructor(parts: TrustParts) {
     this.#parts = parts;
-    this.#store = new TrustStore(parts.config.paths.state, parts.fs);
+    this.#store = new TrustStore(parts.config.paths.state, parts.fs, parts.readText);
   }
 
   /** What the service's clock shows. It counts for as long as this process runs, so that one wrong word ends no key for ever. */

@@ -6,10 +6,13 @@ import type { BrokerContext } from '../../service/messaging/broker/broker.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
+import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
+import { defaultResume } from '../../service/rest/settings.ts';
+import type { RestSettings } from '../../service/rest/settings.ts';
 import { RestTransport } from '../../service/rest/transport.ts';
 import { Throttle } from '../../service/throttle.ts';
 import type { Traffic } from '../../service/traffic.ts';
-import { restSettings } from './settings.ts';
+import type { Environment } from '../../system/processes/environment.ts';
 import type { World } from './wiring.ts';
 
 /** The service in the form, or the forms, that are configured. */
@@ -99,4 +102,19 @@ function messagingSettings(
 /** The same for each start, and of a kind that every broker takes: MQTT 3.1.1, section 3.1.3.1. */
 function clientIdOf(serialNumber: string): string {
   return `thingagent${createHash('sha256').update(serialNumber).digest('hex').slice(0, 13)}`;
+}
+
+/** From the configuration's words to the rooms' settings. */
+function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
+  const { url, keyOnProvisioning, tls, deadlines, propertyText } = config.service;
+  return {
+    baseUrl: url,
+    keyOnProvisioning,
+    tls,
+    proxy: proxyFromEnvironment(environment),
+    deadlines,
+    propertyText,
+    resume: defaultResume,
+    userAgent: `thing-agent/${agentVersion}`,
+  };
 }

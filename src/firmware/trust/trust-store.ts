@@ -17,17 +17,22 @@ interface Judged {
   readonly isKnown: boolean;
 }
 
+/** Undefined: there is no such file. */
+export type ReadStateText = (path: string, fs: DurableFs) => Promise<string | undefined>;
+
 /** Keeps the last list of keys and revocations, outside the slots, in a file of its own: older agents leave it alone. */
 export class TrustStore {
   readonly #path: string;
   /** A file that is gone looks as if no list had ever been taken. */
   readonly #copyPath: string;
   readonly #fs: DurableFs;
+  readonly #readText: ReadStateText;
 
-  constructor(stateDirectory: string, fs: DurableFs = ownFs) {
+  constructor(stateDirectory: string, fs: DurableFs = ownFs, readText: ReadStateText = readDurableTextFile) {
     this.#path = join(stateDirectory, 'trust.json');
     this.#copyPath = join(stateDirectory, 'trust-copy.json');
     this.#fs = fs;
+    this.#readText = readText;
   }
 
   /** Undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
@@ -79,7 +84,7 @@ export class TrustStore {
   }
 
   async #readAt(path: string): Promise<KeptListFile | undefined> {
-    const text = await readDurableTextFile(path, this.#fs);
+    const text = await this.#readText(path, this.#fs);
     if (text === undefined) return undefined;
     try {
       const kept = parseKeptListFile(Buffer.from(text));

@@ -51,6 +51,9 @@ const MAX_WORDS = 300;
 const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 60 * 60_000;
 
+/** What an update needs of them. */
+export type HookPort = Pick<Hooks, 'ask' | 'askInTurn' | 'pause' | 'wants' | 'tell' | 'trouble'>;
+
 /** Programs of the integrator that are asked for their consent, or told how it ended. */
 export class Hooks {
   readonly #programs: HookPrograms;

@@ -68,6 +68,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     inspect: async (file) => ({ file, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
     runDaemon: async () => 0,
+    runHelper: async () => 0,
     explain: async (code) => explainCode(code),
     errorCodes: async () => errorCodes(),
     writeDelta: async ({ output: path }) => {

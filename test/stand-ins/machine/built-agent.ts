@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
@@ -19,6 +19,7 @@ export function agentProgram(): string {
  */
 export async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'built-agent-'));
+  await chmod(folder, 0o755); // some of its processes have the rights of another user
   const tree = join(folder, 'tree');
   await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
   const cache = join(folder, 'compile-cache');

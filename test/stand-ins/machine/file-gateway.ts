@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -40,6 +40,8 @@ export interface FileGatewayOptions {
   readonly reports?: boolean;
   /** Of looks. Default: none. */
   readonly splay?: string;
+  /** Two processes: the agent as this user, the helper as that of the test. Undefined: one. */
+  readonly agentUser?: number | undefined;
 }
 
 export interface Finished {
@@ -84,6 +86,7 @@ export class FileGateway implements AsyncDisposable {
       await using slot = await open(slots.A, 'r+');
       await slot.write(options.image, 0, options.image.byteLength, 0);
     }
+    if (options.agentUser !== undefined) await makeFoldersFor(directory, options.agentUser);
     await writeFile(join(directory, 'healthy'), healthProgram(directory, slots), { mode: 0o755 });
     await writeFile(join(directory, 'reboot'), rebootProgram(directory), { mode: 0o755 });
     if (options.trustedKey !== undefined) await writeFile(join(directory, 'release.pem'), options.trustedKey);
@@ -130,6 +133,11 @@ export class FileGateway implements AsyncDisposable {
     await using file = await open(this.slots[slot], 'r');
     const { buffer } = await file.read(Buffer.alloc(sizeBytes), 0, sizeBytes, 0);
     return buffer;
+  }
+
+  /** Resolves when the helper listens. */
+  async startHelper(onLine: (line: string) => void = () => {}): Promise<ChildProcess> {
+    return this.#start('helper', 'the helper is up', onLine, {});
   }
 
   /** A command as a technician types it. */
@@ -179,15 +187,24 @@ export class FileGateway implements AsyncDisposable {
     onLine: (line: string) => void = () => {},
     environment: Readonly<Record<string, string>> = {},
   ): Promise<ChildProcess> {
-    const child = this.spawn(['run'], 'pipe', environment);
+    return this.#start('run', 'the agent is up', onLine, environment);
+  }
+
+  async #start(
+    command: string,
+    lastWord: string,
+    onLine: (line: string) => void,
+    environment: Readonly<Record<string, string>>,
+  ): Promise<ChildProcess> {
+    const child = this.spawn([command], 'pipe', environment);
     const up = Promise.withResolvers<void>();
     const lines: string[] = [];
     createInterface({ input: child.stderr as Readable }).on('line', (line) => {
       lines.push(line);
       onLine(line);
-      if (line.includes('the agent is up')) up.resolve();
+      if (line.includes(lastWord)) up.resolve();
     });
-    child.once('exit', (code) => up.reject(new Error(`the daemon ended with ${code}:\n${lines.join('\n')}`)));
+    child.once('exit', (code) => up.reject(new Error(`agent ${command} ended with ${code}:\n${lines.join('\n')}`)));
     await up.promise;
     return child;
   }
@@ -273,6 +290,7 @@ ${options.reports === false ? '' : '[report]\noutcome = "update_outcome"'}
 [system]
 reboot_command = ["${directory}/reboot"]
 boot_id_file = "${directory}/boot-id"
+${options.agentUser === undefined ? '' : `helper = "${helperSocket(directory)}"`}
 
 [targets.gateway]
 kind = "slots"
@@ -280,6 +298,20 @@ slots = { A = "${slots.A}", B = "${slots.B}" }
 bootloader = { kind = "custom", handler = "${directory}/boot/handler" }
 ${options.extraToml ?? ''}
 `;
+}
+
+function helperSocket(directory: string): string {
+  return join(directory, 'helper/helper.sock');
+}
+
+/** As systemd makes them: the state is the helper's, and in it the agent has a folder of its own. */
+async function makeFoldersFor(directory: string, user: number): Promise<void> {
+  await chmod(directory, 0o755);
+  await mkdir(join(directory, 'helper'), { mode: 0o755 });
+  await mkdir(join(directory, 'state'), { mode: 0o711 });
+  await mkdir(join(directory, 'state/agent'), { mode: 0o700 });
+  await mkdir(join(directory, 'run'), { mode: 0o755 });
+  for (const folder of ['state/agent', 'run']) await chown(join(directory, folder), user, user);
 }
 
 function healthProgram(directory: string, slots: { readonly A: string; readonly B: string }): string {

@@ -1,0 +1,115 @@
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+
+import type { DoctorFinding } from '../../control/reports.ts';
+import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
+import { realSystem } from '../../slots/device-identity.ts';
+import { slotError } from '../../slots/errors.ts';
+import { admitSlot } from '../../slots/slot-admission.ts';
+import { AgentError } from '../../system/errors.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import type { Bootloader } from '../../update/ports.ts';
+import { otherSlot } from '../../update/slot.ts';
+import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
+import type { Wiring } from '../wiring/wiring.ts';
+import { noTargets } from './obstacles.ts';
+
+export const NO_SLOTS = 'not needed: no slots are configured';
+
+/** What owns slots and bootloader: this process, or the helper. */
+export type ExaminedEngine = Pick<Wiring, 'config'> & { readonly bootloader: Bootloader | undefined };
+
+interface Check {
+  readonly name: string;
+  readonly look: (engine: ExaminedEngine, signal: AbortSignal) => Promise<string | undefined>;
+}
+
+const checks: readonly Check[] = [
+  { name: 'boot environment', look: lookAtBootEnvironment },
+  { name: 'staging slot', look: lookAtStagingSlot },
+];
+
+/** Where the rights of root are. */
+export async function examineEngine(engine: ExaminedEngine, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+  const findings: DoctorFinding[] = [];
+  for (const { name, look } of checks) {
+    const found = await finding(name, async () => look(engine, signal));
+    if (found !== undefined) findings.push(found);
+  }
+  return findings;
+}
+
+/** Undefined: this gateway does not need it. */
+export async function finding(
+  name: string,
+  look: () => Promise<string | undefined>,
+): Promise<DoctorFinding | undefined> {
+  try {
+    const detail = await look();
+    return detail === undefined ? undefined : { name, ok: true, detail };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { name, ok: false, detail: error.message, advice: error.advice };
+  }
+}
+
+async function lookAtBootEnvironment({ bootloader, config }: ExaminedEngine, signal: AbortSignal): Promise<string> {
+  if (bootloader === undefined) return withoutSlots(config);
+  const where = await lookAsBootloader(config, signal);
+  const booted = await bootloader.bootedSlot(signal);
+  await bootloader.canary(signal);
+  const { primary } = await bootloader.inspect(signal);
+  return `slot ${booted} runs, slot ${primary} boots next; ${canWrite(config)}${where}`;
+}
+
+/** A handler has no question that changes nothing and writes. */
+function canWrite({ targets }: Wiring['config']): string {
+  const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
+  return isHandler
+    ? 'its handler answers; whether it can write is known after the first update'
+    : 'the environment can be written';
+}
+
+/** Microcontrollers alone need none of it. */
+function withoutSlots({ targets }: Wiring['config']): string {
+  if (targets.length === 0) throw noTargets();
+  return NO_SLOTS;
+}
+
+/** What is written there must be what the bootloader reads. */
+async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
+  const target = targets.find(hasBootloader);
+  if (target === undefined) return '';
+  const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
+  const found = [detail, weakness].filter((text) => text !== undefined).join('; ');
+  return found === '' ? '' : ` (${found})`;
+}
+
+async function lookAtStagingSlot(
+  { bootloader, config }: ExaminedEngine,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (bootloader === undefined) return undefined;
+  const booted = await bootloader.bootedSlot(signal);
+  const slot = otherSlot(booted);
+  const found: string[] = [];
+  for (const target of config.targets) {
+    if (target.kind !== 'slots') continue;
+    const { slots } = target;
+    const others = otherSlots(config, target);
+    const admission = { slot, slots, others, booted, sizeBytes: undefined };
+    const { where, path, capacityBytes } = await admitSlot(admission, realSystem);
+    await refuseUnwritable(where, path);
+    found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
+  }
+  return found.join('; ');
+}
+
+/** A file that stands for a slot may lie where this process may not write. */
+async function refuseUnwritable(where: string, path: string): Promise<void> {
+  try {
+    await access(path, constants.W_OK);
+  } catch (error) {
+    throw slotError(where, 'open it for writing', error);
+  }
+}

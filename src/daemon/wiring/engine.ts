@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto';
+
+import type { Config } from '../../config/config.ts';
+import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
+import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import { findMountedSlot } from '../../slots/mounts.ts';
+import { createSlotsTarget } from '../../slots/slots-target.ts';
+import { findImageVersion } from '../../system/device/image-version.ts';
+import type { AgentError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import { minuteOfDay } from '../../system/time/daily-window.ts';
+import { probeSynchronization } from '../../telemetry/clock/clock.ts';
+import type { StagedBefore } from '../../update/choice/order.ts';
+import type { HookPort } from '../../update/hooks/hooks.ts';
+import { FileJournal } from '../../update/journal/journal.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { Bootloader, Machine, ProvisioningService, SlotsTarget, Target } from '../../update/ports.ts';
+import type { HealthGate } from '../../update/trial/health-gate.ts';
+import { Updater } from '../../update/updater.ts';
+import { tellSafetyNet } from '../doctor/safety-net.ts';
+import { admitStateDirectory, stateFs } from '../doctor/state-directory.ts';
+import { noteRefusal } from '../security/note-events.ts';
+import type { SecurityNotes } from '../security/security-log.ts';
+import { bootingTarget, followOf, stagingSettings } from './settings.ts';
+import { singleSystem } from './single-system.ts';
+import { hasBootloader, otherSlots } from './slot-settings.ts';
+import { stagingWithKeys } from './staging-with-keys.ts';
+import { Trust } from './trust.ts';
+import type { World } from './wiring.ts';
+
+// The engine of an update: what owns journal, keys, floors, slots and bootloader. It is wired in the agent, or in its helper.
+
+/** `readText`: where the lists are the helper's. */
+export function wireTrust(config: Config, { clock, boot }: EngineWorld, readText?: ReadStateText): Trust {
+  return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync), readText });
+}
+
+export async function openJournal(config: Config, log: Log, security: SecurityNotes): Promise<Journal> {
+  const { state } = config.paths;
+  return FileJournal.open(state, log, stateFs(config), {
+    admit: async () => admitStateDirectory(config),
+    onFloorsLost: async () => security.record('floor-lost', state),
+  });
+}
+
+/** `runDirectory`: where the safety net is told that a slot is kept. */
+export function wireSlots(
+  config: Config,
+  { log, boot }: EngineWorld,
+  machine: Machine,
+  runDirectory = config.paths.run,
+): { readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined } {
+  const settings = config.targets.filter((target) => target.kind === 'slots');
+  const booting = settings.find(hasBootloader);
+  if (booting === undefined) return { slots: [], bootloader: undefined };
+  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
+  const onKept = async (): Promise<void> => tellSafetyNet(runDirectory, machine, log);
+  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log, onKept });
+  const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
+  const slots = settings.map((target) =>
+    createSlotsTarget({ ...target, others: otherSlots(config, target) }, { bootedSlot, log }),
+  );
+  return { slots, bootloader };
+}
+
+export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;
+
+export interface EngineParts {
+  readonly journal: Journal;
+  readonly config: Config;
+  readonly world: EngineWorld;
+  readonly service: ProvisioningService;
+  readonly health: HealthGate;
+  readonly hooks: HookPort;
+  readonly meteredLink: () => Promise<string | undefined>;
+  readonly targets: ReadonlyMap<string, Target>;
+  /** Undefined: there are boards alone. */
+  readonly bootloader: Bootloader | undefined;
+  readonly machine: Machine;
+  readonly trust: Trust;
+  readonly security: SecurityNotes;
+}
+
+export function wireUpdater(parts: EngineParts): Updater {
+  const { journal, config, world, service, health, hooks, meteredLink } = parts;
+  const { targets, bootloader = singleSystem, machine, trust, security } = parts;
+  const { update, report } = config;
+  const { clock, random, log } = world;
+  const ports = {
+    journal,
+    bootloader,
+    targets,
+    stageFirmware: stagingWithKeys(stagingSettings(config), trust, security),
+    revokedReleases: async () => trust.revokedReleases(),
+    distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
+    revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
+    health,
+    machine,
+    clock,
+    isClockSet: async (signal: AbortSignal) => trust.isClockSet(signal),
+    random,
+    log,
+    imageVersion: async () => findImageVersion(config.device, log),
+    listInEffect: async () => trust.listInEffect(),
+    meteredLink,
+    isVersionConfigured: config.device.factoryVersion !== undefined,
+    newAttemptId: randomUUID,
+    onRefused: async (error: AgentError) => noteRefusal(security, error),
+    settings: {
+      defaultTarget: update.defaultTarget,
+      bootingTarget: bootingTarget(config),
+      trials: update.trialAttempts,
+      attempts: update.attempts,
+      quarantineMs: update.quarantineMs,
+      release: config.trust,
+    },
+  };
+  const settings = {
+    follow: followOf(update),
+    policy: update,
+    wholeImage: update.wholeImage,
+    outcomeProperty: report.outcome,
+    wholeImageProperty: report.wholeImage,
+  };
+  return new Updater({ ports, service, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
+}

@@ -1,0 +1,137 @@
+import { join } from 'node:path';
+
+import type { Config } from '../../config/config.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
+import type { AgentPorts } from '../../helper/agent/port-server.ts';
+import { RemoteEngine, RemoteUpdater } from '../../helper/agent/remote-engine.ts';
+import { HelperError } from '../../helper/errors.ts';
+import { helperVerbs } from '../../helper/verbs.ts';
+import { createMcuTarget, mcuTargetParts } from '../../mcu/mcu-target.ts';
+import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
+import type { HookPort } from '../../update/hooks/hooks.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { Bootloader, Machine, SlotsTarget, Target } from '../../update/ports.ts';
+import { examineEngine } from '../doctor/engine-checks.ts';
+import type { History } from '../history/history.ts';
+import { JournalWithHistory } from '../history/journal-with-history.ts';
+import type { SecurityLog } from '../security/security-log.ts';
+import { openJournal, wireSlots, wireUpdater } from './engine.ts';
+import type { Trust } from './trust.ts';
+import type { UpdateRoom } from './update-room.ts';
+import type { Before, World } from './wiring.ts';
+
+/** The engine of updates, in this process or in the helper. */
+export interface EngineWiring {
+  readonly journal: Journal;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly machine: Machine;
+  /** Microcontrollers, by target. */
+  readonly boards: ReadonlyMap<string, McuTargetParts>;
+  /** Undefined: no target of kind slots is configured. */
+  readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> | undefined;
+  /** Undefined: no target at all is configured. */
+  readonly updater: UpdateRoom | undefined;
+  /** Undefined: this process installs by itself. */
+  readonly remote: RemoteEngine | undefined;
+  /** What `doctor` says of slots and boot environment. */
+  readonly examineEngine: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
+}
+
+interface Notes {
+  readonly world: World;
+  readonly security: SecurityLog;
+  readonly history: History;
+}
+
+interface EngineParts extends Notes {
+  readonly config: Config;
+  readonly trust: Trust;
+  readonly agentPorts: AgentPorts & { readonly hooks: HookPort };
+  readonly remote: RemoteEngine | undefined;
+}
+
+/**
+ * The helper, where one is configured: the one before stays, and reads its configuration again. Throws `helper-refused` where
+ * that has changed while this process runs.
+ */
+export async function findRemote(
+  { system }: Config,
+  before: Before | undefined,
+  { world, security, history }: Notes,
+): Promise<RemoteEngine | undefined> {
+  const path = system.helper;
+  if (before !== undefined && before.remote?.path !== path)
+    throw new HelperError('helper-refused', 'whether there is a helper is decided at the start: restart the agent');
+  if (before?.remote !== undefined || path === undefined) return before?.remote;
+  const { clock, log } = world;
+  const remote = new RemoteEngine({
+    path,
+    clock,
+    log,
+    onSecurity: ({ event, which, detail }) =>
+      void (which === undefined ? security.record(event, detail) : security.recordOnce(event, which, detail)),
+    onJournal: (told) => void history.note(told),
+  });
+  await remote.journal.refresh();
+  return remote;
+}
+
+export async function wireEngine(parts: EngineParts, journal: Journal | undefined): Promise<EngineWiring> {
+  const { config, world, remote } = parts;
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = wireSlots(config, world, machine);
+  const boards = wireBoards(config, world);
+  const targets = targetsOf(slots, boards);
+  if (remote !== undefined) return { boards, targets, ...remoteEngine(parts, remote, slots.length > 0) };
+  const { security, history, trust, agentPorts } = parts;
+  const kept = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
+  const engine = { journal: kept, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
+  return {
+    journal: kept,
+    boards,
+    targets,
+    machine,
+    bootloader,
+    updater: targets.size === 0 ? undefined : wireUpdater(engine),
+    remote,
+    examineEngine: async (signal) => examineEngine({ config, bootloader }, signal),
+  };
+}
+
+function remoteEngine(
+  { config, world, agentPorts }: EngineParts,
+  remote: RemoteEngine,
+  hasSlots: boolean,
+): Omit<EngineWiring, 'boards' | 'targets'> {
+  const { clock } = world;
+  const updater = new RemoteUpdater({ engine: remote, ports: agentPorts, policy: config.update, clock });
+  const own = new LinuxMachine(config.system);
+  return {
+    journal: remote.journal,
+    machine: {
+      bootId: async () => own.bootId(),
+      reboot: async (_argument, signal) => {
+        await remote.client.order(helperVerbs.reboot, {}, { ports: agentPorts }, signal);
+      },
+    },
+    bootloader: hasSlots ? remote.bootloader : undefined,
+    updater: config.targets.length === 0 ? undefined : updater,
+    remote,
+    examineEngine: async (signal) => remote.examine(signal),
+  };
+}
+
+function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTargetParts> {
+  const settings = config.targets.filter((target) => target.kind === 'mcu');
+  const folder = join(config.paths.state, 'boards');
+  return new Map(settings.map((target) => [target.name, mcuTargetParts(target, join(folder, target.name), world)]));
+}
+
+function targetsOf(
+  slots: readonly SlotsTarget[],
+  boards: ReadonlyMap<string, McuTargetParts>,
+): ReadonlyMap<string, Target> {
+  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget)];
+  return new Map(targets.map((target) => [target.name, target]));
+}

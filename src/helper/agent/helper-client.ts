@@ -1,0 +1,205 @@
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+
+import type * as z from 'zod';
+
+import type { OnEvent } from '../../control/events.ts';
+import { describeError, systemErrorCode } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import { occurrence } from '../../system/socket.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { HelperError } from '../errors.ts';
+import { Link } from '../link/link.ts';
+import type { Answer, CallOptions, Served } from '../link/link.ts';
+import { helperNote, helperVerbs, PROTOCOL } from '../verbs.ts';
+import type { HelperNotes, Snapshot, Verb } from '../verbs.ts';
+import { PortServer } from './port-server.ts';
+import type { AgentPorts } from './port-server.ts';
+
+export interface HelperClientOptions {
+  readonly path: string;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly log: Log;
+  readonly onSnapshot: (snapshot: Snapshot) => void;
+  readonly onJournal: (told: HelperNotes['journal']) => void;
+  readonly onSecurity: (told: HelperNotes['security']) => void;
+}
+
+interface Order {
+  readonly ports: PortServer;
+  readonly onEvent: OnEvent;
+}
+
+/** systemd takes the connection at once; a helper may have to be started, on a slow gateway, and reads its configuration. */
+const ATTACH_MS = 120_000;
+const CONNECT_MS = 10_000;
+/** Of an answer that needs no agent: the boot environment may be written for it. */
+const ANSWER_MS = 5 * 60_000;
+/** Work that is called off ends within this. */
+const PATIENCE_MS = 90_000;
+/** While the connection before is wound up. */
+const BUSY_PAUSE_MS = 200;
+const MAX_BUSY = 25;
+
+/** The helper hung up because nothing was asked: what crossed that was not begun, and is asked again. */
+class HelperLeft extends Error {
+  readonly why: 'idle' | 'busy';
+
+  constructor(why: 'idle' | 'busy') {
+    super(`the helper does not serve this connection: ${why}`);
+    this.why = why;
+  }
+}
+
+/** The helper as it can be asked: connected when something is wanted of it. */
+export class HelperClient implements Disposable {
+  readonly #options: HelperClientOptions;
+  readonly #orders = new Map<number, Order>();
+  #link: Link | undefined;
+  #connecting: Promise<Link> | undefined;
+  #leaving: HelperLeft['why'] | undefined;
+  #heardMs: number | undefined;
+
+  constructor(options: HelperClientOptions) {
+    this.#options = options;
+  }
+
+  /** The next question finds a helper that has read its configuration again. */
+  hangUp(): void {
+    this.#link?.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.hangUp();
+  }
+
+  /** What the service's clock shows: the helper is told with the next word. */
+  hear(atMs: number): void {
+    this.#heardMs = atMs;
+    if (this.#link?.isOpen === true) this.#link.note('heard', { atMs });
+  }
+
+  /** Throws `helper-unreachable`, `helper-lost`, `helper-busy`, and what the helper reports. */
+  async ask<I extends z.ZodType, O extends z.ZodType>(
+    verb: Verb<I, O>,
+    input: z.input<I>,
+    signal: AbortSignal,
+  ): Promise<z.output<O>> {
+    return verb.output.parse(await this.#call(verb.name, input, { deadlineMs: ANSWER_MS }, signal));
+  }
+
+  /** One that takes its time; what it needs of this side is answered by `ports`. An abort waits until the helper has ended it. */
+  async order<I extends z.ZodType, O extends z.ZodType>(
+    verb: Verb<I, O>,
+    input: z.input<I>,
+    { ports, onEvent = () => {} }: { readonly ports: AgentPorts; readonly onEvent?: OnEvent },
+    signal: AbortSignal,
+  ): Promise<z.output<O>> {
+    await using server = new PortServer(ports);
+    const begun: number[] = [];
+    const onBegun = (id: number): void => {
+      this.#orders.set(id, { ports: server, onEvent });
+      begun.push(id);
+    };
+    try {
+      const output = await this.#call(verb.name, input, { onBegun, patienceMs: PATIENCE_MS }, signal);
+      return verb.output.parse(output);
+    } finally {
+      for (const id of begun) this.#orders.delete(id);
+      await this.#look();
+    }
+  }
+
+  /** After an order: what the helper found out, as what the service names. */
+  async #look(): Promise<void> {
+    if (this.#link?.isOpen !== true) return;
+    try {
+      const options = { deadlineMs: CONNECT_MS };
+      const { output } = await this.#link.call('snapshot', {}, options, AbortSignal.timeout(CONNECT_MS));
+      this.#options.onSnapshot(helperVerbs.snapshot.output.parse(output));
+    } catch (error) {
+      this.#options.log.debug({}, `the helper shows nothing: ${describeError(error)}`);
+    }
+  }
+
+  async #call(verb: string, input: unknown, options: CallOptions, signal: AbortSignal): Promise<unknown> {
+    for (let busy = 0; ; busy += 1) {
+      try {
+        const link = await this.#connected(signal);
+        return (await link.call(verb, input, options, signal)).output;
+      } catch (error) {
+        if (!(error instanceof HelperLeft)) throw error;
+        if (busy >= MAX_BUSY) throw new HelperError('helper-busy', `${this.#options.path}: it serves another process`);
+      }
+      await this.#options.clock.sleep(BUSY_PAUSE_MS, signal);
+    }
+  }
+
+  async #connected(signal: AbortSignal): Promise<Link> {
+    if (this.#link?.isOpen === true) return this.#link;
+    this.#connecting ??= this.#connect().finally(() => (this.#connecting = undefined));
+    signal.throwIfAborted();
+    return this.#connecting;
+  }
+
+  /** Ends by its own deadlines: whoever waits beside needs it as well. */
+  async #connect(): Promise<Link> {
+    this.#leaving = undefined;
+    const link = new Link(await reach(this.#options.path), {
+      serve: async (served) => this.#serve(served),
+      onNote: (topic, content, within) => this.#hearNote(topic, content, within),
+      lost: () => this.#lost(),
+    });
+    const options = { deadlineMs: ATTACH_MS };
+    try {
+      const { output } = await link.call('attach', { protocol: PROTOCOL }, options, AbortSignal.timeout(ATTACH_MS));
+      this.#options.onSnapshot(helperVerbs.attach.output.parse(output));
+      if (this.#heardMs !== undefined) link.note('heard', { atMs: this.#heardMs });
+      return (this.#link = link);
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+  }
+
+  #lost(): Error {
+    if (this.#leaving !== undefined) return new HelperLeft(this.#leaving);
+    return new HelperError('helper-lost', `the helper hung up on ${this.#options.path}`);
+  }
+
+  async #serve(served: Served): Promise<Answer> {
+    const order = served.within === undefined ? undefined : this.#orders.get(served.within);
+    if (order === undefined) throw new HelperError('helper-lost', 'it is asked for by no order that runs');
+    return order.ports.serve(served);
+  }
+
+  #hearNote(topic: string, content: unknown, within: number | undefined): void {
+    const note = helperNote.parse({ topic, content });
+    switch (note.topic) {
+      case 'progress':
+        this.#orders.get(within ?? 0)?.onEvent(note.content);
+        return;
+      case 'journal':
+        this.#options.onJournal(note.content);
+        return;
+      case 'security':
+        this.#options.onSecurity(note.content);
+        return;
+      case 'leaving':
+        this.#leaving = note.content.why;
+        this.#link?.close();
+    }
+  }
+}
+
+async function reach(path: string): Promise<Socket> {
+  const socket = connect({ path });
+  try {
+    await occurrence(socket, 'connect', AbortSignal.timeout(CONNECT_MS));
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (systemErrorCode(error) === undefined && !(error instanceof DOMException)) throw error;
+    throw new HelperError('helper-unreachable', `nobody answers on ${path}: ${describeError(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,162 @@
+import type * as z from 'zod';
+
+import type { HookPort } from '../../update/hooks/hooks.ts';
+import type { FirmwareSource, FirmwareTransfer, ProvisioningService } from '../../update/ports.ts';
+import type { HealthGate } from '../../update/trial/health-gate.ts';
+import { HelperError } from '../errors.ts';
+import { MAX_BODY_BYTES } from '../link/frame.ts';
+import type { Answer, Served } from '../link/link.ts';
+import { agentVerbs } from '../verbs.ts';
+import type { AgentVerb, Verb } from '../verbs.ts';
+
+/** What the helper may use of this side while an order runs. */
+export interface AgentPorts {
+  readonly service: ProvisioningService;
+  readonly health: HealthGate;
+  readonly hooks: Pick<HookPort, 'ask' | 'askInTurn' | 'tell'>;
+  readonly meteredLink: () => Promise<string | undefined>;
+  /** The file that is to be installed; undefined: the order is of another kind. */
+  readonly file?: FirmwareSource | undefined;
+}
+
+/** One is read while the next is opened. */
+const MAX_TRANSFERS = 4;
+
+/** Answers what the helper asks within one order; disposed with it. */
+export class PortServer implements AsyncDisposable {
+  readonly #ports: AgentPorts;
+  readonly #transfers = new Map<number, Transfer>();
+  #lastTransfer = 0;
+
+  constructor(ports: AgentPorts) {
+    this.#ports = ports;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const transfer of this.#transfers.values()) await transfer[Symbol.asyncDispose]();
+    this.#transfers.clear();
+  }
+
+  async serve({ verb, input, signal }: Served): Promise<Answer> {
+    const row = Object.entries(this.#rows).find(([name]) => name === verb)?.[1];
+    if (row === undefined) throw new HelperError('link-malformed', 'there is no such verb');
+    return row(input, signal);
+  }
+
+  readonly #rows: Readonly<Record<AgentVerb, (input: unknown, signal: AbortSignal) => Promise<Answer>>> = {
+    currentVersion: row(agentVerbs.currentVersion, async (_input, signal) => this.#service.currentVersion(signal)),
+    targetVersion: row(agentVerbs.targetVersion, async (_input, signal) => this.#service.targetVersion(signal)),
+    updates: row(agentVerbs.updates, async ({ from }, signal) => ({
+      versions: [...(await this.#service.updates(from, signal))],
+    })),
+    switchTo: row(agentVerbs.switchTo, async ({ versionId }, signal) => {
+      await this.#service.switchTo(versionId, signal);
+      return {};
+    }),
+    setProperty: row(agentVerbs.setProperty, async ({ propertyId, value }, signal) => {
+      await this.#service.setProperty(propertyId, value, signal);
+      return {};
+    }),
+    openFirmware: row(agentVerbs.openFirmware, async ({ versionId, from }, signal) => {
+      const source = versionId === undefined ? this.#ports.file : this.#service.firmware(versionId);
+      if (source === undefined || this.#transfers.size >= MAX_TRANSFERS)
+        throw new HelperError('link-malformed', 'a transfer came out of turn');
+      // it outlives this call, and ends with the order
+      const ending = new AbortController();
+      const opened = await source.open(from, AbortSignal.any([signal, ending.signal]));
+      const transfer = (this.#lastTransfer += 1);
+      this.#transfers.set(transfer, new Transfer(opened, ending));
+      const { startOffset, totalBytes, validator } = opened;
+      return { transfer, startOffset, totalBytes, validator };
+    }),
+    readFirmware: async (input, _signal) => {
+      const { transfer } = agentVerbs.readFirmware.input.parse(input);
+      const found = this.#transfers.get(transfer);
+      if (found === undefined) throw new HelperError('link-malformed', 'nothing is open to be read');
+      return found.next();
+    },
+    closeFirmware: row(agentVerbs.closeFirmware, async ({ transfer }) => {
+      const found = this.#transfers.get(transfer);
+      this.#transfers.delete(transfer);
+      await found?.[Symbol.asyncDispose]();
+      return {};
+    }),
+    checkHealth: row(agentVerbs.checkHealth, async (_input, signal) => ({
+      complaint: await this.#ports.health.check(signal),
+    })),
+    reachesService: row(agentVerbs.reachesService, async (_input, signal) => ({
+      reached: await this.#ports.health.reachesService(signal),
+    })),
+    meteredLink: row(agentVerbs.meteredLink, async () => ({ link: await this.#ports.meteredLink() })),
+    askHook: row(agentVerbs.askHook, async ({ hook, inTurn, about }, signal) => {
+      const { hooks } = this.#ports;
+      await (inTurn ? hooks.askInTurn : hooks.ask)(hook, about, signal);
+      return {};
+    }),
+    tellHook: row(agentVerbs.tellHook, async ({ owed, installed }, signal) => ({
+      trouble: await this.#ports.hooks.tell(owed, installed, signal),
+    })),
+  };
+
+  get #service(): ProvisioningService {
+    return this.#ports.service;
+  }
+}
+
+function row<I extends z.ZodType, O extends z.ZodType>(
+  verb: Verb<I, O>,
+  perform: (input: z.output<I>, signal: AbortSignal) => Promise<z.input<O>>,
+): (input: unknown, signal: AbortSignal) => Promise<Answer> {
+  return async (input, signal) => ({ output: await perform(verb.input.parse(input), signal) });
+}
+
+/** Chunks are valid until the next one is asked for: each is on its way before that. */
+class Transfer implements AsyncDisposable {
+  readonly #transfer: FirmwareTransfer;
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #ending: AbortController;
+  readonly #ended = Promise.withResolvers<void>();
+  #rest: Uint8Array = new Uint8Array();
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(transfer: FirmwareTransfer, ending: AbortController) {
+    this.#transfer = transfer;
+    this.#chunks = transfer.chunks[Symbol.asyncIterator]();
+    this.#ending = ending;
+  }
+
+  async next(): Promise<Answer> {
+    const before = this.#turn;
+    const { promise, resolve: onSent } = Promise.withResolvers<void>();
+    this.#turn = promise;
+    await Promise.race([before, this.#ended.promise]);
+    try {
+      const body = await this.#read();
+      if (body === undefined) onSent();
+      return { output: {}, body, onSent };
+    } catch (error) {
+      onSent();
+      // who asked for it while it was closed does not read the answer
+      if (this.#ending.signal.aborted) throw new HelperError('helper-lost', 'the transfer is closed', { cause: error });
+      throw error;
+    }
+  }
+
+  /** Undefined: it is at its end. */
+  async #read(): Promise<Uint8Array | undefined> {
+    while (this.#rest.byteLength === 0) {
+      const next = await this.#chunks.next();
+      if (next.done === true) return undefined;
+      this.#rest = next.value;
+    }
+    const piece = this.#rest.subarray(0, MAX_BODY_BYTES);
+    this.#rest = this.#rest.subarray(piece.byteLength);
+    return piece;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ended.resolve();
+    this.#ending.abort(new Error('the transfer is not wanted any more'));
+    await this.#transfer[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,256 @@
+import { basename } from 'node:path';
+
+import type { Config } from '../../config/config.ts';
+import type { OnEvent, OperationOutcome } from '../../control/events.ts';
+import type { InputOf, InstallOptions } from '../../control/operations.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
+import type { Happened } from '../../daemon/history/tell-history.ts';
+import type { UpdateRoom } from '../../daemon/wiring/update-room.ts';
+import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
+import { AgentError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { minuteOfDay } from '../../system/time/daily-window.ts';
+import type { Look, LookOptions } from '../../update/choice/lookout.ts';
+import type { HookPause, HookPort } from '../../update/hooks/hooks.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { Standstill } from '../../update/journal/parts/standstill.ts';
+import { initialState } from '../../update/journal/state.ts';
+import type { UpdateState } from '../../update/journal/state.ts';
+import type { Bootloader, FirmwareSource } from '../../update/ports.ts';
+import { findRebootWait } from '../../update/trial/reboot-wait.ts';
+import type { RebootWait, Unarmed } from '../../update/trial/reboot-wait.ts';
+import { HelperError } from '../errors.ts';
+import { fromLinkError } from '../link/link-error.ts';
+import { helperVerbs } from '../verbs.ts';
+import type { HelperNotes, Settled, Snapshot } from '../verbs.ts';
+import { HelperClient } from './helper-client.ts';
+import type { AgentPorts } from './port-server.ts';
+
+export interface RemoteEngineOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onSecurity: (told: HelperNotes['security']) => void;
+  readonly onJournal: (told: Omit<Happened, 'at'>) => void;
+}
+
+/** The engine of updates in the helper, as the agent sees it. It lasts as long as the process, whatever is read again. */
+export class RemoteEngine implements Disposable {
+  readonly path: string;
+  readonly client: HelperClient;
+  readonly journal: Journal;
+  readonly #journal: JournalCopy;
+  #lastLook: Look | undefined;
+
+  constructor({ onJournal, ...options }: RemoteEngineOptions) {
+    this.path = options.path;
+    this.client = new HelperClient({
+      ...options,
+      onSnapshot: (snapshot) => this.#show(snapshot),
+      onJournal: ({ event, state }) => {
+        const before = this.#journal.state;
+        this.#journal.show({ journal: state });
+        onJournal({ event, before, after: state });
+      },
+    });
+    this.journal = this.#journal = new JournalCopy(this.client);
+  }
+
+  get lastLook(): Look | undefined {
+    return this.#lastLook;
+  }
+
+  [Symbol.dispose](): void {
+    this.client[Symbol.dispose]();
+  }
+
+  /** What is of the bootloader's word for who only looks. */
+  readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> = {
+    bootedSlot: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).booted,
+    inspect: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).state,
+  };
+
+  async examine(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+    return (await this.client.ask(helperVerbs.examine, {}, signal)).findings;
+  }
+
+  /** The signed lists that the helper took. */
+  readonly readTrust: ReadStateText = async (path) => {
+    const name = helperVerbs.trustFile.input.parse({ name: basename(path) });
+    return (await this.client.ask(helperVerbs.trustFile, name, AbortSignal.timeout(READ_MS))).text;
+  };
+
+  #show(snapshot: Snapshot): void {
+    this.#journal.show(snapshot);
+    this.#lastLook = snapshot.lastLook ?? this.#lastLook;
+  }
+}
+
+const READ_MS = 60_000;
+
+/** What the helper said last of the journal, which only it can read and write. */
+class JournalCopy implements Journal {
+  readonly #client: HelperClient;
+  #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
+  #missing: AgentError | undefined = new HelperError('helper-unreachable', 'the helper was not asked yet');
+  #trouble: AgentError | undefined = this.#missing;
+
+  constructor(client: HelperClient) {
+    this.#client = client;
+  }
+
+  get state(): UpdateState {
+    return this.#state;
+  }
+
+  get missing(): AgentError | undefined {
+    return this.#missing;
+  }
+
+  get trouble(): AgentError | undefined {
+    return this.#trouble;
+  }
+
+  show({ journal, missing, trouble }: Snapshot): void {
+    this.#state = journal;
+    this.#missing = missing && fromLinkError(missing);
+    this.#trouble = trouble && fromLinkError(trouble);
+  }
+
+  /** Never fails: what cannot be seen stands in `trouble`. */
+  async refresh(): Promise<void> {
+    try {
+      this.show(await this.#client.ask(helperVerbs.snapshot, {}, AbortSignal.timeout(READ_MS)));
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      this.#trouble = error;
+    }
+  }
+
+  async probe(): Promise<void> {
+    try {
+      await this.#client.ask(helperVerbs.probe, {}, AbortSignal.timeout(READ_MS));
+      this.#trouble = undefined;
+    } catch (error) {
+      if (error instanceof AgentError) this.#trouble = error;
+      throw error;
+    }
+  }
+
+  async append(): Promise<never> {
+    throw new Error('only the helper writes the journal');
+  }
+}
+
+export interface RemoteUpdaterParts {
+  readonly engine: RemoteEngine;
+  readonly ports: AgentPorts & { readonly hooks: HookPort };
+  readonly policy: Pick<Config['update'], 'rebootWindow'>;
+  readonly clock: Clock;
+}
+
+/** `Updater` of the helper. */
+export class RemoteUpdater implements UpdateRoom {
+  readonly #parts: RemoteUpdaterParts;
+
+  constructor(parts: RemoteUpdaterParts) {
+    this.#parts = parts;
+  }
+
+  get lastLook(): Look | undefined {
+    return this.#parts.engine.lastLook;
+  }
+
+  get rebootWait(): RebootWait | undefined {
+    const { engine, policy, clock } = this.#parts;
+    const now = { nowMs: clock.nowMs(), minuteOfDay: minuteOfDay(clock) };
+    return findRebootWait(engine.journal.state, policy.rebootWindow, now);
+  }
+
+  get hookPause(): HookPause | undefined {
+    return this.#parts.ports.hooks.pause;
+  }
+
+  get hookTroubles(): readonly string[] {
+    const { trouble } = this.#parts.ports.hooks;
+    return trouble === undefined ? [] : [trouble];
+  }
+
+  async settle(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome | Settled> {
+    return this.#client.order(helperVerbs.settle, {}, { ports: this.#ports, onEvent }, signal);
+  }
+
+  async look({ manual, force }: LookOptions, signal: AbortSignal): Promise<Look> {
+    return this.#client.order(helperVerbs.look, { manual, force }, { ports: this.#ports }, signal);
+  }
+
+  async forget(version: string): Promise<readonly string[]> {
+    const { versions } = await this.#client.ask(helperVerbs.forget, { version }, AbortSignal.timeout(READ_MS));
+    return versions;
+  }
+
+  async hold(order: InputOf<'hold'>): Promise<Standstill> {
+    return this.#client.ask(helperVerbs.hold, order, AbortSignal.timeout(READ_MS));
+  }
+
+  async resume(): Promise<boolean> {
+    return (await this.#client.ask(helperVerbs.resume, {}, AbortSignal.timeout(READ_MS))).wasHeld;
+  }
+
+  async updateNow(
+    { reboot, force, manual, allowDowngrade }: InstallOptions & { readonly manual: boolean },
+    onEvent: OnEvent,
+    signal: AbortSignal,
+  ): Promise<OperationOutcome> {
+    if (allowDowngrade === true) throw forRootAlone('an older release');
+    return this.#client.order(helperVerbs.update, { reboot, force, manual }, { ports: this.#ports, onEvent }, signal);
+  }
+
+  async installFile(
+    file: FirmwareSource,
+    name: string,
+    { reboot, force, allowDowngrade }: InstallOptions,
+    { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
+  ): Promise<OperationOutcome> {
+    if (allowDowngrade === true) throw forRootAlone('an older release');
+    const ports = { ...this.#ports, file };
+    return this.#client.order(helperVerbs.install, { name, reboot, force }, { ports, onEvent }, signal);
+  }
+
+  async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#client.order(helperVerbs.commit, {}, { ports: this.#ports, onEvent }, signal);
+  }
+
+  async rollback({ reboot, force }: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    if (force) throw forRootAlone('a forced way back');
+    return this.#client.order(helperVerbs.rollback, { reboot }, { ports: this.#ports, onEvent }, signal);
+  }
+
+  async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return this.#client.order(helperVerbs.cancel, {}, { ports: this.#ports, onEvent }, signal);
+  }
+
+  async reboot(_argument: string | undefined, signal: AbortSignal): Promise<void> {
+    await this.#client.order(helperVerbs.reboot, {}, { ports: this.#ports }, signal);
+  }
+
+  async findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined> {
+    return (await this.#client.ask(helperVerbs.findUnarmed, {}, signal)).unarmed;
+  }
+
+  get #client(): HelperClient {
+    return this.#parts.engine.client;
+  }
+
+  get #ports(): AgentPorts {
+    return this.#parts.ports;
+  }
+}
+
+/** The helper has no word for it, whoever the agent says has asked. */
+function forRootAlone(what: string): HelperError {
+  return new HelperError('helper-refused', `${what} is not installed through the helper`, {
+    advice: 'as root, in one process: see "Two processes" of the integration page',
+  });
+}

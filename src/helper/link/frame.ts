@@ -1,0 +1,96 @@
+import { HelperError } from '../errors.ts';
+
+/** Of a message: JSON, and bytes of a firmware beside it. */
+export interface Frame {
+  readonly head: unknown;
+  /** At the end of its buffer, behind which nothing comes. Undefined: none. */
+  readonly body: Buffer | undefined;
+}
+
+/** A list of thousands of versions is the longest head. */
+export const MAX_HEAD_BYTES = 4 * 1024 * 1024;
+export const MAX_BODY_BYTES = 1024 * 1024;
+/** Two numbers, big-endian: how long head and body are. */
+const PREFIX_BYTES = 8;
+
+/** What stands before the body. Throws `link-malformed` where it is too long. */
+export function encodeHead(head: unknown, bodyBytes = 0): Buffer {
+  const text = JSON.stringify(head);
+  const headBytes = Buffer.byteLength(text);
+  requireBounds(headBytes, bodyBytes);
+  const bytes = Buffer.allocUnsafe(PREFIX_BYTES + headBytes);
+  bytes.writeUInt32BE(headBytes, 0);
+  bytes.writeUInt32BE(bodyBytes, 4);
+  bytes.write(text, PREFIX_BYTES);
+  return bytes;
+}
+
+/** Bytes in pieces of any length to frames. Holds one frame at most. */
+export class FrameDecoder {
+  #prefix = Buffer.alloc(PREFIX_BYTES);
+  #prefixBytes = 0;
+  #content: Buffer | undefined;
+  #contentBytes = 0;
+  #headBytes = 0;
+
+  /** The frames that end in this piece. Throws `link-malformed`; nothing can be read after that. */
+  *push(piece: Uint8Array): Generator<Frame, void, undefined> {
+    let rest = piece;
+    for (;;) {
+      rest = this.#content === undefined ? this.#takePrefix(rest) : this.#takeContent(this.#content, rest);
+      if (this.#content === undefined || this.#contentBytes < this.#content.byteLength) {
+        if (rest.byteLength === 0) return;
+        continue;
+      }
+      yield this.#frame(this.#content);
+    }
+  }
+
+  /** A frame has begun, and has not ended. */
+  get isWithin(): boolean {
+    return this.#prefixBytes > 0;
+  }
+
+  #takePrefix(piece: Uint8Array): Uint8Array {
+    const taken = piece.subarray(0, PREFIX_BYTES - this.#prefixBytes);
+    this.#prefix.set(taken, this.#prefixBytes);
+    this.#prefixBytes += taken.byteLength;
+    if (this.#prefixBytes === PREFIX_BYTES) {
+      this.#headBytes = this.#prefix.readUInt32BE(0);
+      const bodyBytes = this.#prefix.readUInt32BE(4);
+      requireBounds(this.#headBytes, bodyBytes);
+      this.#content = Buffer.allocUnsafeSlow(this.#headBytes + bodyBytes);
+      this.#contentBytes = 0;
+    }
+    return piece.subarray(taken.byteLength);
+  }
+
+  #takeContent(content: Buffer, piece: Uint8Array): Uint8Array {
+    const taken = piece.subarray(0, content.byteLength - this.#contentBytes);
+    content.set(taken, this.#contentBytes);
+    this.#contentBytes += taken.byteLength;
+    return piece.subarray(taken.byteLength);
+  }
+
+  #frame(content: Buffer): Frame {
+    const headBytes = this.#headBytes;
+    this.#content = undefined;
+    this.#prefixBytes = 0;
+    const body = content.byteLength > headBytes ? content.subarray(headBytes) : undefined;
+    return { head: parsed(content.toString('utf8', 0, headBytes)), body };
+  }
+}
+
+function requireBounds(headBytes: number, bodyBytes: number): void {
+  if (headBytes === 0 || headBytes > MAX_HEAD_BYTES || bodyBytes > MAX_BODY_BYTES)
+    throw new HelperError('link-malformed', `a message of ${headBytes} and ${bodyBytes} bytes`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error;
+    throw new HelperError('link-malformed', 'a message is no JSON');
+  }
+}

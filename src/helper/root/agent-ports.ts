@@ -1,0 +1,127 @@
+import type { Config } from '../../config/config.ts';
+import type { HookPort } from '../../update/hooks/hooks.ts';
+import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../../update/ports.ts';
+import type { HealthGate } from '../../update/trial/health-gate.ts';
+import { HelperError } from '../errors.ts';
+import { agentVerbs } from '../verbs.ts';
+import type { AskAgent } from './ask-agent.ts';
+
+/** Of an answer that the agent gets from the service, with all its retries. */
+const SERVICE_MS = 30 * 60_000;
+/** Beyond what the agent itself waits. */
+const GRACE_MS = 2 * 60_000;
+const LOCAL_MS = 60_000;
+
+/** What an update needs of the service, through the agent: it may say what a service may say, and is believed no more. */
+export function remoteService(ask: AskAgent): ProvisioningService {
+  const deadlineMs = SERVICE_MS;
+  return {
+    currentVersion: async (signal) => ask.answer(agentVerbs.currentVersion, {}, { deadlineMs }, signal),
+    targetVersion: async (signal) => ask.answer(agentVerbs.targetVersion, {}, { deadlineMs }, signal),
+    updates: async (from, signal) => (await ask.answer(agentVerbs.updates, { from }, { deadlineMs }, signal)).versions,
+    firmware: (versionId) => remoteFirmware(ask, 'json-string', versionId),
+    switchTo: async (versionId, signal) => {
+      await ask.answer(agentVerbs.switchTo, { versionId }, { deadlineMs }, signal);
+    },
+    setProperty: async (propertyId, value, signal) => {
+      await ask.answer(agentVerbs.setProperty, { propertyId, value }, { deadlineMs }, signal);
+    },
+  };
+}
+
+/** `versionId` undefined: the file that is to be installed. */
+export function remoteFirmware(ask: AskAgent, form: FirmwareSource['form'], versionId?: string): FirmwareSource {
+  return {
+    form,
+    open: async (from, signal) => {
+      const input = { versionId, from };
+      const opened = await ask.answer(agentVerbs.openFirmware, input, { deadlineMs: SERVICE_MS }, signal);
+      requireOffset(opened.startOffset, from);
+      return new RemoteTransfer(ask, opened, signal);
+    },
+  };
+}
+
+function requireOffset(startOffset: number, from: WirePosition | undefined): void {
+  if (startOffset === 0 || startOffset === from?.offset) return;
+  throw new HelperError('link-malformed', `a transfer begins at ${startOffset}, where nobody asked for it`);
+}
+
+interface Opened extends Pick<FirmwareTransfer, 'startOffset'> {
+  readonly transfer: number;
+  readonly totalBytes?: number | undefined;
+  readonly validator?: string | undefined;
+}
+
+class RemoteTransfer implements FirmwareTransfer {
+  readonly startOffset: number;
+  readonly totalBytes: number | undefined;
+  readonly validator: string | undefined;
+  readonly chunks: AsyncIterable<Uint8Array>;
+  readonly #ask: AskAgent;
+  readonly #transfer: number;
+
+  constructor(ask: AskAgent, { transfer, startOffset, totalBytes, validator }: Opened, signal: AbortSignal) {
+    this.#ask = ask;
+    this.#transfer = transfer;
+    this.startOffset = startOffset;
+    this.totalBytes = totalBytes;
+    this.validator = validator;
+    this.chunks = this.#read(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#ask.forgetfully(agentVerbs.closeFirmware, { transfer: this.#transfer });
+  }
+
+  /** The next chunk is on its way while one is worked on. */
+  async *#read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+    const options = { deadlineMs: SERVICE_MS };
+    const read = async (): Promise<Uint8Array | undefined> =>
+      this.#ask.bytes(agentVerbs.readFirmware, { transfer: this.#transfer }, options, signal);
+    let next = read();
+    for (;;) {
+      const chunk = await next;
+      if (chunk === undefined) return;
+      next = read();
+      next.catch(() => {}); // it is waited for in its turn, or nobody wants it any more
+      yield chunk;
+    }
+  }
+}
+
+/** Whether what runs is good enough is asked where it runs: without the rights of root. */
+export function remoteHealth(ask: AskAgent, { update }: Config): HealthGate {
+  const deadlineMs = update.health.deadlineMs + GRACE_MS;
+  return {
+    check: async (signal) => (await ask.answer(agentVerbs.checkHealth, {}, { deadlineMs }, signal)).complaint,
+    reachesService: async (signal) => (await ask.answer(agentVerbs.reachesService, {}, { deadlineMs }, signal)).reached,
+  };
+}
+
+/** Programs of the integrator run beside the agent. That there is one is the helper's own configuration. */
+export function remoteHooks(ask: AskAgent, wants: HookPort['wants'], longestMs: number): HookPort {
+  const deadlineMs = longestMs + GRACE_MS;
+  return {
+    ask: async (hook, about, signal) => {
+      if (!wants(hook)) return;
+      await ask.answer(agentVerbs.askHook, { hook, inTurn: false, about }, { deadlineMs }, signal);
+    },
+    askInTurn: async (hook, about, signal) => {
+      if (!wants(hook)) return;
+      await ask.answer(agentVerbs.askHook, { hook, inTurn: true, about }, { deadlineMs }, signal);
+    },
+    wants,
+    tell: async (owed, installed, signal) =>
+      wants(owed.hook)
+        ? (await ask.answer(agentVerbs.tellHook, { owed, installed }, { deadlineMs }, signal)).trouble
+        : undefined,
+    pause: undefined,
+    trouble: undefined,
+  };
+}
+
+/** The helper has no network to look at. */
+export async function remoteMeteredLink(ask: AskAgent, signal: AbortSignal): Promise<string | undefined> {
+  return (await ask.answer(agentVerbs.meteredLink, {}, { deadlineMs: LOCAL_MS }, signal)).link;
+}

@@ -1,0 +1,124 @@
+import type { Socket } from 'node:net';
+
+import type { Config } from '../../config/config.ts';
+import type { EngineWorld } from '../../daemon/wiring/engine.ts';
+import { HelperError } from '../errors.ts';
+import { Link } from '../link/link.ts';
+import type { Answer, Served } from '../link/link.ts';
+import { heardNote } from '../verbs.ts';
+import type { HelperNotes } from '../verbs.ts';
+import { AskAgent } from './ask-agent.ts';
+import { openEngine, toldSecurity } from './engine.ts';
+import type { Engine, EngineListeners } from './engine.ts';
+import { rowOf } from './service-table.ts';
+
+export interface ConnectionOptions {
+  /** The configuration as root reads it now. Throws ConfigError. */
+  readonly loadConfig: () => Promise<Config>;
+  readonly world: EngineWorld;
+  /** So long nothing is asked before it is hung up. */
+  readonly idleMs: number;
+}
+
+/** Work that nobody waits for any more ends within this, or the process does. */
+const ENDING_MS = 60_000;
+
+/** The agent is gone: what runs for it ends as if it was called off, and the journal tells the next one. */
+class AgentGone extends Error {
+  constructor() {
+    super('the agent hung up');
+  }
+}
+
+/** Serves the agent on one connection until it hangs up, is silent for too long, or breaks a rule. */
+export async function serveConnection(socket: Socket, options: ConnectionOptions): Promise<void> {
+  const connection = new Connection(socket, options);
+  await connection.ended();
+}
+
+class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #link: Link;
+  readonly #ask: AskAgent;
+  #engine: Engine | undefined;
+  #isAttached = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(socket: Socket, options: ConnectionOptions) {
+    this.#options = options;
+    this.#link = new Link(socket, {
+      serve: async (served) => this.#serve(served),
+      onNote: (topic, content) => this.#hear(topic, content),
+      lost: () => new AgentGone(),
+    });
+    this.#ask = new AskAgent(this.#link);
+    this.#rest();
+  }
+
+  async ended(): Promise<void> {
+    const { log } = this.#options.world;
+    await this.#link.hungUp;
+    clearTimeout(this.#idle);
+    const { broken } = this.#link;
+    if (broken !== undefined) log.error({ code: broken.code }, `the agent was hung up on: ${broken.message}`);
+    const late = setTimeout(() => {
+      throw new Error('what was begun for an agent that is gone does not end');
+    }, ENDING_MS);
+    await this.#link.ended();
+    clearTimeout(late);
+  }
+
+  /** After a while in which nothing is asked it is hung up, so that the helper can end. */
+  #rest(): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => {
+      if (!this.#link.isAtRest && this.#engine !== undefined) {
+        this.#rest();
+        return;
+      }
+      this.#tell('leaving', { why: 'idle' });
+      this.#link.close();
+    }, this.#options.idleMs);
+  }
+
+  async #serve({ id, verb, input, body, signal }: Served): Promise<Answer> {
+    this.#rest();
+    if (body !== undefined) throw new HelperError('link-malformed', `${verb} takes no bytes`);
+    const found = rowOf(verb);
+    const engine = await this.#admit(verb);
+    const onEvent = (event: HelperNotes['progress']): void => this.#tell('progress', event, id);
+    const call = { engine, ask: this.#ask, onEvent, signal };
+    const work = async (): Promise<unknown> => found.perform(input, call);
+    const output = await (found.isOrder ? this.#ask.during({ id, signal }, work) : work());
+    this.#rest();
+    return { output };
+  }
+
+  /** The first word is `attach`, and is said once. */
+  async #admit(verb: string): Promise<Engine> {
+    if (verb === 'attach' && !this.#isAttached) {
+      this.#isAttached = true;
+      return (this.#engine = await this.#open());
+    }
+    if (verb === 'attach' || this.#engine === undefined)
+      throw new HelperError('link-malformed', `${verb} came out of turn`);
+    return this.#engine;
+  }
+
+  async #open(): Promise<Engine> {
+    const { loadConfig, world } = this.#options;
+    const security = toldSecurity((told) => this.#tell('security', told), world.log);
+    const onJournal: EngineListeners['onJournal'] = (event, state) => this.#tell('journal', { event, state });
+    return openEngine(await loadConfig(), world, this.#ask, { onJournal, security });
+  }
+
+  #hear(topic: string, content: unknown): void {
+    const { data } = heardNote.safeParse(content);
+    if (topic !== 'heard' || data === undefined) throw new HelperError('link-malformed', 'a note of no known form');
+    this.#engine?.trust.hear(data.atMs);
+  }
+
+  #tell<T extends keyof HelperNotes>(topic: T, content: HelperNotes[T], within?: number): void {
+    this.#link.note(topic, content, within);
+  }
+}

@@ -1,0 +1,89 @@
+import { dirname } from 'node:path';
+
+import type { Config } from '../../config/config.ts';
+import { closeStateDirectory } from '../../daemon/doctor/state-directory.ts';
+import type { History } from '../../daemon/history/history.ts';
+import { JournalWithHistory } from '../../daemon/history/journal-with-history.ts';
+import type { SecurityNotes } from '../../daemon/security/security-log.ts';
+import { openJournal, wireSlots, wireTrust, wireUpdater } from '../../daemon/wiring/engine.ts';
+import type { EngineWorld } from '../../daemon/wiring/engine.ts';
+import { hookPrograms } from '../../daemon/wiring/settings.ts';
+import type { Trust } from '../../daemon/wiring/trust.ts';
+import type { Log } from '../../system/log/log.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
+import type { HookName } from '../../update/hooks/hook-input.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { UpdateState } from '../../update/journal/state.ts';
+import type { Bootloader, Machine, Target } from '../../update/ports.ts';
+import type { Updater } from '../../update/updater.ts';
+import type { HelperNotes } from '../verbs.ts';
+import { remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
+import type { AskAgent } from './ask-agent.ts';
+
+/** What owns journal, keys, floors, slots and bootloader, for one connection of the agent. */
+export interface Engine {
+  readonly config: Config;
+  readonly journal: Journal;
+  readonly trust: Trust;
+  readonly machine: Machine;
+  readonly bootloader: Bootloader | undefined;
+  /** Undefined: no target is configured. */
+  readonly updater: Updater | undefined;
+}
+
+export interface EngineListeners {
+  readonly onJournal: (event: HelperNotes['journal']['event'], state: UpdateState) => void;
+  readonly security: SecurityNotes;
+}
+
+/** The configuration is that which root wrote, read by root: of the agent it takes only what it asks for through `ask`. */
+export async function openEngine(
+  config: Config,
+  world: EngineWorld,
+  ask: AskAgent,
+  listeners: EngineListeners,
+): Promise<Engine> {
+  const { log } = world;
+  const { security } = listeners;
+  await closeStateDirectory(config, log);
+  const trust = wireTrust(config, world);
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = wireSlots(config, world, machine, runDirectoryOf(config));
+  const targets: ReadonlyMap<string, Target> = new Map(slots.map((target) => [target.name, target]));
+  // the agent is told each event once it is durable
+  const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
+  const journal = new JournalWithHistory(await openJournal(config, log, security), { note });
+  const programs = hookPrograms(config);
+  const wants = (hook: HookName): boolean => programs[hook] !== undefined;
+  const longestMs = Math.max(0, ...Object.values(programs).map((program) => program?.timeoutMs ?? 0));
+  const ports = {
+    service: remoteService(ask),
+    health: remoteHealth(ask, config),
+    hooks: remoteHooks(ask, wants, longestMs),
+    meteredLink: async (): Promise<string | undefined> => remoteMeteredLink(ask, ask.signal),
+  };
+  const parts = { journal, config, world, targets, bootloader, machine, trust, security, ...ports };
+  return { config, journal, trust, machine, bootloader, updater: targets.size === 0 ? undefined : wireUpdater(parts) };
+}
+
+/** Where the helper keeps what only root may write, and nobody else can put anything in its place. */
+export function runDirectoryOf({ system }: Pick<Config, 'system'>): string {
+  if (system.helper === undefined) throw new Error('a helper runs only where one is configured');
+  return dirname(system.helper);
+}
+
+/** What concerned security is told to the agent, which keeps it, and stands in the helper's own log. */
+export function toldSecurity(tell: (told: HelperNotes['security']) => void, log: Log): SecurityNotes {
+  return {
+    record: async (event, detail) => {
+      log.warn({ event }, detail);
+      tell({ event, detail });
+    },
+    recordOnce: async (event, which, detail) => {
+      log.warn({ event }, detail);
+      tell({ event, which, detail });
+    },
+    // what is in effect is compared where the log is kept: the agent reads the same keys
+    compare: async () => {},
+  };
+}

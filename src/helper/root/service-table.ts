@@ -1,0 +1,119 @@
+import { join } from 'node:path';
+
+import type * as z from 'zod';
+
+import type { OnEvent } from '../../control/events.ts';
+import { examineEngine } from '../../daemon/doctor/engine-checks.ts';
+import { stateFs } from '../../daemon/doctor/state-directory.ts';
+import { tellingOfLists } from '../../daemon/wiring/trust.ts';
+import { readTextFile } from '../../system/files/durable-file.ts';
+import { belowFloor } from '../../update/choice/release-rules.ts';
+import type { Updater } from '../../update/updater.ts';
+import { HelperError } from '../errors.ts';
+import { toLinkError } from '../link/link-error.ts';
+import { helperVerbs } from '../verbs.ts';
+import type { HelperVerb, Snapshot, Verb } from '../verbs.ts';
+import { remoteFirmware } from './agent-ports.ts';
+import type { AskAgent } from './ask-agent.ts';
+import type { Engine } from './engine.ts';
+
+/** What belongs to one call. */
+export interface Call {
+  readonly engine: Engine;
+  readonly ask: AskAgent;
+  readonly onEvent: OnEvent;
+  readonly signal: AbortSignal;
+}
+
+interface Row {
+  readonly isOrder: boolean;
+  readonly perform: (input: unknown, call: Call) => Promise<unknown>;
+}
+
+function row<I extends z.ZodType, O extends z.ZodType>(
+  verb: Verb<I, O>,
+  perform: (input: z.output<I>, call: Call) => Promise<z.input<O>>,
+): Row {
+  return {
+    isOrder: verb.isOrder,
+    perform: async (input, call) => {
+      const { data, success, error } = verb.input.safeParse(input);
+      if (success) return perform(data, call);
+      throw new HelperError('link-malformed', `${verb.name}: ${error.issues[0]?.message ?? 'of another form'}`);
+    },
+  };
+}
+
+/** What the helper does for each verb, in this process. */
+const rows: Readonly<Record<HelperVerb, Row>> = {
+  attach: row(helperVerbs.attach, async (_input, { engine }) => snapshotOf(engine)),
+  snapshot: row(helperVerbs.snapshot, async (_input, { engine }) => snapshotOf(engine)),
+  settle: row(helperVerbs.settle, async (_input, call) => updaterOf(call).settle(call.onEvent, call.signal)),
+  update: row(helperVerbs.update, async (options, call) =>
+    tellingOfLists(call.engine.trust, async () => updaterOf(call).updateNow(options, call.onEvent, call.signal)),
+  ),
+  install: row(helperVerbs.install, async ({ name, ...options }, call) => {
+    const source = remoteFirmware(call.ask, 'decoded');
+    return tellingOfLists(call.engine.trust, async () => updaterOf(call).installFile(source, name, options, call));
+  }),
+  look: row(helperVerbs.look, async (options, call) => updaterOf(call).look(options, call.signal)),
+  commit: row(helperVerbs.commit, async (_input, call) => updaterOf(call).commit(call.onEvent, call.signal)),
+  rollback: row(helperVerbs.rollback, async ({ reboot }, call) => {
+    refuseBelowFloor(call.engine);
+    return updaterOf(call).rollback({ reboot, force: false }, call.onEvent, call.signal);
+  }),
+  cancel: row(helperVerbs.cancel, async (_input, call) => updaterOf(call).cancel(call.onEvent, call.signal)),
+  reboot: row(helperVerbs.reboot, async (_input, { engine, signal }) => {
+    await (engine.updater ?? engine.machine).reboot(undefined, signal);
+    return {};
+  }),
+  probe: row(helperVerbs.probe, async (_input, { engine }) => engine.journal.probe().then(() => ({}))),
+  forget: row(helperVerbs.forget, async ({ version }, call) => ({ versions: await updaterOf(call).forget(version) })),
+  hold: row(helperVerbs.hold, async (order, call) => updaterOf(call).hold(order)),
+  resume: row(helperVerbs.resume, async (_input, call) => ({ wasHeld: await updaterOf(call).resume() })),
+  findUnarmed: row(helperVerbs.findUnarmed, async (_input, { engine, signal }) => ({
+    unarmed: await engine.updater?.findUnarmed(signal),
+  })),
+  bootState: row(helperVerbs.bootState, async (_input, { engine, signal }) => {
+    const { bootloader } = engine;
+    if (bootloader === undefined) throw new HelperError('helper-refused', 'no slots are configured');
+    return { booted: await bootloader.bootedSlot(signal), state: await bootloader.inspect(signal) };
+  }),
+  examine: row(helperVerbs.examine, async (_input, { engine, signal }) => ({
+    findings: await examineEngine(engine, signal),
+  })),
+  trustFile: row(helperVerbs.trustFile, async ({ name }, { engine: { config } }) => ({
+    text: await readTextFile(join(config.paths.state, name), stateFs(config)),
+  })),
+};
+
+/** Throws `link-malformed` for a verb that there is not. */
+export function rowOf(verb: string): Row {
+  const found = Object.entries(rows).find(([name]) => name === verb);
+  if (found === undefined) throw new HelperError('link-malformed', 'there is no such verb');
+  return found[1];
+}
+
+/** A release with a hole that a later one closed is not brought back by an agent that may be broken into. */
+function refuseBelowFloor({ journal, config }: Engine): void {
+  const { phase, floor, previous } = journal.state;
+  if (floor === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return;
+  const why = belowFloor(previous ?? {}, floor, config.trust);
+  if (why === undefined) return;
+  throw new HelperError('helper-refused', `what was installed before ${why}: the helper does not go back to it`);
+}
+
+function updaterOf({ engine }: Call): Updater {
+  if (engine.updater !== undefined) return engine.updater;
+  throw new HelperError('helper-refused', 'no target of kind slots is configured');
+}
+
+export function snapshotOf({ journal, updater }: Engine): Snapshot {
+  const { state, missing, trouble } = journal;
+  return {
+    journal: state,
+    missing: missing && toLinkError(missing),
+    trouble: trouble && toLinkError(trouble),
+    lastLook: updater?.lastLook,
+  };
+}

@@ -1,0 +1,216 @@
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { Impostor, reachSocket, serving } from './impostor.ts';
+import type { Answers } from './impostor.ts';
+
+/** `nobody`; without the rights of root both processes have those of the test, and the file system keeps nothing apart. */
+const isRoot = process.getuid?.() === 0;
+const agentUser = isRoot ? 65_534 : (process.getuid?.() ?? 0);
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
+const OLD = Buffer.alloc(300_000, 'healthy 0\n', 'latin1');
+
+async function artifact(name: string, text: string, key = keys.privateKey, securityVersion = 0): Promise<Buffer> {
+  const content = Buffer.alloc(300_000, `${text}\n`, 'latin1');
+  const provides = { security_version: String(securityVersion) };
+  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key, provides });
+}
+
+const good = await artifact('good', 'healthy 1', keys.privateKey, 3);
+const older = await artifact('older', 'healthy old', keys.privateKey, 2);
+const foreign = await artifact('foreign', 'healthy f', stranger.privateKey, 9);
+const tampered = Buffer.from(good).fill('X', good.byteLength - 100_000, good.byteLength - 99_990);
+
+let stack: AsyncDisposableStack;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = [{ id: 'good', firmware: bufferContent(good) }];
+  const service = stack.use(await startStandIn({ versions, currentVersionId: 'good' }));
+  const options = { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: keys.publicPem, agentUser };
+  gateway = stack.use(await FileGateway.create(options));
+  await gateway.startHelper();
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+/** While the helper winds up the connection before, it is asked again. */
+async function attached(answers: Answers = {}): Promise<Impostor> {
+  for (let tries = 0; tries < 1_000; tries += 1) {
+    const impostor = await connection(answers);
+    const snapshot = await impostor.refusal('attach', { protocol: 1 });
+    if (snapshot.startsWith('done')) return impostor;
+    expect(impostor.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
+  }
+  throw new Error('the helper serves somebody else for ever');
+}
+
+async function connection(answers: Answers = {}): Promise<Impostor> {
+  return stack.use(new Impostor(await reachSocket(join(gateway.directory, 'helper/helper.sock')), answers));
+}
+
+const order = { name: 'file', reboot: true, force: true };
+
+/** Nothing else boots now, or at the next start, than what did. */
+function expectNothingArmed(): void {
+  expect(gateway.rebootRequested).toBe(false);
+  expect(gateway.boot()).toBe('A');
+}
+
+describe('an agent that somebody has broken into', () => {
+  test('boots nothing that was not signed by a trusted key, whatever it hands over', async () => {
+    for (const [content, code] of [
+      [OLD, 'image-unsigned'],
+      [foreign, 'signature-invalid'],
+      [tampered, 'digest-mismatch'],
+    ] as const) {
+      const impostor = await attached(serving(content));
+      expect(await impostor.refusal('install', order)).toBe(code);
+      impostor.link.close();
+      expectNothingArmed();
+    }
+  });
+
+  test('boots what was signed, or nothing, where it hands over another thing each time that it is asked', async () => {
+    const impostor = await attached(serving(good, foreign, tampered, good));
+    await impostor.refusal('install', order);
+    gateway.boot();
+    const booted = await gateway.imageOf(gateway.booted, 9);
+    expect(['healthy 0', 'healthy 1']).toContain(booted.toString('latin1'));
+  });
+
+  test('boots nothing that is older than what was committed, and goes back to nothing older', async () => {
+    const impostor = await attached({
+      ...serving(good),
+      checkHealth: () => ({ output: {} }),
+      currentVersion: () => ({ output: { id: 'older', name: 'older' } }),
+      targetVersion: () => ({ output: { id: 'older', name: 'older' } }),
+    });
+    expect(await impostor.refusal('install', order)).toMatch(/rebooting/);
+    expect(gateway.boot()).toBe('B');
+    expect(await impostor.refusal('settle')).toMatch(/installed/);
+    impostor.link.close();
+    const second = await attached(serving(older));
+    expect(await second.refusal('install', order)).toBe('downgrade');
+    expect(await second.refusal('rollback', { reboot: true })).toBe('helper-refused');
+    expect(await second.refusal('install', { ...order, allowDowngrade: true })).toBe('the helper hung up');
+    gateway.boot();
+    expect(gateway.booted).toBe('B');
+  });
+
+  test('has no word for a slot, a device, a path, a key or an event of the journal: it is hung up on', async () => {
+    const words: readonly (readonly [string, unknown])[] = [
+      ['openSlot', { path: '/dev/sda', slot: 'A' }], // writes another device
+      ['tryOnce', { slot: 'B', evidence: { digest: 'sha256:00' } }], // arms what it likes
+      ['append', { type: 'committed', slot: 'B' }], // forges the journal
+      ['journal', { state: {} }], // forges it by the way it is told
+      ['trustFile', { name: '../../../etc/shadow' }], // reads a file
+      ['install', { ...order, name: '../../etc/cron.d/x' }], // names a path
+      ['update', { reboot: true, force: true, manual: true, allowDowngrade: true }], // adds a word
+      ['rollback', { reboot: true, force: true }], // forces a way back
+      ['reboot', { argument: '0 tryboot' }], // names another bootloader argument
+      ['constructor', {}], // asks for what every object has
+      ['__proto__', {}], // asks for its prototype
+    ];
+    for (const [verb, input] of words) {
+      const impostor = await attached();
+      expect([verb, await impostor.refusal(verb, input)]).toEqual([verb, 'the helper hung up']);
+    }
+    expectNothingArmed();
+    expect(await (await attached()).say('probe')).toEqual({});
+  });
+
+  test('is answered nothing out of turn', async () => {
+    expect(await (await connection()).refusal('settle')).toBe('the helper hung up');
+    expect(await (await attached()).refusal('attach', { protocol: 1 })).toBe('the helper hung up');
+    expect(await (await connection()).refusal('attach', { protocol: 2 })).toBe('the helper hung up');
+    expect(await (await attached()).refusal('probe', {}, Buffer.alloc(10))).toBe('the helper hung up');
+  });
+
+  test('has one connection, and one order, at a time', async () => {
+    const stuck = Promise.withResolvers<never>();
+    const impostor = await attached({ openFirmware: async () => stuck.promise });
+    const first = impostor.refusal('install', order);
+    expect(await impostor.refusal('settle')).toBe('helper-busy');
+    const second = await connection();
+    expect(await second.refusal('attach', { protocol: 1 })).toBe('the helper hung up');
+    expect(second.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
+    impostor.link.close();
+    expect(await first).toBe('the helper hung up');
+  });
+
+  test('says what is too long, is no message, or nests without an end, and is hung up on', async () => {
+    const all = [
+      Buffer.from('ffffffffffffffff', 'hex'),
+      Buffer.from('0000000400000000deadbeef', 'hex'),
+      Buffer.alloc(1_000_000),
+      deeplyNested(),
+    ];
+    for (const bytes of all) {
+      (await attached()).link.close(); // the helper is free
+      await refusedBytes(bytes);
+    }
+    expect(await (await attached()).say('probe')).toEqual({});
+  });
+
+  test('reads no key and no journal, and writes no slot, socket or boot environment', async () => {
+    const { directory, slots } = gateway;
+    await (await attached()).say('hold');
+    const tries = [
+      `readFileSync('${directory}/state/journal.json')`,
+      `writeFileSync('${directory}/state/journal.json', '{}')`,
+      `writeFileSync('${directory}/state/floors.json', '{}')`,
+      `renameSync('${directory}/state/agent', '${directory}/state/other')`,
+      `writeFileSync('${slots.B}', 'mine')`,
+      `writeFileSync('${directory}/boot/order', 'B')`,
+      `writeFileSync('${directory}/release.pem', 'mine')`,
+      `writeFileSync('${directory}/config.toml', '')`,
+      `unlinkSync('${directory}/helper/helper.sock')`,
+      `writeFileSync('${directory}/helper/helper.lock', '')`,
+      `process.setuid(0)`,
+    ];
+    expect(await asAgent(tries)).toEqual(tries.map(() => (isRoot ? 'refused' : 'not tried')));
+    expectNothingArmed();
+    expect((await readFile(slots.B)).subarray(0, 4).toString()).toBe('\0\0\0\0');
+  });
+});
+
+/** Resolves when the helper has hung up; where it was busy still, it did so before it read anything, which is as good. */
+async function refusedBytes(bytes: Buffer): Promise<void> {
+  const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
+  const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.on('error', () => {}); // the helper does not wait for the rest of it
+  socket.resume().write(bytes);
+  await ended;
+}
+
+function deeplyNested(): Buffer {
+  const text = Buffer.alloc(2_000_000, '[');
+  const prefix = Buffer.alloc(8);
+  prefix.writeUInt32BE(text.byteLength, 0);
+  return Buffer.concat([prefix, text]);
+}
+
+/** Each in a program with the agent's rights. Where the test has no rights of root nothing is tried. */
+async function asAgent(tries: readonly string[]): Promise<readonly string[]> {
+  if (!isRoot) return tries.map(() => 'not tried');
+  const script = `const {readFileSync,writeFileSync,renameSync,unlinkSync} = require('node:fs');
+    const tries = [${tries.map((one) => `() => ${one}`).join(', ')}];
+    console.log(JSON.stringify(tries.map((one) => { try { one(); return 'done'; } catch (error) { return /^(EACCES|EPERM)$/.test(error.code) ? 'refused' : error.message; } })));`;
+  const child = spawn(process.execPath, ['-e', script], { uid: agentUser, gid: agentUser, cwd: '/', env: {} });
+  const said = await child.stdout.setEncoding('utf8').toArray();
+  return JSON.parse(said.join('')) as readonly string[];
+}

@@ -1,0 +1,120 @@
+import type { ChildProcess } from 'node:child_process';
+import { readdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+
+/** `nobody`; without the rights of root both processes have those of the test. */
+const agentUser = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
+
+function image(text: string, sizeBytes = 3_000_000): Buffer {
+  return Buffer.alloc(sizeBytes, `${text}\n`, 'latin1');
+}
+
+async function artifact(name: string, content: Buffer, key = keys.privateKey): Promise<Buffer> {
+  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key });
+}
+
+const firmware = {
+  v1: await artifact('v1', image('healthy 1')),
+  v2: await artifact('v2', image('healthy 2')),
+  bad: await artifact('bad', image('unhealthy')),
+  foreign: await artifact('foreign', image('healthy f'), stranger.privateKey),
+};
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+let helper: ChildProcess;
+
+/** Typed, as vitest's own is not. */
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
+  gateway = stack.use(
+    await FileGateway.create({
+      serviceUrl: service.url,
+      image: image('healthy 0'),
+      slotBytes: 4_000_000,
+      trustedKey: keys.publicPem,
+      agentUser,
+    }),
+  );
+  helper = await gateway.startHelper();
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+describe('an agent without rights, and its helper', () => {
+  test('go from the look to the commit, and the journal is the helper’s alone', async () => {
+    const first = await gateway.run('--update-now');
+    expect(first).toMatchObject({ exitCode: 0 });
+    expect(gateway.boot()).toBe('B');
+    const second = await gateway.run('--update-now');
+    expect(second).toMatchObject({ exitCode: 0 });
+    expect(service.world.things[0]?.currentVersionId).toBe('v1');
+    const state = join(gateway.directory, 'state');
+    expect(await stat(join(state, 'journal.json'))).toMatchObject({ uid: process.getuid?.(), mode: 0o100_600 });
+    expect(await readdir(state)).not.toContain('identity.json');
+    expect((await readdir(join(state, 'agent'))).sort()).toEqual(['history.json', 'identity.json', 'security.json']);
+    expect(await stat(join(state, 'agent/identity.json'))).toMatchObject({ uid: agentUser });
+  });
+
+  test('refuse what no trusted key signed, and what a person brings of that kind, and tell it as one process does', async () => {
+    service.world.things[0]?.properties.clear();
+    const file = join(gateway.directory, 'foreign.artifact');
+    await writeFile(file, firmware.foreign);
+    expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77, stderr: matching(/signature/) });
+    const log = await gateway.json('log', '--security');
+    expect(JSON.stringify(log)).toContain('signature-refused');
+    expect(gateway.boot()).toBe('A');
+    await writeFile(file, firmware.v2);
+    expect(await gateway.run('install', file)).toMatchObject({ exitCode: 0 });
+    expect(gateway.boot()).toBe('B');
+    expect(await gateway.run('--update-now')).toMatchObject({ stderr: matching(/committing: slot B/) });
+    expect(await gateway.json('history')).toMatchObject({
+      attempts: [{ outcome: 'refused' }, { outcome: 'installed' }],
+    });
+  });
+
+  test('go back where the agent finds the new firmware unhealthy', async () => {
+    service.world.targetVersionId = 'bad';
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    await gateway.run('--update-now');
+    expect(gateway.rebootRequested).toBe(true);
+    expect(gateway.boot()).toBe('A');
+    await gateway.run('--update-now');
+    expect(await gateway.json('status')).toMatchObject({ lastOutcome: { outcome: 'rolled-back' } });
+  });
+
+  test('run as a daemon that answers, holds, and survives the helper’s death', async () => {
+    const daemon = await gateway.startDaemon();
+    await gateway.rebootRequest(AbortSignal.timeout(120_000));
+    expect(await gateway.json('status')).toMatchObject({ booted: 'A', state: 'staged' });
+    expect(await gateway.run('hold')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.run('doctor')).toMatchObject({
+      stdout: matching(/slot B can be written|gateway.*can be written/),
+    });
+    await stop(helper, 'SIGKILL');
+    expect(await gateway.run('resume')).toMatchObject({ exitCode: 75, stderr: matching(/helper/) });
+    helper = await gateway.startHelper();
+    expect(await gateway.run('resume')).toMatchObject({ exitCode: 0 });
+    expect(await stop(daemon)).toBe(0);
+  });
+});
