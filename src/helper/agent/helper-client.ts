@@ -40,6 +40,8 @@ const PATIENCE_MS = 90_000;
 /** While the connection before is wound up. */
 const BUSY_PAUSE_MS = 200;
 const MAX_BUSY = 25;
+/** What has a deadline of its own, which says what took too long. */
+const never = new AbortController().signal;
 
 /** The helper hung up because nothing was asked: what crossed that was not begun, and is asked again. */
 class HelperLeft extends Error {
@@ -83,7 +85,7 @@ export class HelperClient implements Disposable {
   async ask<I extends z.ZodType, O extends z.ZodType>(
     verb: Verb<I, O>,
     input: z.input<I>,
-    signal: AbortSignal,
+    signal: AbortSignal = never,
   ): Promise<z.output<O>> {
     return verb.output.parse(await this.#call(verb.name, input, { deadlineMs: ANSWER_MS }, signal));
   }
@@ -115,7 +117,7 @@ export class HelperClient implements Disposable {
     if (this.#link?.isOpen !== true) return;
     try {
       const options = { deadlineMs: CONNECT_MS };
-      const { output } = await this.#link.call('snapshot', {}, options, AbortSignal.timeout(CONNECT_MS));
+      const { output } = await this.#link.call('snapshot', {}, options, never);
       this.#options.onSnapshot(helperVerbs.snapshot.output.parse(output));
     } catch (error) {
       this.#options.log.debug({}, `the helper shows nothing: ${describeError(error)}`);
@@ -152,7 +154,7 @@ export class HelperClient implements Disposable {
     });
     const options = { deadlineMs: ATTACH_MS };
     try {
-      const { output } = await link.call('attach', { protocol: PROTOCOL }, options, AbortSignal.timeout(ATTACH_MS));
+      const { output } = await link.call('attach', { protocol: PROTOCOL }, options, never);
       this.#options.onSnapshot(helperVerbs.attach.output.parse(output));
       if (this.#heardMs !== undefined) link.note('heard', { atMs: this.#heardMs });
       return (this.#link = link);

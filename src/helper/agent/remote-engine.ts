@@ -78,7 +78,7 @@ export class RemoteEngine implements Disposable {
   /** The signed lists that the helper took. */
   readonly readTrust: ReadStateText = async (path) => {
     const name = helperVerbs.trustFile.input.parse({ name: basename(path) });
-    return (await this.client.ask(helperVerbs.trustFile, name, AbortSignal.timeout(READ_MS))).text;
+    return (await this.client.ask(helperVerbs.trustFile, name)).text;
   };
 
   #show(snapshot: Snapshot): void {
@@ -86,8 +86,6 @@ export class RemoteEngine implements Disposable {
     this.#lastLook = snapshot.lastLook ?? this.#lastLook;
   }
 }
-
-const READ_MS = 60_000;
 
 /** What the helper said last of the journal, which only it can read and write. */
 class JournalCopy implements Journal {
@@ -121,7 +119,7 @@ class JournalCopy implements Journal {
   /** Never fails: what cannot be seen stands in `trouble`. */
   async refresh(): Promise<void> {
     try {
-      this.show(await this.#client.ask(helperVerbs.snapshot, {}, AbortSignal.timeout(READ_MS)));
+      this.show(await this.#client.ask(helperVerbs.snapshot, {}));
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
       this.#trouble = error;
@@ -130,7 +128,7 @@ class JournalCopy implements Journal {
 
   async probe(): Promise<void> {
     try {
-      await this.#client.ask(helperVerbs.probe, {}, AbortSignal.timeout(READ_MS));
+      await this.#client.ask(helperVerbs.probe, {});
       this.#trouble = undefined;
     } catch (error) {
       if (error instanceof AgentError) this.#trouble = error;
@@ -186,16 +184,16 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   async forget(version: string): Promise<readonly string[]> {
-    const { versions } = await this.#client.ask(helperVerbs.forget, { version }, AbortSignal.timeout(READ_MS));
+    const { versions } = await this.#client.ask(helperVerbs.forget, { version });
     return versions;
   }
 
   async hold(order: InputOf<'hold'>): Promise<Standstill> {
-    return this.#client.ask(helperVerbs.hold, order, AbortSignal.timeout(READ_MS));
+    return this.#client.ask(helperVerbs.hold, order);
   }
 
   async resume(): Promise<boolean> {
-    return (await this.#client.ask(helperVerbs.resume, {}, AbortSignal.timeout(READ_MS))).wasHeld;
+    return (await this.#client.ask(helperVerbs.resume, {})).wasHeld;
   }
 
   async updateNow(

@@ -72,7 +72,7 @@ class Connection {
   #rest(): void {
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {
-      if (!this.#link.isAtRest && this.#engine !== undefined) {
+      if (this.#isAttached && !this.#link.isAtRest) {
         this.#rest();
         return;
       }
