@@ -6,6 +6,7 @@ import { DaemonError } from './daemon/errors.ts';
 import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
 import { HelperError } from './helper/errors.ts';
 import { McuError } from './mcu/errors.ts';
+import { PackageError } from './package/errors.ts';
 import { PageError } from './page/page-errors.ts';
 import { ServiceError } from './service/errors.ts';
 import { BootloaderError } from './slots/bootloaders/errors.ts';
@@ -34,6 +35,7 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'Slots', codes: SlotError.meanings },
   { title: 'Bootloaders of the gateway', codes: BootloaderError.meanings },
   { title: 'Boards and their images', codes: McuError.meanings },
+  { title: 'Packages', codes: PackageError.meanings },
   { title: 'Measurements', codes: TelemetryError.meanings },
   { title: 'The agent as it is configured', codes: DaemonError.meanings },
   { title: 'The agent and its helper', codes: HelperError.meanings },

@@ -28,6 +28,7 @@ const DOCS = 'usr/share/doc/thing-agent';
 /** Files of systemd/, and where they lie on a gateway. Units are moved below /usr by debian/rules. */
 const places: Readonly<Record<string, string>> = {
   'trial-guard': `${HOME}/trial-guard`,
+  'package-guard': `${HOME}/package-guard`,
   'debian/wait-for-update': `${HOME}/wait-for-update`,
   'thing-agent.service': 'lib/systemd/system/thing-agent.service',
   'thing-agent-trial.service': 'lib/systemd/system/thing-agent-trial.service',

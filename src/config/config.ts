@@ -1,9 +1,8 @@
-/**
- * The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
- * described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
- */
+// The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
+// described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
 import type { LogLevel } from '../system/log/log.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
+import type { PackageTargetSettings } from './package-config.ts';
 import type { PageSettings } from './page-config.ts';
 import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
 
@@ -213,7 +212,7 @@ export interface ReportSettings {
 
 // ---------------------------------------------------------------------------------------------------------- targets
 
-export type TargetSettings = SlotsTargetSettings | McuTargetSettings;
+export type TargetSettings = SlotsTargetSettings | McuTargetSettings | PackageTargetSettings;
 
 export interface SlotsTargetSettings {
   readonly kind: 'slots';

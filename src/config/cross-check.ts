@@ -33,14 +33,14 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
   });
 }
 
-/** The helper has no serial ports, and does not ask the agent for its own yet. */
+/** The helper has no serial ports, and does not ask the agent for its own yet; it may not ask systemd to install a package. */
 function helperContradictions(system: SoundTables['system'], targets: ConfigFile['targets']): readonly Finding[] {
-  const board = Object.keys(targets).find((name) => targets[name]?.kind === 'mcu');
-  if (system?.helper === undefined || board === undefined) return [];
+  const [name, target] = Object.entries(targets).find(([, { kind }]) => kind !== 'slots') ?? [];
+  if (system?.helper === undefined || target === undefined) return [];
   return [
     {
       path: ['system', 'helper'],
-      message: `system.helper: a gateway with boards (targets.${board}) has no helper yet`,
+      message: `system.helper: a gateway with ${target.kind === 'mcu' ? 'boards' : 'packages'} (targets.${name}) has no helper yet`,
     },
   ];
 }
@@ -137,7 +137,24 @@ function targetContradictions(targets: ConfigFile['targets']): readonly Finding[
   const pairs = Object.entries(targets).flatMap(([name, target]) =>
     target.kind === 'slots' ? slotContradictions(name, target) : [],
   );
-  return [...pairs, ...sharedSlots(targets), ...bootloaderContradictions(targets)];
+  return [...pairs, ...sharedSlots(targets), ...bootloaderContradictions(targets), ...packageContradictions(targets)];
+}
+
+/** Slots hold their packages: one that is installed into the slot that runs is gone with the next image. */
+function packageContradictions(targets: ConfigFile['targets']): readonly Finding[] {
+  const hasSlots = Object.values(targets).some(({ kind }) => kind === 'slots');
+  const owners = new Map<string, string>();
+  const findings: Finding[] = [];
+  for (const [name, target] of Object.entries(targets)) {
+    if (target.kind !== 'package') continue;
+    const beside = `targets.${name}: a gateway with slots gets its packages in the images of these`;
+    if (hasSlots) findings.push({ path: ['targets', name], message: beside });
+    const owner = owners.get(target.package);
+    owners.set(target.package, name);
+    const twice = `targets.${name}.package is that of targets.${owner}, too`;
+    if (owner !== undefined) findings.push({ path: ['targets', name, 'package'], message: twice });
+  }
+  return findings;
 }
 
 /** Two targets that write the same device undo each other, or the system that runs. */

@@ -182,6 +182,11 @@ function resolveTarget(name: string, target: ConfigFile['targets'][string]): Tar
     const { kind, slots, read_only: readOnly } = target;
     return { kind, name, slots, readOnly, bootloader };
   }
+  if (target.kind === 'package') {
+    const { kind, package: known, install_deadline: installDeadline, patience } = target;
+    const [installMs, patienceMs] = [durationMs(installDeadline), durationMs(patience)];
+    return { kind, name, package: known, installMs, patienceMs };
+  }
   const { kind, port, protocol, baud, reset, address, smp, xmodem } = target;
   return {
     kind,

@@ -22,7 +22,7 @@ function installedWith(firmware: FirmwareRecord, before: Installed | undefined):
 }
 
 function flashedOver(payload: Payload, before: Installed | undefined): Payload {
-  return payload.kind === 'mcu' ? { ...payload, over: digestOn(payload.target, before) } : payload;
+  return payload.kind !== 'slots' ? { ...payload, over: digestOn(payload.target, before) } : payload;
 }
 
 /** Restoring the board from what it has now brings back what it had then. Older journals do not say. */
@@ -69,6 +69,6 @@ export function beforeBoardsAfter(
 }
 
 function digestOn(target: string, installed: Installed | undefined): string {
-  const payload = installed?.payloads.find((found) => found.kind === 'mcu' && found.target === target);
+  const payload = installed?.payloads.find((found) => found.kind !== 'slots' && found.target === target);
   return payload?.digest ?? NOTHING_OF_OURS;
 }

@@ -3,11 +3,11 @@ import type { UpdatePorts } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceFromReading } from './evidence.ts';
 import type { FirmwareRecord, PhaseOf } from './journal/state.ts';
-import type { BoardPayload, McuTarget, Verified } from './ports.ts';
+import type { BoardPayload, InPlaceTarget, Verified } from './ports.ts';
 
-/** A payload for a microcontroller, with its target. */
+/** A payload for a microcontroller, or a package, with its target. */
 interface BoardTask {
-  readonly target: McuTarget;
+  readonly target: InPlaceTarget;
   readonly digest: string;
   readonly sizeBytes: number;
   readonly order: number | undefined;
@@ -17,28 +17,32 @@ interface BoardTask {
 /** Begun so often without an end, a board is left as it is: it does not answer any more. */
 const MAX_RESTORES = 10;
 
-/** Is there anything to flash in this update? */
+/** Is there anything to flash, or a package to install, in this update? */
 export function hasBoards({ payloads }: FirmwareRecord): boolean {
-  return payloads.some((payload) => payload.kind === 'mcu');
+  return payloads.some((payload) => payload.kind !== 'slots');
 }
 
 /**
  * Brings the boards of the update on trial to their new images: in the artifact's order, those without an order in
- * parallel. What was flashed before a cut is found to be there already. Throws what the first failing board throws.
+ * parallel. What was flashed before a cut is found to be there already. Throws what the first failing board throws. Packages come
+ * first, one after the other, and are asked again whenever they are judged: what was installed may have been put back since.
  */
 export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal } = ports;
-  const payloads = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== 'flashed');
+  const isOpen = ({ target, kind }: Payload): boolean => kind === 'package' || phase.boards[target] !== 'flashed';
+  const payloads = boardPayloads(phase.firmware).filter(isOpen);
   const tasks = payloads.map((payload) => boardTask(payload, ports));
   if (tasks.length === 0) return;
   ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
   const forward = tasks.filter(({ back }) => back !== true);
   const evidence = await evidenceOfKept(forward, phase.firmware, signal);
   const flashOne = async (task: BoardTask): Promise<void> => {
-    await journal.append({ type: 'board-touched', target: task.target.name });
+    const { name } = task.target;
+    const isNew = phase.boards[name] !== 'flashed';
+    if (isNew) await journal.append({ type: 'board-touched', target: name });
     if (task.back === true) await task.target.restore(payloadOf(task, ports), signal);
     else await task.target.flash(payloadOf(task, ports), evidence, signal);
-    await journal.append({ type: 'board-flashed', target: task.target.name });
+    if (isNew) await journal.append({ type: 'board-flashed', target: name });
   };
   const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
   for (const task of ordered) await flashOne(task);
@@ -83,16 +87,18 @@ async function undo(task: BoardTask, firmware: FirmwareRecord, ports: UpdatePort
 type Payload = FirmwareRecord['payloads'][number];
 
 function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
-  return payloads.filter(({ kind }) => kind === 'mcu');
+  return payloads.filter(({ kind }) => kind !== 'slots');
 }
 
 /** A board may have left the configuration meanwhile: then nothing can be done for it. */
 function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
   const target = targets.get(name);
-  if (target?.kind === 'mcu') return { target, digest, sizeBytes, order, back };
+  if (target !== undefined && target.kind !== 'slots') {
+    return { target, digest, sizeBytes, order: order ?? (target.kind === 'package' ? 0 : undefined), back };
+  }
   throw new UpdateError(
     'target-unknown',
-    `the configuration has no board ${name} any more, which this update flashes`,
+    `the configuration has no target ${name} any more, which this update flashes`,
     { exit: 'configuration', advice: `put [targets.${name}] back` },
   );
 }
@@ -107,7 +113,8 @@ async function evidenceOfKept(
   signal: AbortSignal,
 ): Promise<Verified> {
   const digests = new Map<string, string>();
-  for (const { target, sizeBytes } of tasks) digests.set(target.name, await target.digestOf(sizeBytes, signal));
+  for (const { target, sizeBytes, digest } of tasks)
+    digests.set(target.name, await target.digestOf(sizeBytes, signal, digest));
   const payloads = firmware.payloads.filter((payload) => digests.has(payload.target));
   return evidenceFromReading({ ...firmware, payloads }, digests);
 }

@@ -169,7 +169,10 @@ export type StageFirmware = (request: StagingRequest, signal: AbortSignal) => Pr
 // ---------------------------------------------------------------------------------------------------------- targets
 
 /** Something that a payload is installed on. */
-export type Target = SlotsTarget | McuTarget;
+export type Target = SlotsTarget | InPlaceTarget;
+
+/** Without a second place: what stood there before is kept, and put back where the new one proves bad. */
+export type InPlaceTarget = McuTarget | PackageTarget;
 
 /** A pair of partitions. */
 export interface SlotsTarget {
@@ -187,15 +190,24 @@ export interface SlotsTarget {
   copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A microcontroller. A payload is named by the digest with which it was staged. */
-export interface McuTarget {
+/** A microcontroller. */
+export interface McuTarget extends InPlace {
   readonly kind: 'mcu';
+}
+
+/** A package of this system. Who installs it may be ended and started anew by its scripts; asked again, it goes on. */
+export interface PackageTarget extends InPlace {
+  readonly kind: 'package';
+}
+
+/** A payload is named by the digest with which it was staged. */
+interface InPlace {
   readonly name: string;
-  /** Keeps the payload in the state directory until it is flashed; `finish` refuses what is no image for such a board. */
+  /** Keeps the payload in the state directory until it is flashed; `finish` refuses what is nothing for this target. */
   openFile(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and hex of the kept payload's first bytes. */
-  digestOf(sizeBytes: number, signal: AbortSignal): Promise<string>;
-  /** Flashes the kept payload. What the board held is kept first, once for each payload. Harmless to repeat. */
+  digestOf(sizeBytes: number, signal: AbortSignal, digest: string): Promise<string>;
+  /** Flashes, or installs, the kept payload. What the board held is kept first, once for each payload. Harmless to repeat. */
   flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
   /** Flashes what the board held before this payload was flashed; nothing if it never was. Harmless to repeat. */
   restore(payload: BoardPayload, signal: AbortSignal): Promise<void>;

@@ -229,7 +229,7 @@ class Staging {
   async #openPayload(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter> {
     const target = this.targets.get(opening.payload);
     if (target === undefined) throw new Error(`payload ${opening.payload.fileName} was not accepted`);
-    return target.kind === 'mcu' ? target.openFile(opening, signal) : this.#openPartition(target, opening, signal);
+    return target.kind === 'slots' ? this.#openPartition(target, opening, signal) : target.openFile(opening, signal);
   }
 
   /** Nothing of the old slot is touched before the new firmware was accepted; from then on it must not boot. */

@@ -14,12 +14,15 @@ export const UNKNOWN_DIGEST = 'unknown';
  */
 export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<void> {
   const { journal, targets, imageVersion, clock, log } = ports;
-  if (slotsTargets(targets.values()).length === 0) return;
+  const isInSlots = slotsTargets(targets.values()).length > 0;
+  const packages = [...targets.values()].filter(({ kind }) => kind === 'package');
+  if (!isInSlots && packages.length === 0) return;
   const at = isoTime(clock);
   try {
-    if (journal.state.slots[slot].seen === undefined) await journal.append({ type: 'slot-seen', slot, at });
+    if (isInSlots && journal.state.slots[slot].seen === undefined)
+      await journal.append({ type: 'slot-seen', slot, at });
     if (journal.state.installed !== undefined || isDoubtful(ports)) return;
-    const name = await imageVersion();
+    const name = (await imageVersion()) ?? unnamed(isInSlots, ports);
     if (name === undefined) return;
     const installed = { ...unverifiedFirmware(ports), version: { name }, slot, at, factory: true };
     await journal.append({ type: 'factory-version', installed });
@@ -28,6 +31,11 @@ export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, `what runs is not remembered: ${error.message}`);
   }
+}
+
+/** Of a system in one place: before its first package is exchanged, so that a person may go back to what was there. */
+function unnamed(isInSlots: boolean, { journal }: UpdatePorts): string | undefined {
+  return !isInSlots && journal.state.phase.kind === 'trial' ? 'factory' : undefined;
 }
 
 /** After updates that nobody remembers, the slot that runs may hold one of them, whatever both slots' configuration says. */

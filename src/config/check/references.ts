@@ -149,6 +149,7 @@ function runOrAsk(table: readonly PropertyKey[], place: Source): readonly MaybeR
 type Target = ConfigFile['targets'][string];
 
 function targetReferences(table: readonly string[], target: Target): readonly MaybeReference[] {
+  if (target.kind === 'package') return [];
   if (target.kind === 'mcu') {
     const { port, mcuboot_key_file: key, reset } = target;
     const program = typeof reset === 'string' ? undefined : reset.command[0];

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { mcuTargetSchema } from './mcu-schema.ts';
+import { packageTargetSchema } from './package-schema.ts';
 import { absolutePath, flag, text, wholeNumber } from './values.ts';
 
 const variableText = 'the name of a boot variable';
@@ -67,4 +68,4 @@ const slotsTargetSchema = z.strictObject({
     .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
 });
 
-export const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema]);
+export const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);

@@ -13,7 +13,7 @@ import type { Journal } from '../../update/journal/journal.ts';
 /** What of a configuration says where the state directory and the slots lie. */
 export interface StatePlace {
   readonly paths: Pick<Config['paths'], 'state'>;
-  readonly targets: readonly (Pick<SlotsTargetSettings, 'kind' | 'slots'> | { readonly kind: 'mcu' })[];
+  readonly targets: readonly (Pick<SlotsTargetSettings, 'kind' | 'slots'> | { readonly kind: 'mcu' | 'package' })[];
 }
 
 /** What lies there; the machine's own file system, if not given. */

@@ -7,7 +7,7 @@ import { systemErrorCode } from '../../system/errors.ts';
 /** By what the kernel calls the devices of a configuration: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
 export async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
   const paths = [
-    ...targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : [target.port])),
+    ...targets.flatMap(devicesOf),
     ...measurements.flatMap(({ source }) => ('path' in source && source.kind !== 'file' ? [source.path] : [])),
   ];
   const names: string[] = [];
@@ -18,6 +18,11 @@ export async function kernelNamesOf({ targets, measurements }: Config): Promise<
   }
   const buses = measurements.flatMap(({ source }) => (busWords.has(source.kind) ? [source.kind] : []));
   return [...new Set([...names, ...buses])];
+}
+
+function devicesOf(target: Config['targets'][number]): readonly string[] {
+  if (target.kind === 'slots') return [target.slots.A, target.slots.B];
+  return target.kind === 'mcu' ? [target.port] : [];
 }
 
 const busWords: ReadonlySet<string> = new Set(['iio', 'w1', 'hwmon']);

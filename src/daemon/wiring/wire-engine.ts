@@ -8,10 +8,12 @@ import { HelperError } from '../../helper/errors.ts';
 import { helperVerbs } from '../../helper/verbs.ts';
 import { createMcuTarget, mcuTargetParts } from '../../mcu/mcu-target.ts';
 import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import { createPackageTarget } from '../../package/package-target.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { Bootloader, Machine, SlotsTarget, Target } from '../../update/ports.ts';
+import type { Bootloader, Machine, PackageTarget, SlotsTarget, Target } from '../../update/ports.ts';
 import { examineEngine } from '../doctor/engine-checks.ts';
 import type { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
@@ -20,6 +22,9 @@ import { openJournal, wireSlots, wireUpdater } from './engine.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
+
+/** systemd/package-guard, as it is installed. */
+const PACKAGE_GUARD = '/usr/lib/thing-agent/package-guard';
 
 /** The engine of updates, in this process or in the helper. */
 export interface EngineWiring {
@@ -82,7 +87,7 @@ export async function wireEngine(parts: EngineParts, journal: Journal | undefine
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = wireBoards(config, world);
-  const targets = targetsOf(slots, boards);
+  const targets = targetsOf(slots, boards, wirePackages(config, world));
   if (remote !== undefined) return { boards, targets, ...remoteEngine(parts, remote, slots.length > 0) };
   const { security, history, trust, agentPorts } = parts;
   const kept = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
@@ -128,10 +133,19 @@ function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTarget
   return new Map(settings.map((target) => [target.name, mcuTargetParts(target, join(folder, target.name), world)]));
 }
 
+function wirePackages(config: Config, { clock }: World): readonly PackageTarget[] {
+  const settings = config.targets.filter((target) => target.kind === 'package');
+  const { deadlineMs: healthMs } = config.update.health;
+  const around = { clock, run: runProgram, healthMs, guard: PACKAGE_GUARD };
+  const folder = join(config.paths.state, 'packages');
+  return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
+}
+
 function targetsOf(
   slots: readonly SlotsTarget[],
   boards: ReadonlyMap<string, McuTargetParts>,
+  packages: readonly PackageTarget[],
 ): ReadonlyMap<string, Target> {
-  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget)];
+  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget), ...packages];
   return new Map(targets.map((target) => [target.name, target]));
 }

@@ -81,7 +81,7 @@ export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Fl
 /** What a board is to get. */
 interface BoardImage extends ImageClaims {
   readonly target: string;
-  readonly kind: 'slots' | 'mcu';
+  readonly kind: 'slots' | 'mcu' | 'package';
 }
 
 interface BoardImages {

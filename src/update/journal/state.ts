@@ -51,7 +51,7 @@ const firmware = z.object({
   payloads: z.array(
     digestedPart.extend({
       target: z.string(),
-      kind: z.enum(['slots', 'mcu']).default('slots'),
+      kind: z.enum(['slots', 'mcu', 'package']).default('slots'),
       order: z.number().optional(),
       securityCounter: z.number().optional(),
       imageVersion: z.string().optional(),

@@ -7,7 +7,7 @@ import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
 import type { FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
-import type { McuTarget, SlotName } from '../ports.ts';
+import type { InPlaceTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { unverifiedFirmware } from '../what-runs.ts';
 import { findBefore } from '../whole-slot.ts';
@@ -143,18 +143,21 @@ async function boardsThatGoBack(
 ): Promise<Payload[]> {
   const tasks: Payload[] = [];
   for (const target of targets.values()) {
-    if (target.kind !== 'mcu') continue;
+    if (target.kind === 'slots') continue;
     const task = await boardTask(target, payloadFor(target, installed), payloadFor(target, previous));
     if (task === 'stays') continue;
     if (task !== 'cannot') tasks.push(task);
     else if (force) log.warn({ board: target.name }, 'the board stays as it is: what it held before is not kept');
-    else throw nothing(`what the microcontroller ${target.name} held before is not kept any more`);
+    else
+      throw nothing(
+        `what ${target.kind === 'mcu' ? 'the microcontroller' : 'the package'} ${target.name} held before is not kept any more`,
+      );
   }
   return tasks;
 }
 
 async function boardTask(
-  target: McuTarget,
+  target: InPlaceTarget,
   now: Payload | undefined,
   before: Payload | undefined,
 ): Promise<Payload | 'stays' | 'cannot'> {
@@ -168,8 +171,8 @@ async function boardTask(
   return { ...now, back: true, ...(now.order !== undefined && { order: -now.order }) };
 }
 
-function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payload | undefined {
-  return installed?.payloads.find(({ kind, target }) => kind === 'mcu' && target === name);
+function payloadFor({ name }: InPlaceTarget, installed: Installed | undefined): Payload | undefined {
+  return installed?.payloads.find(({ kind, target }) => kind !== 'slots' && target === name);
 }
 
 function nothing(message: string): AgentError {

@@ -239,11 +239,12 @@ async function readEvidence(
     return evidenceOfHistory(firmware, slot, journal.state.slots[slot], before);
   }
   const kept = new Map<string, string>();
-  for (const { target, sizeBytes, kind } of firmware.payloads) {
+  for (const { target, sizeBytes, kind, digest } of firmware.payloads) {
     const found = ports.targets.get(target);
-    if (kind === 'mcu' && found?.kind === 'mcu') kept.set(target, await found.digestOf(sizeBytes, signal));
+    if (kind !== 'slots' && found !== undefined && found.kind !== 'slots')
+      kept.set(target, await found.digestOf(sizeBytes, signal, digest));
   }
-  const payloads = firmware.payloads.filter(({ kind }) => kind === 'mcu');
+  const payloads = firmware.payloads.filter(({ kind }) => kind !== 'slots');
   const verified = evidenceFromReading({ ...firmware, payloads }, kept);
   const targets = slotsTargets(ports.targets.values());
   const read = await readPartitions(slot, targets, ports, signal);

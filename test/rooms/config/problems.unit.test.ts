@@ -94,8 +94,8 @@ describe('a wrong value', () => {
       '[paths]\nstate = 2026-01-01',
       'paths.state: expected an absolute path such as "/var/lib/thing-agent", found a date',
     ],
-    ['[targets.m]\nkind = "usb"', 'targets.m.kind: expected "slots" or "mcu", found "usb"'],
-    ['[targets.m]', 'targets.m.kind is missing: expected "slots" or "mcu"'],
+    ['[targets.m]\nkind = "usb"', 'targets.m.kind: expected "slots", "mcu" or "package", found "usb"'],
+    ['[targets.m]', 'targets.m.kind is missing: expected "slots", "mcu" or "package"'],
     [
       '[targets.m]\nkind = "mcu"\nport = "/x"\nprotocol = "updi"',
       'targets.m.protocol: expected "stk500v1", "stk500v2", "stm32", "esp", "smp" or "xmodem", found "updi"',
@@ -188,6 +188,14 @@ describe('a contradiction', () => {
     [
       pair('one').replace('"grub"', '"custom", handler = "/h", names = { A = "x", B = "x" }'),
       ['9: targets.one.bootloader.names: A and B are the same'],
+    ],
+    [
+      `${pair('one')}[targets.app]\nkind = "package"\npackage = "app"\n`,
+      ['10: targets.app: a gateway with slots gets its packages in the images of these'],
+    ],
+    [
+      '[targets.one]\nkind = "package"\npackage = "app"\n[targets.two]\nkind = "package"\npackage = "app"\n',
+      ['11: targets.two.package is that of targets.one, too'],
     ],
     [
       messaging,

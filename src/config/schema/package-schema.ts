@@ -1,0 +1,18 @@
+import * as z from 'zod';
+
+import { duration, text } from './values.ts';
+
+const packageText = 'the name of a Debian package';
+
+export const packageTargetSchema = z.strictObject({
+  kind: z.literal('package'),
+  package: text(packageText, 128)
+    .regex(/^[a-z0-9][a-z0-9+.-]+$/, packageText)
+    .describe('What dpkg calls it: thing-agent, or an application'),
+  install_deadline: duration('10s', '1d').default('10m').describe('What dpkg and the scripts of the package may take'),
+  patience: duration('10s', '1d')
+    .default('5m')
+    .describe(
+      'Beyond [update.health] deadline: what stood before is put back when so long no agent has judged the new one',
+    ),
+});

@@ -1,0 +1,59 @@
+import { defineErrors } from '../system/define-errors.ts';
+import { sharedErrors } from '../system/shared-errors.ts';
+
+/** Everything that goes wrong with a package: its file (found before dpkg sees it), what stands before it, its installation. */
+export class PackageError extends defineErrors('PackageError', {
+  'package-malformed': { remedy: 'give-up', exit: 'refused', means: 'The file is no package that dpkg can read.' },
+  'package-wrong': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The file is another package than the one that the target is for.',
+  },
+  'package-architecture': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The package is for another architecture than that of this system.',
+  },
+  'package-not-kept': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'What is installed cannot be kept so that it could be put back, so nothing is installed.',
+    advice: 'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
+  },
+  'package-damaged': {
+    remedy: 'retry',
+    exit: 'disk',
+    means: 'What is kept of a package is damaged.',
+    advice: 'check the disk of the state directory',
+  },
+  'package-refused': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'dpkg, or a script of the package, failed; what stood before is installed again.',
+    advice: 'journalctl -u "thing-agent-package*" has what dpkg said',
+  },
+  'package-put-back': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means:
+      'No agent judged the package while it was on trial, as one that does not come up; what stood before is installed again.',
+  },
+  'package-not-restored': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'Neither the new package nor what stood before could be installed as a whole.',
+    advice: 'dpkg --configure -a; journalctl -u "thing-agent-package*" has what dpkg said',
+  },
+  'package-changed': {
+    remedy: 'give-up',
+    exit: 'failed',
+    means: 'Somebody else has installed another version of the package while it was on trial.',
+  },
+  'guard-unavailable': {
+    remedy: 'retry',
+    exit: 'failed',
+    means: 'systemd could not be asked to install a package outside of the agent.',
+    advice: 'systemd-run must be there, and the agent must run as root',
+  },
+  'checkpoint-stale': sharedErrors['checkpoint-stale'],
+}) {}

@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import type { Hash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+
+import { ownFs, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../update/ports.ts';
+import { PackageError } from './errors.ts';
+import { digestOfFile, hashOf } from './package-store.ts';
+import type { PackageStore } from './package-store.ts';
+
+/** Refuses with a PackageError what is no package for this target. */
+type CheckPackage = (path: string) => Promise<void>;
+
+/** Keeps a package under another name until it is complete, on the disk, and `check` has taken it. */
+export async function openPackageFile(
+  store: PackageStore,
+  { resumeAt }: PayloadOpening,
+  check: CheckPackage,
+): Promise<PayloadWriter> {
+  await store.make();
+  const { incomingPath: path } = store;
+  try {
+    if (resumeAt === undefined)
+      return new PackageFile(store, check, await ownFs.open(path, 'w+', 0o600), createHash('sha256'), 0);
+    return await resume(store, resumeAt, check);
+  } catch (error) {
+    throw error instanceof PackageError ? error : new StorageError('write', path, error);
+  }
+}
+
+async function resume(store: PackageStore, prefix: WrittenPrefix, check: CheckPackage): Promise<PayloadWriter> {
+  const found = await digestOfFile(store.incomingPath, prefix.sizeBytes);
+  if (found?.digest !== prefix.digest || found.sizeBytes !== prefix.sizeBytes) {
+    throw new PackageError('checkpoint-stale', 'what is kept of the package is not what the checkpoint says');
+  }
+  await using opened = new AsyncDisposableStack();
+  const file = opened.use(await ownFs.open(store.incomingPath, 'r+'));
+  await file.truncate(prefix.sizeBytes);
+  const { hash } = await hashOf(file, prefix.sizeBytes);
+  opened.move();
+  return new PackageFile(store, check, file, hash, prefix.sizeBytes);
+}
+
+class PackageFile implements PayloadWriter {
+  readonly #store: PackageStore;
+  readonly #check: CheckPackage;
+  readonly #file: FileHandle;
+  readonly #hash: Hash;
+  #sizeBytes: number;
+  #closed = false;
+
+  // oxlint-disable-next-line max-params -- what a file is made of
+  constructor(store: PackageStore, check: CheckPackage, file: FileHandle, hash: Hash, sizeBytes: number) {
+    this.#store = store;
+    this.#check = check;
+    this.#file = file;
+    this.#hash = hash;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    this.#hash.update(chunk);
+    const at = this.#sizeBytes;
+    this.#sizeBytes += chunk.byteLength;
+    const copy = Buffer.from(chunk);
+    await this.#guarded(async () => {
+      for (let done = 0; done < copy.byteLength;) {
+        const { bytesWritten } = await this.#file.write(copy, done, copy.byteLength - done, at + done);
+        done += bytesWritten;
+      }
+    });
+  }
+
+  async checkpoint(): Promise<WrittenPrefix> {
+    await this.#guarded(async () => {
+      await this.#file.sync();
+      await syncDirectory(this.#store.directory);
+    });
+    return { sizeBytes: this.#sizeBytes, digest: `sha256:${this.#hash.copy().digest('hex')}` };
+  }
+
+  async finish(): Promise<WrittenPayload> {
+    const { incomingPath: path, directory } = this.#store;
+    const { digest, sizeBytes } = await this.checkpoint();
+    if ((await digestOfFile(path))?.digest !== digest)
+      throw new PackageError('package-damaged', `${path} holds something else than was written`);
+    try {
+      await this.#check(path);
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    }
+    await this.#guarded(async () => {
+      await ownFs.rename(path, this.#store.pathOf(digest));
+      await syncDirectory(directory);
+    });
+    await this.#store.prune(digest);
+    return { sizeBytes, digest, unchangedBytes: 0 };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#file.close();
+  }
+
+  async #guarded(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      throw error instanceof StorageError ? error : new StorageError('write', this.#store.incomingPath, error);
+    }
+  }
+}

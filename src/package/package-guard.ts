@@ -1,0 +1,177 @@
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+
+import { readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
+import type { runProgram } from '../system/processes/child-process.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { PackageError } from './errors.ts';
+import { ABSENT, hexOf } from './package-store.ts';
+
+/** What is to be installed, and what instead where that fails: digests, or `absent`; undefined: nothing is kept. */
+export interface Exchange {
+  readonly package: string;
+  readonly want: string;
+  readonly otherwise: string | undefined;
+}
+
+/** `refused`: dpkg did not take it; `put-back`: no agent judged it. What was to stand otherwise does then. */
+export interface ExchangeResult {
+  readonly word: 'installed' | 'refused' | 'put-back' | 'broken';
+  readonly why: string;
+}
+
+export interface GuardOptions {
+  readonly directory: string;
+  /** The program of systemd/package-guard. */
+  readonly program: string;
+  readonly installMs: number;
+  /** So long nothing may change in the journal while the package is on trial. */
+  readonly patienceMs: number;
+  readonly clock: Clock;
+  readonly run: typeof runProgram;
+}
+
+const POLL_MS = 500;
+/** It may have been killed. */
+const START_AGAIN_MS = 10_000;
+/** dpkg twice, and what is around it. */
+const EXCHANGES = 2;
+const MARGIN_MS = 300_000;
+const ASK_MS = 60_000;
+
+interface Start {
+  readonly action: 'keep' | 'watch';
+  /** Options of systemd-run. */
+  readonly properties: readonly string[];
+  /** Behind the folder. */
+  readonly args: readonly string[];
+  readonly timeoutMs: number;
+}
+
+/** systemd/package-guard, as the agent speaks to it: by files of its folder, and systemd-run. */
+export class PackageGuard {
+  readonly #options: GuardOptions;
+
+  constructor(options: GuardOptions) {
+    this.#options = options;
+  }
+
+  /** Packs what is installed again. The digest of that, `absent`, and its version. Throws `package-not-kept`. */
+  async keep(name: string, signal: AbortSignal): Promise<{ readonly digest: string; readonly version: string }> {
+    const { directory, installMs } = this.#options;
+    await rm(join(directory, 'kept'), { force: true });
+    const how = { properties: ['--wait', '--property=Type=oneshot'], args: [name], timeoutMs: installMs };
+    await this.#systemdRun({ action: 'keep', ...how }, signal);
+    const [digest = '-', ...rest] = (await this.#text('kept'))?.split(' ') ?? ['-', 'the guard did not say why'];
+    const version = rest.join(' ');
+    if (digest === '-') throw new PackageError('package-not-kept', version);
+    return { digest: digestFrom(digest), version };
+  }
+
+  /** What the last exchange came to, and what that was; undefined: none was begun, or it has not ended. */
+  async last(): Promise<(ExchangeResult & Pick<Exchange, 'want' | 'otherwise'>) | undefined> {
+    const request = await this.#request();
+    const result = request && (await this.#result(request.id));
+    return request && result && { ...result, want: request.want, otherwise: request.otherwise };
+  }
+
+  /** Whether this is what was asked for last, done or not. */
+  async isAskedFor(want: string): Promise<boolean> {
+    return (await this.#request())?.want === want;
+  }
+
+  /** Forgets an exchange of an earlier update. */
+  async clear(): Promise<void> {
+    for (const name of ['request', 'result', 'fallback'])
+      await rm(join(this.#options.directory, name), { force: true });
+  }
+
+  /** Done once, however often it is asked for; whoever asks may be ended in the middle, and ask again. */
+  async exchange(exchange: Exchange, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
+    const { clock, installMs } = this.#options;
+    const { id } = (await this.#alreadyAsked(exchange)) ?? (await this.#ask(exchange, randomUUID()));
+    const endMs = clock.monotonicMs() + EXCHANGES * installMs + MARGIN_MS;
+    let startMs = clock.monotonicMs();
+    while (clock.monotonicMs() < endMs) {
+      const result = await this.#result(id);
+      if (result !== undefined) return result;
+      if (clock.monotonicMs() >= startMs) {
+        // A guard that had just come to the end of an earlier update may have taken it away with that.
+        if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
+        await this.#start(signal);
+        onWait();
+        startMs = clock.monotonicMs() + START_AGAIN_MS;
+      }
+      await clock.sleep(POLL_MS, signal);
+    }
+    throw new PackageError('guard-unavailable', `${exchange.package}: no end of its installation was heard of`);
+  }
+
+  async #alreadyAsked({ want, otherwise }: Exchange): Promise<{ readonly id: string } | undefined> {
+    const asked = await this.#request();
+    return asked?.want === want && asked.otherwise === otherwise ? asked : undefined;
+  }
+
+  async #ask({ package: name, want, otherwise }: Exchange, id: string): Promise<{ readonly id: string }> {
+    const { directory, installMs, patienceMs } = this.#options;
+    const lines = {
+      id,
+      package: name,
+      want: hexOf(want),
+      otherwise: otherwise === undefined ? 'none' : hexOf(otherwise),
+      limit: Math.ceil(installMs / 1000),
+      patience: Math.ceil(patienceMs / 1000),
+    };
+    const text = Object.entries(lines).map(([key, value]) => `${key}=${value}\n`);
+    await replaceFileDurably(join(directory, 'request'), text.join(''));
+    return { id };
+  }
+
+  async #request() {
+    const text = await this.#text('request');
+    const fields = new Map(
+      text?.split('\n').map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    );
+    const [id, want, otherwise] = [fields.get('id'), fields.get('want'), fields.get('otherwise')];
+    if (id === undefined || want === undefined || otherwise === undefined) return undefined;
+    return { id, want: digestFrom(want), otherwise: otherwise === 'none' ? undefined : digestFrom(otherwise) };
+  }
+
+  async #result(id: string): Promise<ExchangeResult | undefined> {
+    const [ofId, word, ...why] = (await this.#text('result'))?.split(' ') ?? [];
+    if (ofId !== id || !isWord(word)) return undefined;
+    return { word, why: why.join(' ') };
+  }
+
+  /** One that runs already takes the request up by itself, and the unit of that name cannot be made a second time. */
+  async #start(signal: AbortSignal): Promise<void> {
+    const properties = ['--property=Type=exec', '--property=Restart=on-failure', '--property=RestartSec=1s'];
+    await this.#systemdRun({ action: 'watch', properties, args: [], timeoutMs: ASK_MS }, signal);
+  }
+
+  async #systemdRun({ action, properties, args, timeoutMs }: Start, signal: AbortSignal): Promise<void> {
+    const { program, directory, run } = this.#options;
+    const own = action === 'keep' ? `-${randomUUID().slice(0, 8)}` : '';
+    const unit = `thing-agent-package-${action}-${basename(directory)}${own}`;
+    const how = ['--quiet', '--collect', `--unit=${unit}`, '--property=PrivateNetwork=yes', ...properties];
+    const command = ['systemd-run', ...how, '/bin/sh', program, action, directory, ...args] as const;
+    const { exitCode, stderr } = await run(command, { timeoutMs }, signal);
+    const isThere = /already (loaded|exists)|has a fragment file/.test(stderr);
+    // How keeping ended is in its file.
+    if (exitCode === 0 || isThere || (action === 'keep' && exitCode === 1)) return;
+    throw new PackageError('guard-unavailable', `systemd-run: exit code ${exitCode ?? 'none'}, ${stderr.trim()}`);
+  }
+
+  async #text(name: string): Promise<string | undefined> {
+    return (await readTextFile(join(this.#options.directory, name)))?.trim();
+  }
+}
+
+function digestFrom(word: string): string {
+  return word === ABSENT ? ABSENT : `sha256:${word}`;
+}
+
+function isWord(word: string | undefined): word is ExchangeResult['word'] {
+  return word === 'installed' || word === 'refused' || word === 'put-back' || word === 'broken';
+}

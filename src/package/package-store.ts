@@ -1,0 +1,136 @@
+import { createHash } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import * as z from 'zod';
+
+import { systemErrorCode } from '../system/errors.ts';
+import { ownFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+
+/** Instead of a digest: the package was not installed. */
+export const ABSENT = 'absent';
+
+const standingSchema = z.object({ digest: z.string(), version: z.string() });
+
+/** What was installed for an update last, and has proven to be. */
+export type Standing = z.infer<typeof standingSchema>;
+
+/** `sha256:` and hex of the first bytes of a file, or of all of them, and how many there were. */
+export interface FileDigest {
+  readonly digest: string;
+  readonly sizeBytes: number;
+}
+
+/**
+ * The folder of one package in the state directory, of root alone: packages by the digest of their bytes, what stood before each
+ * of them, and what is asked of the guard.
+ */
+export class PackageStore {
+  readonly directory: string;
+  /** A package on its way. */
+  readonly incomingPath: string;
+
+  constructor(directory: string) {
+    this.directory = directory;
+    this.incomingPath = join(directory, 'incoming');
+  }
+
+  async make(): Promise<void> {
+    try {
+      await mkdir(this.directory, { recursive: true, mode: 0o700 });
+      await syncDirectory(join(this.directory, '..'));
+    } catch (error) {
+      throw new StorageError('write', this.directory, error);
+    }
+  }
+
+  pathOf(digest: string): string {
+    return join(this.directory, `${hexOf(digest)}.deb`);
+  }
+
+  /** Whether the package is kept, and undamaged. */
+  async holds(digest: string): Promise<boolean> {
+    return (await digestOfFile(this.pathOf(digest)))?.digest === digest;
+  }
+
+  /** Before which package something else stood: its digest, or `absent`. Undefined: that was never installed. */
+  async before(digest: string): Promise<string | undefined> {
+    return (await readTextFile(this.#beforePath(digest)))?.trim();
+  }
+
+  async rememberBefore(digest: string, before: string): Promise<void> {
+    await replaceFileDurably(this.#beforePath(digest), `${before}\n`);
+  }
+
+  async standing(): Promise<Standing | undefined> {
+    const text = await readTextFile(this.#standingPath);
+    if (text === undefined) return undefined;
+    try {
+      return standingSchema.safeParse(JSON.parse(text)).data;
+    } catch (error) {
+      if (error instanceof SyntaxError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Undefined: nothing of what was kept stands there any more. */
+  async rememberStanding(standing: Standing | undefined): Promise<void> {
+    await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null));
+  }
+
+  /** What is of no use for a way back any more. */
+  async prune(wanted: string): Promise<void> {
+    const standing = (await this.standing())?.digest;
+    const used = new Set<string>();
+    for (const digest of [wanted, standing]) {
+      if (digest === undefined) continue;
+      used.add(digest).add((await this.before(digest)) ?? digest);
+    }
+    const isUseless = (name: string): boolean => {
+      const [, hex = '', kind] = /^([0-9a-f]{64})\.(deb|before)$/.exec(name) ?? [];
+      return kind !== undefined && !used.has(`sha256:${hex}`);
+    };
+    for (const name of (await readdir(this.directory)).filter(isUseless)) await rm(join(this.directory, name));
+  }
+
+  #beforePath(digest: string): string {
+    return join(this.directory, `${hexOf(digest)}.before`);
+  }
+
+  get #standingPath(): string {
+    return join(this.directory, 'standing.json');
+  }
+}
+
+export function hexOf(digest: string): string {
+  return digest.replace(/^sha256:/, '');
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** Of the first bytes of a file, or of all; undefined: there is no such file. */
+export async function digestOfFile(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
+  try {
+    await using file = await ownFs.open(path, 'r');
+    const { hash, doneBytes } = await hashOf(file, sizeBytes);
+    return { digest: `sha256:${hash.digest('hex')}`, sizeBytes: doneBytes };
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw new StorageError('read', path, error);
+  }
+}
+
+export async function hashOf(file: FileHandle, sizeBytes: number) {
+  const hash = createHash('sha256');
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  let doneBytes = 0;
+  while (doneBytes < sizeBytes) {
+    const wanted = Math.min(chunk.byteLength, sizeBytes - doneBytes);
+    const { bytesRead } = await file.read(chunk, 0, wanted, doneBytes);
+    if (bytesRead === 0) break;
+    hash.update(chunk.subarray(0, bytesRead));
+    doneBytes += bytesRead;
+  }
+  return { hash, doneBytes };
+}

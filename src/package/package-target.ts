@@ -1,0 +1,138 @@
+import type { PackageTargetSettings } from '../config/package-config.ts';
+import type { runProgram } from '../system/processes/child-process.ts';
+import type { Clock } from '../system/time/clock.ts';
+import type { BoardPayload, PackageTarget, Verified } from '../update/ports.ts';
+import { describeInstalled, readFields, requireFields } from './dpkg.ts';
+import { PackageError } from './errors.ts';
+import { openPackageFile } from './package-file.ts';
+import { PackageGuard } from './package-guard.ts';
+import type { ExchangeResult } from './package-guard.ts';
+import { ABSENT, digestOfFile, PackageStore } from './package-store.ts';
+
+export interface PackageSurroundings {
+  readonly clock: Clock;
+  readonly run: typeof runProgram;
+  /** Of [update.health]. */
+  readonly healthMs: number;
+  /** Where systemd/package-guard is installed. */
+  readonly guard: string;
+}
+
+interface Place {
+  readonly name: string;
+  readonly package: string;
+  readonly store: PackageStore;
+  readonly guard: PackageGuard;
+  readonly run: typeof runProgram;
+}
+
+/** The place of a package in an update: what the guard exchanges it for, and what stands there. */
+export function createPackageTarget(
+  settings: PackageTargetSettings,
+  directory: string,
+  { clock, run, healthMs, guard: program }: PackageSurroundings,
+): PackageTarget {
+  const { name, installMs, patienceMs } = settings;
+  const store = new PackageStore(directory);
+  const guard = new PackageGuard({ directory, program, installMs, patienceMs: healthMs + patienceMs, clock, run });
+  const place: Place = { name, package: settings.package, store, guard, run };
+  return {
+    kind: 'package',
+    name,
+    openFile: async (opening, signal) => {
+      await guard.clear();
+      return openPackageFile(store, opening, async (path) => requireFields(path, settings.package, run, signal));
+    },
+    digestOf: async (sizeBytes, _signal, digest) =>
+      (await digestOfFile(store.pathOf(digest), sizeBytes))?.digest ?? 'nothing',
+    flash: async (payload, _evidence: Verified, signal) => install(place, payload, signal),
+    restore: async (payload, signal) => putBack(place, payload, signal),
+    keeps: async (digest) => {
+      const before = await store.before(digest);
+      const isKept = before === ABSENT || (before !== undefined && (await store.holds(before)));
+      return { payload: await store.holds(digest), before: isKept };
+    },
+  };
+}
+
+/** What stands there is kept first, so that it can be put back. Asked again, after its own scripts have restarted the agent, it goes on. */
+async function install(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
+  const { name, store, guard } = place;
+  const tell = (step: string): void => onProgress({ board: name, step, doneBytes: 0, totalBytes: 0 });
+  if (!(await store.holds(digest)))
+    throw new PackageError('package-damaged', `${name}: ${store.pathOf(digest)} is not what was staged`);
+  const isAsked = await guard.isAskedFor(digest);
+  const ours = isAsked ? undefined : await ownInstalled(place, signal);
+  if (ours === digest) return;
+  tell('keeping');
+  const otherwise =
+    (isAsked ? await store.before(digest) : undefined) ?? (await keepBefore(place, digest, ours, signal));
+  const exchange = { package: place.package, want: digest, otherwise };
+  const result = await guard.exchange(exchange, () => tell('installing'), signal);
+  await settleWith(place, result, { want: digest, otherwise }, signal);
+  if (result.word !== 'installed') throw failureOf(name, result);
+}
+
+/** Nothing where the payload was not installed, or what stood before it stands already. */
+async function putBack(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
+  const { name, store, guard } = place;
+  const before = await store.before(digest);
+  if (before === undefined || !(await mayStand(place, digest, before))) return;
+  const tell = (): void => onProgress({ board: name, step: 'restoring', doneBytes: 0, totalBytes: 0 });
+  const otherwise = (await store.holds(digest)) ? digest : undefined;
+  const result = await guard.exchange({ package: place.package, want: before, otherwise }, tell, signal);
+  await settleWith(place, result, { want: before, otherwise }, signal);
+  if (result.word !== 'installed') throw new PackageError('package-not-restored', `${name}: ${result.why}`);
+}
+
+/** What is known from an earlier attempt is no reason to touch what is installed. */
+async function mayStand({ store, guard }: Place, digest: string, before: string): Promise<boolean> {
+  const isTheirs = (await guard.isAskedFor(digest)) || (await guard.isAskedFor(before));
+  if (!isTheirs && (await store.standing())?.digest !== digest) return false;
+  const last = await guard.last();
+  if (last?.want !== digest || last.otherwise !== before) return true;
+  return last.word !== 'refused' && last.word !== 'put-back';
+}
+
+/** Before dpkg begins: afterwards, what is installed is not what stood before any more. */
+async function keepBefore(
+  { package: known, store, guard }: Place,
+  digest: string,
+  ours: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  const before = ours ?? (await guard.keep(known, signal)).digest;
+  await store.rememberBefore(digest, before);
+  return before;
+}
+
+/** The kept package that is installed, as an update left it; undefined: something else is, or nothing. */
+async function ownInstalled({ package: known, store, run }: Place, signal: AbortSignal): Promise<string | undefined> {
+  const standing = await store.standing();
+  if (standing === undefined || standing.version !== (await describeInstalled(known, run, signal))) return undefined;
+  return (await store.holds(standing.digest)) ? standing.digest : undefined;
+}
+
+/** Remembers what stands there now, as dpkg says. */
+async function settleWith(
+  { name, package: known, store, run }: Place,
+  { word }: ExchangeResult,
+  { want, otherwise }: { readonly want: string; readonly otherwise: string | undefined },
+  signal: AbortSignal,
+): Promise<void> {
+  const stands = word === 'installed' ? want : otherwise;
+  if (word === 'broken' || stands === undefined || stands === ABSENT) return store.rememberStanding(undefined);
+  const installed = await describeInstalled(known, run, signal);
+  const { version } = await readFields(store.pathOf(stands), run, signal);
+  if (installed !== version) {
+    const found = installed ?? 'not there';
+    throw new PackageError('package-changed', `${name}: ${known} is ${found}, and ${version} was installed`);
+  }
+  await store.rememberStanding({ digest: stands, version });
+}
+
+function failureOf(name: string, { word, why }: ExchangeResult): PackageError {
+  const code =
+    word === 'refused' ? 'package-refused' : word === 'put-back' ? 'package-put-back' : 'package-not-restored';
+  return new PackageError(code, `${name}: ${why}`);
+}

@@ -1,0 +1,132 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import process from 'node:process';
+
+import { buildTree } from '../../../../systemd/build.ts';
+import { buildDeb } from '../../../../systemd/deb.ts';
+import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import { tool } from '../../../stand-ins/machine/tool.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
+import { newDirectory } from '../installed-root.ts';
+import { PackageMachine } from './package-machine.ts';
+
+const project = resolve(import.meta.dirname, '../../../..');
+
+/** Of a package that is unpacked in $1: what is to be another than in the agent's own. */
+export const variants = {
+  good: ':',
+  /** Its agent never comes up. */
+  broken: `printf '#!/bin/sh\\nexit 1\\n' >"$1/usr/lib/thing-agent/agent"`,
+  /** dpkg cannot configure it. */
+  refused: `printf '#!/bin/sh\\nexit 3\\n' >"$1/DEBIAN/postinst"`,
+  stranger: `sed -i 's/^Package: .*/Package: stranger/' "$1/DEBIAN/control"`,
+  foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
+} as const;
+
+/** A stand-in of the service and a Debian without slots, on which the agent was installed from its package; disposed as a whole. */
+export class PackageRig implements AsyncDisposable {
+  readonly service: StandIn;
+  readonly machine: PackageMachine;
+  readonly #packages: string;
+  readonly #opened: AsyncDisposableStack;
+  readonly #keys = makeKeyPair('ecdsa-p256');
+
+  private constructor(parts: Pick<PackageRig, 'service' | 'machine'>, packages: string, opened: AsyncDisposableStack) {
+    this.service = parts.service;
+    this.machine = parts.machine;
+    this.#packages = packages;
+    this.#opened = opened;
+  }
+
+  /** With what npm run deb made, or makes now. */
+  static async open(made?: string): Promise<PackageRig> {
+    await using opened = new AsyncDisposableStack();
+    const directory = await newDirectory();
+    opened.defer(async () => rm(directory, { recursive: true }));
+    const packages = join(directory, 'packages');
+    await mkdir(packages);
+    await tool(['cp', made ?? (await buildPackage(directory)), join(packages, '1.0.deb')]);
+    const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
+    service.world.targetVersionId = undefined;
+    const machine = opened.use(await PackageMachine.boot(packages));
+    return new PackageRig({ service, machine }, packages, opened.move());
+  }
+
+  /** With dpkg, as a person does it first. */
+  async setUp(): Promise<void> {
+    const { machine, service } = this;
+    await machine.tell('dpkg', '--install', '/packages/1.0.deb');
+    await machine.put('etc/thing-agent/config.toml', configText(service.url));
+    await machine.put('etc/thing-agent/trust/release.pem', this.#keys.publicPem);
+    await machine.put('usr/lib/app/healthy', '#!/bin/sh\n');
+    await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
+    await machine.console.until(/the agent is up/);
+    await machine.console.until(/v0 is up to date/);
+  }
+
+  /** A package of this version; its file. */
+  async package(version: string, variant: keyof typeof variants): Promise<string> {
+    const [file, work] = [join(this.#packages, `${version}.deb`), join(this.#packages, 'work')];
+    await tool(['dpkg-deb', '--raw-extract', join(this.#packages, '1.0.deb'), work]);
+    const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo ${version} >"$1/usr/share/doc/thing-agent/version"`;
+    await tool(['sh', '-ec', `${edit}\n${variants[variant]}`, 'sh', work]);
+    await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
+    await rm(work, { recursive: true });
+    return file;
+  }
+
+  /** From now on the owner wants this version, a signed artifact with that package. */
+  async offer(id: string, version: string, variant: keyof typeof variants = 'good'): Promise<void> {
+    const file = await this.package(version, variant);
+    const content = await readFile(file);
+    const key = this.#keys.privateKey;
+    const payload = { files: [{ name: 'agent.deb', content }], targets: { 'agent.deb': 'agent' } };
+    const artifact = await buildArtifact({ name: id, devices: ['test-gateway'], compression: 'none', key, ...payload });
+    this.service.world.addVersion({ id, firmware: bufferContent(artifact) });
+    this.service.world.targetVersionId = id;
+  }
+
+  /** How the attempt ended that is under way, or about to be, as the service is told. */
+  async nextReport(): Promise<unknown> {
+    for (;;) {
+      const { path, body } = await this.service.nextCall('setProperty');
+      if (path.includes('update_outcome')) return JSON.parse(body);
+    }
+  }
+
+  async installed(): Promise<string> {
+    return this.machine.tell('dpkg-query', '--show', '--showformat=${db:Status-Abbrev}${Version}', 'thing-agent');
+  }
+
+  async health(script: string): Promise<void> {
+    await writeFile(join(this.machine.root, 'usr/lib/app/healthy'), `#!/bin/sh\n${script}\n`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened[Symbol.asyncDispose]();
+  }
+}
+
+async function buildPackage(directory: string): Promise<string> {
+  const [tree, out] = [join(directory, 'tree'), join(directory, 'built')];
+  await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch: process.arch, strip: true });
+  await mkdir(out);
+  return buildDeb({ out, arch: process.arch, version: '1.0', tree, compression: '-Znone' });
+}
+
+function configText(url: string): string {
+  return `
+service = { url = "${url}" }
+device = { serial_number = "GW-1", factory_version = "v0", device_type = "test-gateway" }
+update = { splay = "0s", schedule = "0 0 1 1 *", health = { deadline = "5s", commands = [["/usr/lib/app/healthy"]] } }
+trust = { keys = ["/etc/thing-agent/trust/release.pem"] }
+report = { outcome = "update_outcome" }
+[targets.agent]
+kind = "package"
+package = "thing-agent"
+patience = "25s"
+`;
+}

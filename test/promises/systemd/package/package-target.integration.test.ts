@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { PackageRig } from './package-rig.ts';
+
+/** The agent installs its own package, on a booted Debian without slots; each test goes on where the one before has ended. */
+
+let rig: PackageRig;
+
+beforeAll(async () => {
+  rig = await PackageRig.open();
+  await rig.setUp();
+}, 600_000);
+afterAll(async () => {
+  await rig?.[Symbol.asyncDispose]();
+});
+
+/** What an attempt leaves behind: one version whole, the agent running, nothing of the guard. */
+async function expectRest(version: string): Promise<void> {
+  const { machine } = rig;
+  expect(await rig.installed()).toBe(`ii ${version}`);
+  expect(await machine.tell('dpkg', '--audit')).toBe('');
+  expect(await machine.tell('systemctl', 'is-active', 'thing-agent')).toBe('active');
+  const gone = 'until [ -z "$(ls /etc/systemd/system/ | grep thing-agent-package)" ]; do sleep 0.2; done';
+  await machine.tell('timeout', '60', 'sh', '-c', gone);
+  expect(machine.has('var/lib/thing-agent/packages/agent/request')).toBe(false);
+}
+
+test('a newer package of the agent is installed from a signed artifact, judged by the agent in it, and kept', async () => {
+  await rig.offer('v1', '1.1');
+  const report = rig.nextReport();
+  await rig.machine.exec('agent', '--update-now');
+  expect(await report).toMatchObject({ version: 'v1', outcome: 'installed' });
+  await expectRest('1.1');
+  expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);
+}, 300_000);
+
+test.each([
+  { id: 'v2', version: '1.2', variant: 'broken', outcome: 'rolled-back', code: 'package-put-back' },
+  { id: 'v3', version: '1.3', variant: 'refused', outcome: 'rolled-back', code: 'package-refused' },
+  { id: 'v4', version: '1.4', variant: 'stranger', outcome: 'refused', code: 'package-wrong' },
+  { id: 'v5', version: '1.5', variant: 'foreign', outcome: 'refused', code: 'package-architecture' },
+] as const)(
+  '$id, version $version, is $variant: that is reported, and what stood before stands',
+  async ({ id, version, variant, outcome, code }) => {
+    await rig.offer(id, version, variant);
+    const report = rig.nextReport();
+    await rig.machine.exec('agent', '--update-now');
+    expect(await report).toMatchObject({ version: id, outcome, code });
+    await expectRest('1.1');
+    expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);
+  },
+  300_000,
+);
+
+test('one whose health is bad is put back by the agent in it', async () => {
+  await rig.health(`test "$(dpkg-query --show --showformat='\${Version}' thing-agent)" != 1.6`);
+  await rig.offer('v6', '1.6');
+  const report = rig.nextReport();
+  await rig.machine.exec('agent', '--update-now');
+  expect(await report).toMatchObject({ version: 'v6', outcome: 'rolled-back', code: 'unhealthy' });
+  await expectRest('1.1');
+}, 300_000);
+
+/** dpkg has begun to unpack, and the file of the runtime is half there. */
+const unpacking = 'until ls /usr/lib/thing-agent/*/bin/*.dpkg-new >/run/seen 2>&1; do :; done';
+const killDpkg = `for name in /proc/[0-9]*/comm; do
+  read -r comm <"$name" || continue
+  process=\${name%/comm}
+  case $comm in dpkg*) kill -KILL "\${process#/proc/}" || : ;; esac
+done`;
+
+test('dpkg that is killed while it unpacks is run again', async () => {
+  await rig.offer('v7', '1.7');
+  const report = rig.nextReport();
+  const asked = rig.machine.exec('agent', '--update-now');
+  await rig.machine.tell('timeout', '110', 'sh', '-c', `${unpacking}\n${killDpkg}`);
+  await asked;
+  expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
+  await expectRest('1.7');
+}, 300_000);
+
+test('a machine that goes off while dpkg unpacks goes on when it is on again', async () => {
+  await rig.offer('v8', '1.8');
+  const report = rig.nextReport();
+  const asked = rig.machine.exec('agent', '--update-now');
+  await rig.machine.tell('timeout', '110', 'sh', '-c', unpacking);
+  await rig.machine.powerOff();
+  await asked;
+  await rig.machine.powerOn();
+  expect(await report).toMatchObject({ version: 'v8', outcome: 'installed' });
+  await expectRest('1.8');
+}, 300_000);
+
+test('a person goes back to what stood before', async () => {
+  const report = rig.nextReport();
+  await rig.machine.exec('agent', 'rollback');
+  expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
+  await expectRest('1.7');
+}, 300_000);
