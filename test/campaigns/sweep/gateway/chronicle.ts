@@ -261,7 +261,8 @@ export class Chronicle {
   }
 
   #judgeCommit(slot: SlotName): void {
-    if (slot === this.trying) this.#judgeMemory(slot);
+    // one that had begun was decided with the state at hand, whether the cut came before or behind it
+    if (slot === this.trying && slot !== this.keeping) this.#judgeMemory(slot);
     const entry = this.imageIn(slot);
     if (entry === undefined) throw this.#violation(`slot ${slot} is committed, but holds no image that we know`);
     if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
