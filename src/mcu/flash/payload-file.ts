@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { ownFs, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
+import { draftOf, openDraft, ownFs, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
 import type { ImageClaims, PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -28,7 +28,7 @@ export async function openPayloadFile(
 ): Promise<PayloadWriter> {
   const { sizeBytes, resumeAt } = opening;
   refuseTooLarge(sizeBytes ?? 0);
-  const prefix = resumeAt === undefined ? undefined : await findPrefix([`${path}.new`, path], resumeAt, fs);
+  const prefix = resumeAt === undefined ? undefined : await findPrefix([draftOf(path), path], resumeAt, fs);
   await using opened = new AsyncDisposableStack();
   const payload = opened.use(await create({ path, check, fs }));
   if (prefix !== undefined) await payload.write(prefix);
@@ -40,7 +40,7 @@ async function create(keeping: Keeping): Promise<PayloadFile> {
   const { path, fs } = keeping;
   try {
     await makeFolder(dirname(path), fs);
-    return new PayloadFile(keeping, await fs.open(`${path}.new`, 'w+', 0o600));
+    return new PayloadFile(keeping, await openDraft(path, { fs, flags: 'w+' }));
   } catch (error) {
     throw new StorageError('write', path, error);
   }
@@ -61,7 +61,7 @@ async function readPrefix(path: string, sizeBytes: number, fs: BoardFs): Promise
     await using file = await fs.open(path, 'r');
     return await readWhole(file, sizeBytes);
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    if (['ENOENT', 'EISDIR'].includes(systemErrorCode(error) ?? '')) return undefined;
     throw new StorageError('read', path, error);
   }
 }
@@ -117,7 +117,7 @@ class PayloadFile implements PayloadWriter {
     if (payloadDigest(bytes) !== digest) throw new McuError('payload-damaged', `${this.#path} holds something else`);
     const claims = await this.#check(bytes);
     await this.#guarded(async () => {
-      await this.#fs.rename(`${this.#path}.new`, this.#path);
+      await this.#fs.rename(draftOf(this.#path), this.#path);
       await syncDirectory(dirname(this.#path), this.#fs);
     });
     return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0, ...claims };

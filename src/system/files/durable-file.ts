@@ -16,6 +16,10 @@ export interface DurableFs {
 
 /** The largest is the image of a board. */
 const MAX_BYTES = 256 * 1024 * 1024;
+/** Of what was no file: nothing is removed, and nothing piles up. */
+const MOST_ASIDE = 5;
+/** The second one is Node's own, of `rm`. */
+const FOLDER_CODES: ReadonlySet<string | undefined> = new Set(['EISDIR', 'ERR_FS_EISDIR']);
 
 /**
  * Of the agent's own files. A pipe, a device or a link in the place of one is refused where it is read, without being opened,
@@ -81,14 +85,67 @@ export async function readDurableTextFile(path: string, fs: DurableFs = ownFs): 
   }
 }
 
+/** Where that is written which is to replace a file. */
+export function draftOf(path: string): string {
+  return `${path}.new`;
+}
+
+interface DraftOptions {
+  readonly fs?: DurableFs;
+  readonly flags?: 'w' | 'w+';
+  readonly mode?: number;
+}
+
+/** An empty draft for a file. A folder in its place is moved aside, with what is in it: it is no draft of ours, and stays. */
+export async function openDraft(
+  path: string,
+  { fs = ownFs, flags = 'w', mode = 0o600 }: DraftOptions,
+): Promise<FileHandle> {
+  const draft = draftOf(path);
+  try {
+    return await fs.open(draft, flags, mode);
+  } catch (error) {
+    if (!FOLDER_CODES.has(systemErrorCode(error))) throw error;
+  }
+  await fs.rename(draft, await nameAside(draft, fs));
+  return fs.open(draft, flags, mode);
+}
+
+/** A free name for what stands in the place of a file, and is none. Throws StorageError where there were too many before. */
+export async function nameAside(path: string, fs: DurableFs): Promise<string> {
+  for (let number = 1; number <= MOST_ASIDE; number += 1) {
+    const name = number === 1 ? firstNameAside(path) : `${firstNameAside(path)}-${number}`;
+    if (!(await isThere(name, fs))) return name;
+  }
+  const why = `it is not a regular file, and ${MOST_ASIDE} such were set aside before`;
+  throw new StorageError('set aside', path, why, 'see what they are, and remove them');
+}
+
+/** Whether something was set aside that stood in the place of this file. */
+export async function wasSetAside(path: string, fs: DurableFs): Promise<boolean> {
+  return isThere(firstNameAside(path), fs);
+}
+
+function firstNameAside(path: string): string {
+  return `${path}.unusable`;
+}
+
+async function isThere(path: string, fs: DurableFs): Promise<boolean> {
+  try {
+    await fs.readFile(path);
+    return true;
+  } catch (error) {
+    return systemErrorCode(error) !== 'ENOENT';
+  }
+}
+
 /** What is to replace a file, beside it and durable. Returns its path. */
 export async function writeDraft(path: string, text: string, fs: DurableFs = ownFs, mode = 0o600): Promise<string> {
-  const draft = `${path}.new`;
   try {
-    await using file = await fs.open(draft, 'w', mode);
+    await using file = await openDraft(path, { fs, mode });
     await file.writeFile(text);
     await file.sync();
-    return draft;
+    return draftOf(path);
   } catch (error) {
     throw new StorageError('write', path, error);
   }

@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises';
 
 import { systemErrorCode } from '../errors.ts';
-import { ownFs, StorageError } from './durable-file.ts';
+import { draftOf, openDraft, ownFs, StorageError } from './durable-file.ts';
 
 /**
  * Replaces a file that everybody may read: a reader sees the old text or the new one. It is written again soon, and spares the
@@ -9,13 +9,12 @@ import { ownFs, StorageError } from './durable-file.ts';
  */
 export async function publishFile(path: string, text: string): Promise<void> {
   await requireReplaceable(path);
-  const draft = `${path}.new`;
   {
-    await using file = await ownFs.open(draft, 'w', 0o644);
+    await using file = await openDraft(path, { mode: 0o644 });
     await file.chmod(0o644); // whatever the umask
     await file.writeFile(text);
   }
-  await ownFs.rename(draft, path);
+  await ownFs.rename(draftOf(path), path);
 }
 
 /**

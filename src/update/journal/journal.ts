@@ -8,6 +8,7 @@ import {
   readTextFile,
   replaceFileDurably,
   StorageError,
+  wasSetAside,
   writeDraft,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -15,7 +16,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
 import { readState } from './read-state.ts';
-import { copyAside, takePlace, wasSetAside } from './set-aside.ts';
+import { copyAside, takePlace } from './set-aside.ts';
 import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';

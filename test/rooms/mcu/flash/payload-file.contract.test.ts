@@ -88,6 +88,21 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     expect(bytes.equals(seen[0] ?? Buffer.alloc(0))).toBe(true);
   });
 
+  // Seen: EISDIR, for ever.
+  test('is written where a folder stands in the place of its draft, which stays, and no checkpoint goes on there', async () => {
+    const path = place();
+    await fs.mkdir(`${path}.new`, { recursive: true });
+    const resumeAt = { sizeBytes: 1_000, digest: payloadDigest(bytes.subarray(0, 1_000)) };
+    await expect(openPayloadFile(path, opening({ resumeAt }), accept, fs)).rejects.toMatchObject({
+      code: 'payload-stale',
+    });
+    await using writer = await openPayloadFile(path, opening(), accept, fs);
+    await writeAll(writer);
+    await writer.finish(signal);
+    expect(bytes.equals(await fs.readFile(path))).toBe(true);
+    await expect(fs.readFile(`${path}.new.unusable`)).rejects.not.toMatchObject({ code: 'ENOENT' });
+  });
+
   test('has its name only when it is complete; what was there before stays until then', async () => {
     const path = place();
     {

@@ -1,11 +1,23 @@
 import { execFileSync } from 'node:child_process';
-import { lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { readDurableTextFile, readTextFile, replaceFileDurably } from '../../../../src/system/files/durable-file.ts';
+import { publishFile } from '../../../../src/system/files/published-file.ts';
 
 let folder = '';
 let path = '';
@@ -60,3 +72,34 @@ test.each(['a pipe', 'a device without an end', 'a link to a file'])(
     expect(readFileSync(join(folder, 'other'), 'utf8')).toBe('of somebody else');
   },
 );
+
+const writers = { replaceFileDurably, publishFile };
+
+// Seen: a folder at journal.json.new, and no event could be written any more, for ever.
+test.each(Object.entries(writers))(
+  'a folder where the draft is to be is moved aside with what is in it: %s',
+  async (_, write) => {
+    mkdirSync(`${path}.new/within`, { recursive: true });
+    writeFileSync(`${path}.new/within/text`, 'of somebody else');
+    await write(path, 'new');
+    expect(readFileSync(path, 'utf8')).toBe('new');
+    expect(readFileSync(`${path}.new.unusable/within/text`, 'utf8')).toBe('of somebody else');
+  },
+);
+
+test('the sixth folder where the draft is to be stays there, which is said, and the five before it are kept', async () => {
+  for (let number = 1; number <= 5; number += 1) {
+    mkdirSync(`${path}.new`);
+    await replaceFileDurably(path, `${number}`);
+  }
+  mkdirSync(`${path}.new`);
+  const before = readdirSync(folder);
+  await expect(replaceFileDurably(path, '6')).rejects.toMatchObject({
+    code: 'state-unavailable',
+    message: matching(/journal\.json\.new: .*5 such/),
+    advice: matching(/remove them/),
+  });
+  expect(readdirSync(folder)).toEqual(before);
+  expect(readFileSync(path, 'utf8')).toBe('5');
+  expect(existsSync(`${path}.new`)).toBe(true);
+});

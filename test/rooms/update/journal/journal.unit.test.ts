@@ -10,7 +10,7 @@ import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal, lookAtJournal } from '../../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import { ForgetfulFs, NO_FILE } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
@@ -91,6 +91,31 @@ const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
   'a link': async (path) => symlink('/dev/zero', path),
   'a text without an end': async (path) => writeFile(path, '').then(async () => truncate(path, 300 * 2 ** 20)),
 };
+
+// Seen: no event could be made durable any more, for ever.
+test('a folder in the place of the draft costs no event', async () => {
+  const { disk, open } = forgetfulDisk();
+  disk.put('/state/journal.json.new', NO_FILE);
+  await (await open()).append(begun);
+  expect(disk.read('/state/journal.json.new.unusable')).toBe(NO_FILE);
+  expect((await open()).state.phase.kind).toBe('staging');
+});
+
+test.each([0, 1, 2, 3, 4, 5, 6])(
+  'nor is anything lost where the power is cut %i steps later, the folder least of all',
+  async (steps) => {
+    const { power, disk, open } = forgetfulDisk();
+    const journal = await open();
+    await journal.append(begun);
+    disk.put('/state/journal.json.new', NO_FILE);
+    power.cutAfter(steps);
+    await journal.append({ type: 'slot-opened', target: 'root' }).catch(() => undefined);
+    power.restore();
+    disk.forget();
+    expect((await open()).state.phase.kind).toBe('staging');
+    expect(Object.values(disk.files)).toContain(NO_FILE);
+  },
+);
 
 describe('in the place of the journal', () => {
   let directory: string;

@@ -113,6 +113,7 @@ export class ForgetfulFs {
       return { sync, [Symbol.asyncDispose]: async () => {} };
     }
     this.#refuseChange();
+    if (this.#names.get(path)?.current === NO_FILE) this.#refuseInTrouble('EISDIR');
     this.#power.step(`create ${path}`);
     const inode: Inode = { durable: '', current: '' };
     this.#names.set(path, inode);
