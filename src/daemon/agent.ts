@@ -75,7 +75,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       activity: this.#options.activity?.(),
       throttle: throttle?.inForce,
       traffic: this.#wiring.traffic.report,
-      attempts: (await this.history()).attempts,
+      attempts: await this.#wiring.history.known(journal.state),
       rebootWait: updater?.rebootWait,
       hookPause: updater?.hookPause,
       lastLook: updater?.lastLook,

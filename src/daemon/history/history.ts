@@ -59,6 +59,16 @@ export class History {
     return historyOf(attempts, forgotten, state);
   }
 
+  /** For who tells of more than these: none where they cannot be read. */
+  async known(state: UpdateState): Promise<HistoryReport['attempts']> {
+    try {
+      return (await this.report(state)).attempts;
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      return [];
+    }
+  }
+
   async #attempt(happened: Omit<Happened, 'at'>): Promise<void> {
     const { clock, log } = this.#parts;
     const { before, event } = happened;
