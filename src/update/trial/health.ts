@@ -21,14 +21,19 @@ export interface HealthPorts {
   readonly reachService: (signal: AbortSignal) => Promise<void>;
 }
 
-const unhealthy = (reason: string): HealthComplaint => ({ code: 'unhealthy', reason });
+/** `isCut`: only because the deadline came; what was found before says more. */
+interface Finding extends HealthComplaint {
+  readonly isCut?: boolean;
+}
+
+const unhealthy = (found: Pick<Finding, 'reason' | 'isCut'>): Finding => ({ code: 'unhealthy', ...found });
 
 const PAUSE_MS = 2_000;
 const MAX_COMMAND_MS = 60_000;
 
 /** Asks again until everything is healthy, or the deadline has passed. */
 export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
-  const askService = (leftMs: number, signal: AbortSignal): Promise<HealthComplaint | undefined> =>
+  const askService = (leftMs: number, signal: AbortSignal): Promise<Finding | undefined> =>
     complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);
   return {
     check: (signal) =>
@@ -43,13 +48,16 @@ export function createHealthGate(settings: HealthSettings, ports: HealthPorts): 
 async function askUntilDeadline(
   { deadlineMs }: HealthSettings,
   { clock }: HealthPorts,
-  ask: (leftMs: number) => Promise<HealthComplaint | undefined>,
+  ask: (leftMs: number) => Promise<Finding | undefined>,
   signal: AbortSignal,
 ): Promise<HealthComplaint | undefined> {
   const endMs = clock.monotonicMs() + deadlineMs;
+  let complaint: HealthComplaint | undefined;
   for (;;) {
-    const complaint = await ask(Math.max(1, endMs - clock.monotonicMs()));
-    if (complaint === undefined) return undefined;
+    const found = await ask(Math.max(1, endMs - clock.monotonicMs()));
+    if (found === undefined) return undefined;
+    const { code, reason, isCut = false } = found;
+    if (complaint === undefined || !isCut) complaint = { code, reason };
     if (endMs - clock.monotonicMs() <= PAUSE_MS) return complaint;
     await clock.sleep(PAUSE_MS, signal);
   }
@@ -60,7 +68,7 @@ async function firstComplaint(
   ports: HealthPorts,
   leftMs: number,
   signal: AbortSignal,
-): Promise<HealthComplaint | undefined> {
+): Promise<Finding | undefined> {
   const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
   for (const command of settings.commands) {
     const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, {
@@ -90,15 +98,18 @@ async function complaintOf(
     user,
     signal,
   }: { readonly ports: HealthPorts; readonly user?: string | undefined; readonly signal: AbortSignal },
-): Promise<string | undefined> {
+): Promise<Pick<Finding, 'reason' | 'isCut'> | undefined> {
+  const name = command.join(' ');
   try {
     const result = await ports.run(command, { timeoutMs, user }, signal);
     if (isHealthy(result)) return undefined;
     const said = lastLine(result.stderr) ?? lastLine(result.stdout);
-    return `${command.join(' ')}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}`;
+    return { reason: `${name}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}` };
   } catch (error) {
-    if (error instanceof AgentError) return error.message;
-    throw error;
+    if (!(error instanceof AgentError)) throw error;
+    // what runs it for its user may have another name
+    if (error.code !== 'program-timeout') return { reason: error.message };
+    return { reason: `${name}: no end within ${timeoutMs} ms`, isCut: timeoutMs < MAX_COMMAND_MS };
   }
 }
 
@@ -106,7 +117,7 @@ async function complaintOfService(
   ports: HealthPorts,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<HealthComplaint | undefined> {
+): Promise<Finding | undefined> {
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
     await ports.reachService(AbortSignal.any([signal, deadline]));
@@ -114,7 +125,8 @@ async function complaintOfService(
   } catch (error) {
     signal.throwIfAborted();
     if (deadline.aborted) {
-      return { code: 'service-unreached', reason: `the service did not answer within ${timeoutMs} ms` };
+      const isCut = timeoutMs < MAX_COMMAND_MS;
+      return { code: 'service-unreached', reason: `the service did not answer within ${timeoutMs} ms`, isCut };
     }
     if (!(error instanceof AgentError)) throw error;
     return { code: saysTryAgain(error) ? 'service-down' : 'service-unreached', reason: error.message };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
+import { ProgramError } from '../../../../src/system/processes/child-process.ts';
 import type { ProgramResult } from '../../../../src/system/processes/child-process.ts';
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
 import type { HealthPorts, HealthSettings } from '../../../../src/update/trial/health.ts';
@@ -9,7 +10,10 @@ const signal = new AbortController().signal;
 const nothing: HealthSettings = { deadlineMs: 10_000, commands: [], units: [], service: false };
 
 /** A clock that moves only when somebody sleeps; programs and the service answer from lists, the last for ever. */
-function portsWith(answers: { programs?: readonly ProgramResult[]; service?: readonly (AgentError | undefined)[] }): {
+function portsWith(answers: {
+  programs?: readonly (ProgramResult | ProgramError)[];
+  service?: readonly (AgentError | undefined)[];
+}): {
   readonly ports: HealthPorts;
   readonly asked: string[][];
 } {
@@ -27,6 +31,7 @@ function portsWith(answers: { programs?: readonly ProgramResult[]; service?: rea
     run: async (command) => {
       const answer = answers.programs?.[Math.min(asked.length, answers.programs.length - 1)];
       asked.push([...command]);
+      if (answer instanceof ProgramError) throw answer;
       return answer ?? { exitCode: 0, stdout: '', stderr: '' };
     },
     reachService: async () => {
@@ -58,6 +63,16 @@ describe('the health gate', () => {
     const { ports } = portsWith({ programs: [{ exitCode: 3, stdout: '', stderr: 'first\nno sensor found\n' }] });
     const gate = createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, ports);
     expect(await gate.check(signal)).toEqual({ code: 'unhealthy', reason: 'healthy -q: exit code 3, no sensor found' });
+  });
+
+  // Seen: "sh: no end within 14 ms", the last try, cut by the deadline, and by the name of what ran it for its user.
+  test('tells what a command said, not that the deadline cut the last try; that, where nothing else is known', async () => {
+    const late = new ProgramError('program-timeout', 'sh', 'no end within 14 ms');
+    const gate = (programs: readonly (ProgramResult | ProgramError)[]) =>
+      createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, portsWith({ programs }).ports);
+    const said = { exitCode: 3, stdout: '', stderr: 'the press is cold\n' };
+    expect((await gate([said, late]).check(signal))?.reason).toBe('healthy -q: exit code 3, the press is cold');
+    expect((await gate([late]).check(signal))?.reason).toBe('healthy -q: no end within 10000 ms');
   });
 
   test('wants each unit active', async () => {
