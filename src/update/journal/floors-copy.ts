@@ -2,12 +2,19 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { AgentError } from '../../system/errors.ts';
-import { readDurableTextFile, readTextFile, replaceFileDurably } from '../../system/files/durable-file.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import {
+  NoFileError,
+  readDurableTextFile,
+  readTextFile,
+  replaceFileDurably,
+  StorageError,
+} from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { floors } from './parts/floors.ts';
+import { takePlace } from './set-aside.ts';
 import type { UpdateState } from './state.ts';
 
 const FILE_NAME = 'floors.json';
@@ -23,6 +30,9 @@ export class FloorsCopy {
   /** What the file holds. */
   #text: string | undefined;
   #isDamaged = false;
+  /** What stands in its place is no file, which no waiting cures. */
+  #isObstructed = false;
+  #complained: string | undefined;
 
   constructor(directory: string, fs: DurableFs, log: Log) {
     this.#path = join(directory, FILE_NAME);
@@ -37,8 +47,10 @@ export class FloorsCopy {
     } catch (error) {
       this.#complain(error, 'the copy of the floors cannot be read');
       this.#isDamaged = true;
+      this.#isObstructed = error instanceof NoFileError;
       return state;
     }
+    this.#isObstructed = false;
     const floors = parseFloors(this.#text);
     this.#isDamaged = floors === undefined;
     if (floors !== undefined) return withHigher(state, floors);
@@ -52,27 +64,58 @@ export class FloorsCopy {
     return this.#isDamaged;
   }
 
-  /** Written only where it changes: nothing ends by it, since the journal holds the same. */
-  async keep({ floor, boardFloors, boardVersions }: UpdateState): Promise<void> {
+  /**
+   * Written only where it changes, or where something else stands in its place, which is set aside: nothing ends by it, since
+   * the journal holds the same.
+   */
+  async keep(state: UpdateState): Promise<void> {
+    // Somebody may have removed it.
+    const { floor, boardFloors, boardVersions } = this.#isObstructed ? await this.addTo(state) : state;
     const text = JSON.stringify({ floor, boardFloors, boardVersions });
-    if (text === (this.#text ?? '{}')) return;
+    if (text === (this.#text ?? '{}') && !this.#isObstructed) return;
     try {
-      await replaceFileDurably(this.#path, text, this.#fs);
+      await this.#write(text);
       this.#text = text;
+      this.#isObstructed = false;
+      this.#complained = undefined;
     } catch (error) {
       this.#complain(error, 'the copy of the floors cannot be written');
     }
   }
 
+  async #write(text: string): Promise<void> {
+    if (!this.#isObstructed) {
+      try {
+        return await replaceFileDurably(this.#path, text, this.#fs);
+      } catch (error) {
+        // A folder was put there since; a pipe was replaced.
+        if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
+      }
+    }
+    const aside = await takePlace(this.#path, text, this.#fs);
+    this.#log.error(
+      { path: this.#path, aside },
+      'what is no file, in the place of the copy of the floors, was set aside',
+    );
+  }
+
+  /** Once for each trouble. */
   #complain(error: unknown, what: string): void {
     if (!(error instanceof AgentError)) throw error;
+    if (error.message === this.#complained) return;
+    this.#complained = error.message;
     this.#log.error({ code: error.code }, `${what}: ${error.message}`);
   }
 }
 
-/** The same for who only looks. */
+/** The same for who only looks: a copy that cannot be read is none for them, either. */
 export async function addFloorsCopy(state: UpdateState, directory: string, fs: DurableFs): Promise<UpdateState> {
-  return withHigher(state, parseFloors(await readTextFile(join(directory, FILE_NAME), fs)) ?? {});
+  try {
+    return withHigher(state, parseFloors(await readTextFile(join(directory, FILE_NAME), fs)) ?? {});
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    return state;
+  }
 }
 
 /** Undefined: it cannot be understood. */

@@ -1,6 +1,12 @@
-import { createFsFromVolume, Volume } from 'memfs';
-import { beforeEach, expect, test } from 'vitest';
+import { execFileSync } from 'node:child_process';
+import { lstat, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
+import { createFsFromVolume, Volume } from 'memfs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { ownFs } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { FloorsCopy } from '../../../../src/update/journal/floors-copy.ts';
 import { FileJournal, lookAtJournal } from '../../../../src/update/journal/journal.ts';
@@ -109,4 +115,76 @@ test('a copy that cannot be understood is said, and made anew at once; without t
   for (const name of ['journal.json', 'floors.json']) volume.unlinkSync(`/state/${name}`);
   await open();
   expect(lost).toBe(0); // a new gateway
+});
+
+// Seen: complained about at each write, for ever, and status without a daemon took it for a journal that was lost.
+describe('what is no file, in the place of the copy', () => {
+  let directory: string;
+  let path: string;
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'floors-'));
+    path = join(directory, 'floors.json');
+  });
+  afterEach(async () => {
+    await rm(directory, { recursive: true });
+  });
+
+  const plants: Readonly<Record<string, () => Promise<void>>> = {
+    'a folder': async () => void (await mkdir(join(path, 'within'), { recursive: true })),
+    'a pipe': async () => void execFileSync('mkfifo', [path]),
+  };
+
+  test.each(Object.entries(plants))('%s is set aside by the first write, and said once', async (_, plant) => {
+    await writeFile(join(directory, 'journal.json'), JSON.stringify({ ...initialState, ...floors }));
+    await plant();
+    const { ino } = await lstat(path);
+    const looked = await lookAtJournal(directory);
+    expect(looked.state).toMatchObject({ ...floors, phase: { kind: 'idle' } });
+    lost = 0;
+    const journal = await openOnDisk();
+    expect(journal.state).toMatchObject(floors);
+    expect((await lstat(path)).ino).toBe(ino);
+    await journal.append({ type: 'look-skipped' });
+    await journal.append({ type: 'look-skipped' });
+    expect((await lstat(`${path}.unusable`)).ino).toBe(ino);
+    expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(floors);
+    expect(log.lines.map(({ level }) => level)).toEqual(['error', 'error']);
+    expect(lost).toBe(0); // the journal knows them
+  });
+
+  test('is set aside where there are no floors yet, too; without a journal they are lost, which is said once', async () => {
+    await mkdir(path);
+    lost = 0;
+    const journal = await openOnDisk();
+    await journal.append({ type: 'look-skipped' });
+    expect(lost).toBe(1);
+    expect((await lstat(path)).isFile()).toBe(true);
+    lost = 0;
+    await openOnDisk();
+    expect(lost).toBe(0);
+  });
+
+  test('is no trouble any more where somebody removed it', async () => {
+    await mkdir(path);
+    const copy = new FloorsCopy(directory, ownFs, log);
+    await copy.addTo(initialState);
+    await rm(path, { recursive: true });
+    await copy.keep({ ...initialState, ...floors });
+    expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(floors);
+  });
+
+  test('is set aside where it is put beside a running agent', async () => {
+    const journal = await openOnDisk();
+    await mkdir(path);
+    await new FloorsCopy(directory, ownFs, log).keep({ ...initialState, ...floors });
+    expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(floors);
+    expect(journal.state.phase.kind).toBe('idle');
+  });
+
+  async function openOnDisk(): Promise<FileJournal> {
+    const onFloorsLost = async (): Promise<void> => {
+      lost += 1;
+    };
+    return FileJournal.open(directory, log, ownFs, { onFloorsLost });
+  }
 });
