@@ -102,8 +102,8 @@ export class Updater {
 
   /** The service may name it again at once. Returns what was lifted. */
   async forget(version: string): Promise<readonly string[]> {
-    const { journal } = this.#parts.ports;
-    const names = heldVersions(journal.state, version);
+    const { journal, clock } = this.#parts.ports;
+    const names = heldVersions(journal.state, version, clock.nowMs());
     if (names.length === 0) throw new UpdateError('nothing-to-forget', `no version ${version} is held back`);
     await journal.append({ type: 'forgotten', version });
     return names;

@@ -1,7 +1,7 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { Standstill } from '../journal/parts/standstill.ts';
 import type { Quarantined, UpdateState, VersionRef } from '../journal/state.ts';
-import { keyOf, mapTries, passedSince, triesOf } from './tries.ts';
+import { keyOf, mapTries, passedSince, pauseLeft, triesOf } from './tries.ts';
 
 const MAX_QUARANTINED = 16;
 /** Of a digest that a person types, so that it means one. */
@@ -65,11 +65,13 @@ export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'dig
   );
 }
 
-/** What a person's word calls among what is held back. */
-export function heldVersions(state: UpdateState, word: string): readonly string[] {
+/** What a person's word calls among what is held back. What was only begun is not. */
+export function heldVersions(state: UpdateState, word: string, nowMs: number): readonly string[] {
   const names = state.quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
   if (names.length > 0) return [...new Set(names)];
-  return triesOf(state, word) === undefined ? [] : [word];
+  const tries = triesOf(state, word);
+  const isHeld = tries !== undefined && (tries.failed > 0 || pauseLeft(tries, nowMs) > 0);
+  return isHeld ? [word] : [];
 }
 
 /** The service may name it again, and the file may be installed again. */

@@ -170,6 +170,14 @@ describe('--force', () => {
 });
 
 describe('agent forget', () => {
+  // Seen: "may be tried again", of what was never held back.
+  test('has nothing to lift of a version that was only begun', async () => {
+    const technician = await withTwoVersions();
+    technician.gateway.service.target = '3';
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting' });
+    await expect((await technician.updater()).forget('3')).rejects.toMatchObject({ code: 'nothing-to-forget' });
+  });
+
   test('lets a version be tried again, and no other', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   dateAnew,
   hasEnded,
+  heldVersions,
   holdsFirmware,
   inForce,
   lift,
@@ -107,4 +108,14 @@ describe('a quarantine', () => {
     expect(state.quarantine).toHaveLength(16);
     expect(state.quarantine.at(-1)).toMatchObject({ version: { id: '20' }, reason: 'again' });
   });
+});
+
+test.each([
+  ['begun once', { begun: 1, failed: 0, gaveUp: 0 }, []],
+  ['cut off until it pauses', { begun: 6, failed: 0, gaveUp: 0 }, ['1']],
+  ['begun, and failed', { begun: 1, failed: 1, gaveUp: 0 }, ['1']],
+])('a version that was %s is held back, or not', (_, tries, names) => {
+  const since = new Date(START_MS).toISOString();
+  const state = { ...initialState, tries: { versionId: '1', since, ...tries } };
+  expect(heldVersions(state, '1', START_MS)).toEqual(names);
 });
