@@ -94,7 +94,13 @@ function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
 function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
   const target = targets.get(name);
   if (target !== undefined && target.kind !== 'slots') {
-    return { target, digest, sizeBytes, order: order ?? (target.kind === 'package' ? 0 : undefined), back };
+    return {
+      target,
+      digest,
+      sizeBytes,
+      order: order ?? (target.kind === 'package' ? Number.MIN_SAFE_INTEGER : undefined),
+      back,
+    };
   }
   throw new UpdateError(
     'target-unknown',

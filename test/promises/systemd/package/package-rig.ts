@@ -89,6 +89,11 @@ export class PackageRig implements AsyncDisposable {
     this.service.world.targetVersionId = id;
   }
 
+  /** The update that a person asks for; its command ends with the agent, in the middle. */
+  async order(): Promise<void> {
+    await this.machine.tell('sh', '-c', 'agent --update-now >/dev/null 2>&1 &');
+  }
+
   /** How the attempt ended that is under way, or about to be, as the service is told. */
   async nextReport(): Promise<unknown> {
     for (;;) {

@@ -27,6 +27,8 @@ export interface GatewayOptions {
   readonly bootSlots?: { readonly A: string; readonly B: string };
   /** Microcontrollers, by target, with what they run at first. */
   readonly boards?: Readonly<Record<string, string>>;
+  /** The same of packages of the system that runs. */
+  readonly packages?: Readonly<Record<string, string>>;
   /** Content of a slot → what it calls itself. */
   readonly imageVersion?: (content: string) => string | undefined;
   readonly seed?: number;
@@ -69,7 +71,13 @@ export class Gateway {
     }
     this.bootloader = new MemoryBootloader(this.power, random);
     const boards = Object.entries(options.boards ?? {});
-    this.boards = new Map(boards.map(([name, image]) => [name, new MemoryBoard(name, image, this.power)]));
+    const packages = Object.entries(options.packages ?? {});
+    this.boards = new Map([
+      ...boards.map(([name, image]) => [name, new MemoryBoard(name, image, this.power)] as const),
+      ...packages.map(
+        ([name, image]) => [name, new MemoryBoard(name, image, this.power, { kind: 'package' })] as const,
+      ),
+    ]);
   }
 
   get service(): MemoryService {

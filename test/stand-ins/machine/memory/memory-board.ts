@@ -18,6 +18,8 @@ const PARKED = '(parked)';
 export interface BoardMemory {
   readonly running: string;
   readonly payload: string;
+  /** Undefined: a microcontroller. A package is kept, installed and put back in the same way. */
+  readonly kind?: 'mcu' | 'package' | undefined;
   /** Of a transfer that was cut: what was made durable. */
   readonly partial?: string | undefined;
   readonly kept: { readonly payload: string; readonly image: string } | undefined;
@@ -27,8 +29,8 @@ export interface BoardMemory {
  * A microcontroller and its folder in the state directory. While it is being flashed it is parked; a power cut leaves it
  * so. What is kept is durable as soon as it is written.
  */
-export class MemoryBoard implements McuTarget {
-  readonly kind = 'mcu';
+export class MemoryBoard implements Omit<McuTarget, 'kind'> {
+  readonly kind: 'mcu' | 'package';
   readonly name: string;
   readonly #power: Power;
   #payload: string;
@@ -46,8 +48,14 @@ export class MemoryBoard implements McuTarget {
   /** One line for each flash that came to its end. */
   readonly flashed: string[] = [];
 
-  constructor(name: string, image: string, power: Power, { payload, partial, kept }: Partial<BoardMemory> = {}) {
+  constructor(
+    name: string,
+    image: string,
+    power: Power,
+    { payload, partial, kept, kind = 'mcu' }: Partial<BoardMemory> = {},
+  ) {
     this.name = name;
+    this.kind = kind;
     this.running = image;
     this.#power = power;
     this.#payload = payload ?? '';
@@ -56,7 +64,7 @@ export class MemoryBoard implements McuTarget {
   }
 
   get memory(): BoardMemory {
-    return { running: this.running, payload: this.#payload, partial: this.#partial, kept: this.#kept };
+    return { kind: this.kind, running: this.running, payload: this.#payload, partial: this.#partial, kept: this.#kept };
   }
 
   async openFile({ resumeAt }: PayloadOpening): Promise<PayloadWriter> {

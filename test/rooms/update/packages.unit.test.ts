@@ -1,0 +1,90 @@
+import { expect, test } from 'vitest';
+
+import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
+import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
+import { stageContents } from './board-firmware.ts';
+
+const OLD = 'the old package';
+const NEW = 'the new package, longer';
+const BAD = 'bad package';
+const firmware = { good: { app: NEW }, bad: { app: BAD }, both: { app: NEW, meter: 'new meter program' } } as const;
+
+class Cut extends Error {}
+
+interface Bench {
+  readonly gateway: Gateway;
+  /** The next question after health ends the agent. */
+  readonly cutAtHealth: () => void;
+  readonly running: () => string | undefined;
+}
+
+function benchOf(target: keyof typeof firmware): Bench {
+  const texts = new Map(['none', ...Object.keys(firmware)].map((id) => [id, Buffer.from(id, 'latin1')]));
+  const service = new MemoryService(texts, 'none');
+  service.target = target;
+  let isCut = false;
+  const gateway: Gateway = new Gateway({
+    service,
+    stageFirmware: stageContents(firmware),
+    slots: { A: 'the system', B: '' },
+    boards: { meter: 'old meter program' },
+    packages: { app: OLD },
+    complaint: () => {
+      if (isCut) {
+        isCut = false;
+        throw new Cut('the agent was killed');
+      }
+      return running()?.startsWith('bad') === true ? 'the application is not well' : undefined;
+    },
+  });
+  const running = (): string | undefined => gateway.boards.get('app')?.running;
+  gateway.start();
+  return {
+    gateway,
+    running,
+    cutAtHealth: () => {
+      isCut = true;
+    },
+  };
+}
+
+test('a package is installed on trial, judged, and kept, without a reboot', async () => {
+  const { gateway, running } = benchOf('good');
+  expect(await gateway.look()).toMatchObject({ kind: 'installed' });
+  expect(running()).toBe(NEW);
+  expect((await gateway.journal()).state).toMatchObject({
+    phase: { kind: 'idle' },
+    installed: { version: { id: 'good' } },
+  });
+});
+
+test('a package that is not well is put back, and its version is held back', async () => {
+  const { gateway, running } = benchOf('bad');
+  expect(await gateway.look()).toMatchObject({ kind: 'rolled-back', reason: 'the application is not well' });
+  expect(running()).toBe(OLD);
+  expect((await gateway.journal()).state).toMatchObject({
+    phase: { kind: 'idle' },
+    quarantine: [{ version: { id: 'bad' } }],
+  });
+});
+
+test('a package that was put back while no agent ran is not taken as installed by the one that starts next', async () => {
+  const { gateway, running, cutAtHealth } = benchOf('good');
+  cutAtHealth();
+  await expect(gateway.look()).rejects.toThrow(Cut);
+  const app = gateway.boards.get('app');
+  expect(app?.running).toBe(NEW);
+  if (app !== undefined) app.running = OLD;
+  gateway.start();
+  expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
+  expect(running()).toBe(NEW);
+  expect(app?.flashed).toEqual([NEW, NEW]);
+});
+
+test('a package goes back with the board of its firmware', async () => {
+  const { gateway, running } = benchOf('both');
+  const meter = gateway.boards.get('meter');
+  if (meter !== undefined) meter.failures = 1;
+  expect(await gateway.look()).toMatchObject({ kind: 'rolled-back' });
+  expect([running(), meter?.running]).toEqual([OLD, 'old meter program']);
+});
