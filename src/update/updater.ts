@@ -206,7 +206,13 @@ export class Updater {
   /** As a person does it: a firmware that is staged is booted on its trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const { ports, hooks } = this.#parts;
-    await rebootByHand(argument, { ...ports, onProgress: () => {}, askHook: hooks?.ask }, signal);
+    const onProgress = (): void => {};
+    try {
+      await rebootByHand(argument, { ...ports, onProgress, askHook: hooks?.ask }, signal);
+    } catch (error) {
+      if (error instanceof UpdateError && error.code === 'vetoed') await this.deliver(onProgress, signal);
+      throw error;
+    }
   }
 
   /** What a reboot has to arm before it boots it. */

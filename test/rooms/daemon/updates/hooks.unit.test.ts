@@ -121,6 +121,21 @@ describe('before what is staged is booted', () => {
     expect(technician.reboots).toBe(1);
   });
 
+  // Seen: the service heard of it at the next look by the schedule.
+  test('a veto of a reboot by hand is told to the service at once, where that answers', async () => {
+    technician.outcomeProperty = 'update_outcome';
+    for (const isSilent of [false, true]) {
+      refuse('before_reboot', 'not-now');
+      await technician.updateOnce(byHand);
+      refuse('before_reboot', 'vetoed');
+      const updater = await technician.updater();
+      if (isSilent) technician.gateway.service.failures = Number.POSITIVE_INFINITY;
+      const reboot = updater.reboot(undefined, new AbortController().signal);
+      await expect(reboot).rejects.toMatchObject({ code: 'vetoed', message: words });
+      expect((await state()).reports).toHaveLength(isSilent ? 1 : 0);
+    }
+  });
+
   test('a person who forces does not ask about what the daemon has staged', async () => {
     refuse('before_reboot', 'not-now');
     await technician.updateOnce(bySchedule);

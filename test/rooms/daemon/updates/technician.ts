@@ -19,6 +19,7 @@ export class Technician {
   /** It is midnight; undefined: the clock is not set. */
   minute: number | undefined = 0;
   hooks: UpdaterParts['hooks'];
+  outcomeProperty: string | undefined;
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
   /** Told that a list took effect. */
@@ -68,7 +69,7 @@ export class Technician {
     const settings = {
       follow: { kind: 'target' },
       policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
-      outcomeProperty: undefined,
+      outcomeProperty: this.outcomeProperty,
     } as const;
     return new Updater({
       ports: {
