@@ -14,6 +14,7 @@ import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
 import { endUnwantedStaging, giveWayToList } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
+import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
@@ -229,7 +230,7 @@ export class Updater {
 
   /** How long the integrator's program, which wants to be asked later, is not asked. */
   get hookPause(): HookPause | undefined {
-    return this.#parts.hooks?.pause;
+    return standingPause(this.#parts.hooks?.pause, this.journal.state);
   }
 
   /** How the last program of the integrator failed that was told something. */

@@ -12,6 +12,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
 import type { Look, LookOptions } from '../../update/choice/lookout.ts';
+import { standingPause } from '../../update/hooks/hooks.ts';
 import type { HookPause, HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Standstill } from '../../update/journal/parts/standstill.ts';
@@ -167,7 +168,8 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   get hookPause(): HookPause | undefined {
-    return this.#parts.ports.hooks.pause;
+    const { engine, ports } = this.#parts;
+    return standingPause(ports.hooks.pause, engine.journal.state);
   }
 
   get hookTroubles(): readonly string[] {

@@ -2,8 +2,10 @@ import { AgentError } from '../../system/errors.ts';
 import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import { keyOf } from '../choice/tries.ts';
 import { UpdateError } from '../errors.ts';
 import type { OwedHook } from '../journal/parts/owed-hook.ts';
+import type { UpdateState } from '../journal/state.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 
@@ -22,6 +24,9 @@ export interface HookPorts {
 
 /** A hook wants to be asked later. */
 export interface HookPause {
+  readonly hook: HookName;
+  /** By its id, or its name. */
+  readonly version: string;
   readonly reason: string;
   readonly leftMs: number;
 }
@@ -37,8 +42,9 @@ export type TellHook = (
 ) => Promise<string | undefined>;
 
 interface Refusals {
-  /** Of which hook, and of which version. */
-  readonly key: string;
+  readonly hook: HookName;
+  /** By its id, or its name. */
+  readonly version: string;
   readonly reason: string;
   readonly count: number;
   readonly atMs: number;
@@ -73,15 +79,15 @@ export class Hooks {
   readonly ask: AskHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
-    const key = keyOf(hook, about);
-    const count = this.#refusals?.key === key ? this.#refusals.count + 1 : 1;
+    const version = keyOf(about.attempt.version);
+    const count = this.#isRefused(hook, version) ? (this.#refusals?.count ?? 0) + 1 : 1;
     this.#refusals = undefined;
     try {
       judge(hook, await this.#run(hook, program, about, signal));
     } catch (error) {
       const reason = error instanceof AgentError ? whyLater(hook, error) : undefined;
       if (reason === undefined) throw error;
-      this.#refusals = { key, count, reason, atMs: this.#ports.clock.monotonicMs() };
+      this.#refusals = { hook, version, count, reason, atMs: this.#ports.clock.monotonicMs() };
       throw new UpdateError('not-now', reason, { cause: error });
     }
   };
@@ -89,7 +95,7 @@ export class Hooks {
   /** Asks for the schedule: not before the pause is over that follows a "not now". */
   readonly askInTurn: AskHook = async (hook, about, signal) => {
     const { pause } = this;
-    if (pause !== undefined && this.#refusals?.key === keyOf(hook, about))
+    if (pause !== undefined && this.#isRefused(hook, keyOf(about.attempt.version)))
       throw new UpdateError('not-now', pause.reason);
     await this.ask(hook, about, signal);
   };
@@ -122,10 +128,14 @@ export class Hooks {
   /** How long until a hook is asked again; undefined: none waits. */
   get pause(): HookPause | undefined {
     if (this.#refusals === undefined) return undefined;
-    const { reason, count, atMs } = this.#refusals;
+    const { hook, version, reason, count, atMs } = this.#refusals;
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (count - 1), LONGEST_PAUSE_MS);
     const leftMs = pauseMs - (this.#ports.clock.monotonicMs() - atMs);
-    return leftMs > 0 ? { reason, leftMs } : undefined;
+    return leftMs > 0 ? { hook, version, reason, leftMs } : undefined;
+  }
+
+  #isRefused(hook: HookName, version: string): boolean {
+    return this.#refusals?.hook === hook && this.#refusals.version === version;
   }
 
   async #run(hook: HookName, program: HookProgram, about: HookSubject, signal: AbortSignal): Promise<ProgramResult> {
@@ -135,8 +145,11 @@ export class Hooks {
   }
 }
 
-function keyOf(hook: HookName, { attempt: { version } }: HookSubject): string {
-  return `${hook} ${version.id ?? version.name}`;
+/** Undefined, too, where that no more waits for its boot which a hook was asked about: it was called off. */
+export function standingPause(pause: HookPause | undefined, { phase }: UpdateState): HookPause | undefined {
+  if (pause?.hook !== 'before_reboot') return pause;
+  const waits = phase.kind === 'staged' || phase.kind === 'trial';
+  return waits && keyOf(phase.attempt.version) === pause.version ? pause : undefined;
 }
 
 /** Throws `not-now` or `vetoed`. */

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { UpdateError } from '../../../../src/update/errors.ts';
+import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import type { AskHook, TellHook } from '../../../../src/update/hooks/hooks.ts';
 import type { OwedHook } from '../../../../src/update/journal/parts/owed-hook.ts';
 import { Technician } from './technician.ts';
@@ -119,6 +120,20 @@ describe('before what is staged is booted', () => {
     refuse('nobody', 'vetoed');
     await (await technician.updater()).reboot(undefined, signal);
     expect(technician.reboots).toBe(1);
+  });
+
+  // Seen: "Consent before_reboot says: not now; asked again …", of what had been cancelled.
+  test.each(['cancel', 'rollback'])('nothing waits for consent any more after a %s', async (how) => {
+    const run = async () => ({ exitCode: 75, stdout: '', stderr: words });
+    const program = { command: ['ask'], user: undefined, timeoutMs: 1_000 } as const;
+    technician.hooks = new Hooks({ before_reboot: program }, { run, clock: { monotonicMs: () => 0 } });
+    await technician.updateOnce(byHand);
+    const updater = await technician.updater();
+    expect(updater.hookPause).toMatchObject({ leftMs: 60_000, reason: `before_reboot says: not now: ${words}` });
+    const { signal } = new AbortController();
+    if (how === 'cancel') await updater.cancel(() => {}, signal);
+    else await updater.rollback(byHand, () => {}, signal);
+    expect([(await state()).phase.kind, updater.hookPause]).toEqual(['idle', undefined]);
   });
 
   // Seen: the service heard of it at the next look by the schedule.
