@@ -71,7 +71,7 @@ export class PackageRig implements AsyncDisposable {
   async package(version: string, variant: keyof typeof variants): Promise<string> {
     const [file, work] = [join(this.#packages, `${version}.deb`), join(this.#packages, 'work')];
     await tool(['dpkg-deb', '--raw-extract', join(this.#packages, '1.0.deb'), work]);
-    const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo ${version} >"$1/usr/share/doc/thing-agent/version"`;
+    const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo "# ${version}" >>"$1/etc/thing-agent/config.toml"`;
     await tool(['sh', '-ec', `${edit}\n${variants[variant]}`, 'sh', work]);
     await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
     await rm(work, { recursive: true });
@@ -106,6 +106,12 @@ export class PackageRig implements AsyncDisposable {
     return this.machine.tell('dpkg-query', '--show', '--showformat=${db:Status-Abbrev}${Version}', 'thing-agent');
   }
 
+  /** What a person wrote over the package's own configuration. */
+  async config(): Promise<{ readonly written: string; readonly found: string }> {
+    const found = await readFile(join(this.machine.root, 'etc/thing-agent/config.toml'), 'utf8');
+    return { written: configText(this.service.url), found };
+  }
+
   async health(script: string): Promise<void> {
     await writeFile(join(this.machine.root, 'usr/lib/app/healthy'), `#!/bin/sh\n${script}\n`);
   }
@@ -132,6 +138,6 @@ report = { outcome = "update_outcome" }
 [targets.agent]
 kind = "package"
 package = "thing-agent"
-patience = "25s"
+patience = "60s"
 `;
 }

@@ -20,6 +20,8 @@ async function expectRest(version: string): Promise<void> {
   expect(await rig.installed()).toBe(`ii ${version}`);
   expect(await machine.tell('dpkg', '--audit')).toBe('');
   expect(await machine.tell('systemctl', 'is-active', 'thing-agent')).toBe('active');
+  const { written, found } = await rig.config();
+  expect(found).toBe(written);
   // The guard ends when it has seen the end in the journal.
   const marks = '/etc/systemd/system/thing-agent-package-agent.service /var/lib/thing-agent/packages/agent/request';
   await machine.tell(
@@ -30,6 +32,14 @@ async function expectRest(version: string): Promise<void> {
     `while ls ${marks} 2>&1 | grep -v "No such file"; do sleep 0.2; done`,
   );
 }
+
+test('a package that dpkg cannot configure gives way to what stood there, packed again, and to the configuration of a person', async () => {
+  await rig.offer('v0b', '1.0.1', 'refused');
+  const report = rig.nextReport();
+  await rig.order();
+  expect(await report).toMatchObject({ version: 'v0b', outcome: 'rolled-back', code: 'package-refused' });
+  await expectRest('1.0');
+}, 300_000);
 
 test('a newer package of the agent is installed from a signed artifact, judged by the agent in it, and kept', async () => {
   await rig.offer('v1', '1.1');
