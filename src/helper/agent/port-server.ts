@@ -4,7 +4,6 @@ import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService } from '../../update/ports.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { HelperError } from '../errors.ts';
-import { MAX_BODY_BYTES } from '../link/frame.ts';
 import type { Answer, Served } from '../link/link.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AgentVerb, Verb } from '../verbs.ts';
@@ -21,6 +20,8 @@ export interface AgentPorts {
 
 /** One is read while the next is opened. */
 const MAX_TRANSFERS = 4;
+/** Of the line in one answer. */
+const GATHERED_BYTES = 512 * 1024;
 
 /** Answers what the helper asks within one order; disposed with it. */
 export class PortServer implements AsyncDisposable {
@@ -110,13 +111,15 @@ function row<I extends z.ZodType, O extends z.ZodType>(
   return async (input, signal) => ({ output: await perform(verb.input.parse(input), signal) });
 }
 
-/** Chunks are valid until the next one is asked for: each is on its way before that. */
+/** Chunks are valid until the next one is asked for: they are copied before that. */
 class Transfer implements AsyncDisposable {
   readonly #transfer: FirmwareTransfer;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #ending: AbortController;
   readonly #ended = Promise.withResolvers<void>();
   #rest: Uint8Array = new Uint8Array();
+  /** Asked for already. */
+  #next: Promise<IteratorResult<Uint8Array>> | undefined;
   #turn: Promise<void> = Promise.resolve();
 
   constructor(transfer: FirmwareTransfer, ending: AbortController) {
@@ -142,16 +145,27 @@ class Transfer implements AsyncDisposable {
     }
   }
 
-  /** Undefined: it is at its end. */
+  /** What is there by now in one piece: each call costs as much as ten chunks of the line. Undefined: it is at its end. */
   async #read(): Promise<Uint8Array | undefined> {
-    while (this.#rest.byteLength === 0) {
-      const next = await this.#chunks.next();
-      if (next.done === true) return undefined;
+    const gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+    let sizeBytes = this.#takeRest(gathered);
+    while (sizeBytes < gathered.byteLength) {
+      this.#next ??= this.#chunks.next();
+      const next = sizeBytes === 0 ? await this.#next : await soon(this.#next);
+      if (next === undefined || next.done === true) break;
+      this.#next = undefined;
       this.#rest = next.value;
+      sizeBytes += this.#takeRest(gathered.subarray(sizeBytes));
     }
-    const piece = this.#rest.subarray(0, MAX_BODY_BYTES);
-    this.#rest = this.#rest.subarray(piece.byteLength);
-    return piece;
+    return sizeBytes === 0 ? undefined : gathered.subarray(0, sizeBytes);
+  }
+
+  #takeRest(place: Uint8Array): number {
+    const taken = this.#rest.subarray(0, place.byteLength);
+    place.set(taken);
+    // what was used up may be taken back by whoever made it, as soon as the next one is asked for
+    this.#rest = taken.byteLength < this.#rest.byteLength ? this.#rest.subarray(taken.byteLength) : new Uint8Array();
+    return taken.byteLength;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -159,4 +173,12 @@ class Transfer implements AsyncDisposable {
     this.#ending.abort(new Error('the transfer is not wanted any more'));
     await this.#transfer[Symbol.asyncDispose]();
   }
+}
+
+/** Undefined: it is not there yet, or fails, which whoever waits for it is told. */
+async function soon<T>(promise: Promise<T>): Promise<T | undefined> {
+  const late = new Promise<undefined>((resolve) => {
+    setImmediate(resolve, undefined);
+  });
+  return Promise.race([promise.catch(() => undefined), late]);
 }
