@@ -15,7 +15,7 @@ import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import type { SlotContents } from './evidence.ts';
 import { consentToInstall } from './hooks/consent.ts';
-import { checkpointOf } from './journal/checkpoint.ts';
+import { checkpointOf, STAGING_ROOM_BYTES } from './journal/checkpoint.ts';
 import type { Figures } from './journal/parts/figures.ts';
 import { savedWrites } from './journal/saved-writes.ts';
 import { hasSlotPayload, recordsOf } from './journal/state.ts';
@@ -101,7 +101,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
  * it was settled.
  */
 async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<void> {
-  await journal.probe();
+  await journal.probe(STAGING_ROOM_BYTES);
   const { kind } = journal.state.phase;
   if (kind !== 'idle' && kind !== 'staging')
     throw new UpdateError('update-under-way', `an update is under way (${kind})`);

@@ -93,6 +93,7 @@ export const updateCommands: readonly Command[] = [
     summary: 'install nothing, for 4h, 2d, or until resume',
     details: [
       'A look or a download under way ends, and goes on afterwards; a trial that runs is judged all the same. agent rollback is always possible.',
+      'What a person staged with --no-reboot is armed, and any reboot starts it all the same: agent cancel ends that.',
       'It lasts across restarts and updates, and agent status shows it. --force of --update-now and install goes through for that order.',
       throughDaemon,
     ],

@@ -30,8 +30,8 @@ export class JournalWithHistory implements Journal {
     return this.#journal.refresh();
   }
 
-  async probe(): Promise<void> {
-    return this.#journal.probe();
+  async probe(roomBytes?: number): Promise<void> {
+    return this.#journal.probe(roomBytes);
   }
 
   async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {

@@ -1,6 +1,9 @@
 import type { Checkpoint } from '../ports.ts';
 import type { PhaseOf } from './state.ts';
 
+/** For checkpoints, with the head of an artifact, history and outbox. Begun without it, each look would transfer anew up to where it lacks. */
+export const STAGING_ROOM_BYTES = 256 * 1024;
+
 /** Where a staging that was cut may go on. */
 export function checkpointOf({ checkpoint, artifactCheckpoint }: PhaseOf<'staging'>): Checkpoint | undefined {
   return artifactCheckpoint ?? checkpoint;

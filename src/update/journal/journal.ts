@@ -33,8 +33,11 @@ export interface Journal {
   readonly trouble: AgentError | undefined;
   /** Tries again to read what could not be read. */
   refresh(): Promise<void>;
-  /** Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. */
-  probe(): Promise<void>;
+  /**
+   * Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. `roomBytes`: where it
+   * could not be with so much more to keep, either.
+   */
+  probe(roomBytes?: number): Promise<void>;
   /** Returns when the event is durable; the state changes only then. */
   append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>>;
 }
@@ -145,11 +148,11 @@ export class FileJournal implements Journal {
   }
 
   /** Everything of a write but the rename. */
-  async probe(): Promise<void> {
+  async probe(roomBytes = 0): Promise<void> {
     await this.refresh();
     return this.#inTurn(async () => {
       await this.#admit();
-      await writeDraft(this.#path, JSON.stringify(this.#state), this.#fs);
+      await writeDraft(this.#path, JSON.stringify(this.#state).padEnd(roomBytes), this.#fs);
     });
   }
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../src/system/errors.ts';
+import { StorageError } from '../../../src/system/files/durable-file.ts';
+import type { Journal } from '../../../src/update/journal/journal.ts';
 import type { Outcome } from '../../../src/update/journal/state.ts';
 import { settle } from '../../../src/update/trial/settle.ts';
 import { update } from '../../../src/update/update.ts';
@@ -52,6 +54,29 @@ describe('an update', () => {
     expect(gateway.service.reports.map(({ version, outcome }) => [version, outcome])).toEqual([
       ['version 2', 'installed'],
     ]);
+  });
+
+  // Seen: on a state disk that was nearly full each look transferred the firmware up to where the journal had to grow.
+  test('is not begun where the state has no room for what it is to keep', async () => {
+    const gateway = gatewayWith();
+    const ports = await gateway.ports();
+    const full = new StorageError('write', 'journal.json', Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
+    const probe = async (roomBytes = 0): Promise<void> => {
+      if (roomBytes > 0) throw full;
+    };
+    const { journal } = ports;
+    const narrow: Journal = {
+      ...journal,
+      state: journal.state,
+      probe,
+      append: async (event) => journal.append(event),
+    };
+    const order = { version: { id: '2', name: 'two' }, by: 'service', reboot: true, force: false } as const;
+    const source = gateway.service.firmware('2');
+    const begun = update({ ...order, source }, { ...ports, journal: narrow }, signal);
+    await expect(begun).rejects.toMatchObject({ code: 'disk-full' });
+    expect(journal.state.phase.kind).toBe('idle');
+    expect(gateway.slots.content('B')).toBe('');
   });
 
   test('boots the new slot once on trial and keeps the old one bootable until commit', async () => {

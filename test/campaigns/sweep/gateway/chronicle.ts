@@ -149,7 +149,7 @@ export class Chronicle {
         return inner.trouble;
       },
       refresh: async () => this.#beginningAnew(async () => inner.refresh()),
-      probe: async () => this.#beginningAnew(async () => inner.probe()),
+      probe: async (roomBytes) => this.#beginningAnew(async () => inner.probe(roomBytes)),
       append: async (event) => {
         const turn = last.then(async () => append(event));
         last = turn.catch(() => undefined);

@@ -120,6 +120,26 @@ describe('a journal', () => {
     expect(journal.state.phase.kind).toBe('staging');
   });
 
+  test('is probed for more than it holds now, so that nothing is begun that could not be kept', async () => {
+    const fs: DurableFs = {
+      ...realFs,
+      open: async (...given) => {
+        const file = await realFs.open(...given);
+        const writeFile = file.writeFile.bind(file);
+        file.writeFile = async (text, ...rest) => {
+          if (String(text).length > 10_000) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+          return writeFile(text, ...rest);
+        };
+        return file;
+      },
+    };
+    const journal = await FileJournal.open(directory, silentLog, fs);
+    await journal.probe();
+    await expect(journal.probe(20_000)).rejects.toMatchObject({ code: 'disk-full' });
+    await journal.append({ type: 'staging-started', attempt, slot: 'B', at: '' });
+    expect((await FileJournal.open(directory, silentLog)).state.phase.kind).toBe('staging');
+  });
+
   test('is probed without a change to it, and tells where it has no place', async () => {
     const journal = await FileJournal.open(directory, silentLog);
     await journal.probe();
