@@ -127,7 +127,8 @@ describe('a journal', () => {
         const file = await realFs.open(...given);
         const writeFile = file.writeFile.bind(file);
         file.writeFile = async (text, ...rest) => {
-          if (String(text).length > 10_000) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+          if (typeof text === 'string' && text.length > 10_000)
+            throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
           return writeFile(text, ...rest);
         };
         return file;
