@@ -3,7 +3,7 @@ import type { Hash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
-import { ownFs, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+import { ownFs, StorageError, syncDirectory, writeWhole } from '../system/files/durable-file.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../update/ports.ts';
 import { PackageError } from './errors.ts';
 import { digestOfFile, hashOf } from './package-store.ts';
@@ -64,12 +64,7 @@ class PackageFile implements PayloadWriter {
     const at = this.#sizeBytes;
     this.#sizeBytes += chunk.byteLength;
     const copy = Buffer.from(chunk);
-    await this.#guarded(async () => {
-      for (let done = 0; done < copy.byteLength;) {
-        const { bytesWritten } = await this.#file.write(copy, done, copy.byteLength - done, at + done);
-        done += bytesWritten;
-      }
-    });
+    await this.#guarded(async () => writeWhole(this.#file, copy, at, this.#store.incomingPath));
   }
 
   async checkpoint(): Promise<WrittenPrefix> {

@@ -1,7 +1,7 @@
 import type { UpdateSettings } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
 import type { FirmwareRecord } from './journal/state.ts';
-import type { FirmwareHeader, PayloadHeader, StagedFirmware, Target } from './ports.ts';
+import type { FirmwareHeader, PayloadHeader, SlotName, StagedFirmware, Target } from './ports.ts';
 
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 
@@ -21,6 +21,12 @@ export function resolveTargets(
   }
   if (resolved.size === 0) throw refuse('no-payload', undefined, 'the firmware has no payload');
   return resolved;
+}
+
+/** For a person: the slot, and each board and package by its name. */
+export function placesOf(targets: Iterable<Target>, slot: SlotName): string {
+  const places = [...targets].map((target) => (target.kind === 'slots' ? `slot ${slot}` : target.name));
+  return [...new Set(places)].join(', ');
 }
 
 function findTarget(payload: PayloadHeader, targets: ReadonlyMap<string, Target>, settings: TargetChoice): Target {

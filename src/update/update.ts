@@ -32,7 +32,7 @@ import type {
   Target,
 } from './ports.ts';
 import { otherSlot } from './slot.ts';
-import { recordOf, resolveTargets } from './targets.ts';
+import { placesOf, recordOf, resolveTargets } from './targets.ts';
 import { consentToReboot, judgeTrial, startTrial } from './trial/trial.ts';
 import { copyPartition, planCompletion, slotsTargets, withFormats } from './whole-slot.ts';
 import type { Completion, OpenPartition } from './whole-slot.ts';
@@ -200,8 +200,8 @@ class Staging {
           this.#refuseQuarantined(header.digest);
           this.#refuseRelease(header);
           if (header.kind === 'trust-list') return;
-          onProgress({ kind: 'phase', phase: 'staging', detail: `slot ${this.#slot}` });
           this.targets = resolveTargets(header, this.#ports.targets, this.#ports.settings);
+          onProgress({ kind: 'phase', phase: 'staging', detail: placesOf(this.targets.values(), this.#slot) });
           await this.#stopIfHeld(header, signal);
           await requireBases(this.targets, this.#slot, this.#ports, signal);
         },

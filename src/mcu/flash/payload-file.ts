@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { draftOf, openDraft, ownFs, StorageError, syncDirectory } from '../../system/files/durable-file.ts';
+import { draftOf, openDraft, ownFs, StorageError, syncDirectory, writeWhole } from '../../system/files/durable-file.ts';
 import type { ImageClaims, PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -94,13 +94,7 @@ class PayloadFile implements PayloadWriter {
     const at = this.#sizeBytes;
     this.#sizeBytes += chunk.byteLength;
     const copy = Buffer.from(chunk);
-    await this.#guarded(async () => {
-      for (let done = 0; done < copy.byteLength;) {
-        const { bytesWritten } = await this.#file.write(copy, done, copy.byteLength - done, at + done);
-        if (bytesWritten === 0) throw new StorageError('write', this.#path, `the file takes no byte at ${at + done}`);
-        done += bytesWritten;
-      }
-    });
+    await this.#guarded(async () => writeWhole(this.#file, copy, at, this.#path));
   }
 
   async checkpoint(): Promise<WrittenPrefix> {

@@ -185,8 +185,19 @@ export async function overwriteDurably(
   fs: DurableFs,
 ): Promise<void> {
   await using file = await fs.open(path, constants.O_RDWR | constants.O_DSYNC);
+  await writeWhole(file, bytes, position, path);
+}
+
+/** As often as a write is short. Throws a StorageError where the file takes nothing, and what the operating system says. */
+export async function writeWhole(
+  file: Pick<FileHandle, 'write'>,
+  bytes: Uint8Array,
+  position: number,
+  path: string,
+): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) {
     const { bytesWritten } = await file.write(bytes, done, bytes.byteLength - done, position + done);
+    if (bytesWritten === 0) throw new StorageError('write', path, `the file takes no byte at ${position + done}`);
     done += bytesWritten;
   }
 }
