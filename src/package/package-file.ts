@@ -22,7 +22,13 @@ export async function openPackageFile(
   const { incomingPath: path } = store;
   try {
     if (resumeAt === undefined)
-      return new PackageFile(store, check, await ownFs.open(path, 'w+', 0o600), createHash('sha256'), 0);
+      return new PackageFile({
+        store,
+        check,
+        file: await ownFs.open(path, 'w+', 0o600),
+        hash: createHash('sha256'),
+        sizeBytes: 0,
+      });
     return await resume(store, resumeAt, check);
   } catch (error) {
     throw error instanceof PackageError ? error : new StorageError('write', path, error);
@@ -39,7 +45,16 @@ async function resume(store: PackageStore, prefix: WrittenPrefix, check: CheckPa
   await file.truncate(prefix.sizeBytes);
   const { hash } = await hashOf(file, prefix.sizeBytes);
   opened.move();
-  return new PackageFile(store, check, file, hash, prefix.sizeBytes);
+  return new PackageFile({ store, check, file, hash, sizeBytes: prefix.sizeBytes });
+}
+
+interface FileParts {
+  readonly store: PackageStore;
+  readonly check: CheckPackage;
+  readonly file: FileHandle;
+  /** Of the bytes that are in the file, so many. */
+  readonly hash: Hash;
+  readonly sizeBytes: number;
 }
 
 class PackageFile implements PayloadWriter {
@@ -50,8 +65,7 @@ class PackageFile implements PayloadWriter {
   #sizeBytes: number;
   #closed = false;
 
-  // oxlint-disable-next-line max-params -- what a file is made of
-  constructor(store: PackageStore, check: CheckPackage, file: FileHandle, hash: Hash, sizeBytes: number) {
+  constructor({ store, check, file, hash, sizeBytes }: FileParts) {
     this.#store = store;
     this.#check = check;
     this.#file = file;
