@@ -1,6 +1,8 @@
 // The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
 // described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
+import type { BoardSettings } from '../mcu/settings.ts';
 import type { LogLevel } from '../system/log/log.ts';
+import type { Command } from '../system/settings/values.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
 import type { PackageTargetSettings } from './package-config.ts';
 import type { PageSettings } from './page-config.ts';
@@ -24,9 +26,6 @@ export interface Config {
   readonly measurements: readonly MeasurementSettings[];
   readonly watches: readonly WatchSettings[];
 }
-
-/** A program and its arguments; never a shell line. */
-export type Command = readonly [string, ...string[]];
 
 // ---------------------------------------------------------------------------------------------------------- service
 
@@ -212,7 +211,7 @@ export interface ReportSettings {
 
 // ---------------------------------------------------------------------------------------------------------- targets
 
-export type TargetSettings = SlotsTargetSettings | McuTargetSettings | PackageTargetSettings;
+export type TargetSettings = SlotsTargetSettings | BoardSettings | PackageTargetSettings;
 
 export interface SlotsTargetSettings {
   readonly kind: 'slots';
@@ -269,31 +268,4 @@ export interface CustomBootloaderSettings {
   readonly kind: 'custom';
   readonly handler: string;
   readonly names: BootNames;
-}
-
-export interface McuTargetSettings {
-  readonly kind: 'mcu';
-  readonly name: string;
-  readonly port: string;
-  readonly protocol: 'stk500v1' | 'stk500v2' | 'stm32' | 'esp' | 'smp' | 'xmodem';
-  readonly baud: number;
-  readonly reset:
-    | { readonly kind: 'dtr' | 'dtr-rts' | '1200bps' | 'none' }
-    | { readonly kind: 'command'; readonly command: Command };
-  /** Where a raw binary goes. */
-  readonly address: number | undefined;
-  /** AVR: size of the boot section, where it is not the usual one. */
-  readonly bootloaderBytes: number | undefined;
-  /** Size of the flash memory, where an STM32 has less than the largest of its kind, or an ESP is not to be asked. */
-  readonly flashBytes: number | undefined;
-  /** Only images for MCUboot that are signed with this key are taken. */
-  readonly mcubootKeyFile: string | undefined;
-  readonly smp: { readonly framing: 'console' | 'raw'; readonly confirm: boolean };
-  readonly xmodem: {
-    readonly variant: 'xmodem' | 'xmodem-1k' | 'ymodem';
-    /** What a bootloader with a menu wants to hear before it receives, and to start the application. */
-    readonly uploadKeys: string | undefined;
-    readonly startKeys: string | undefined;
-    readonly fileName: string | undefined;
-  };
 }

@@ -1,8 +1,8 @@
+import { durationMs } from '../system/settings/values.ts';
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import { pageContradictions } from './resolve-page.ts';
 import { describeIdleStep } from './schedule-steps.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
-import { durationMs } from './schema/values.ts';
 
 /** Something that two settings say together; `path` is the one to change. */
 export interface Finding {

@@ -1,5 +1,5 @@
+import { durationMs, sizeBytes } from '../system/settings/values.ts';
 import type { ConfigFile } from './schema/schema.ts';
-import { durationMs, sizeBytes } from './schema/values.ts';
 import type {
   BrokerSettings,
   MeasurementSettings,

@@ -1,3 +1,6 @@
+import { mcuTargetSchema } from '../mcu/settings.ts';
+import { settingsOf } from '../system/settings/settings.ts';
+import { durationMs, parseDailyWindow, sizeBytes } from '../system/settings/values.ts';
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import type {
   BootloaderSettings,
@@ -15,7 +18,6 @@ import { resolvePage } from './resolve-page.ts';
 import { resolveMeasurements, resolveTelemetry, resolveWatches } from './resolve-telemetry.ts';
 import type { ConfigFile } from './schema/schema.ts';
 import { parsePattern } from './schema/update-schema.ts';
-import { durationMs, parseDailyWindow, sizeBytes } from './schema/values.ts';
 
 /** From the file's words to the program's. The file has passed the schema and cross-check.ts. */
 export function resolveConfig(file: ConfigFile): Config {
@@ -187,26 +189,7 @@ function resolveTarget(name: string, target: ConfigFile['targets'][string]): Tar
     const [installMs, patienceMs] = [durationMs(installDeadline), durationMs(patience)];
     return { kind, name, package: known, installMs, patienceMs };
   }
-  const { kind, port, protocol, baud, reset, address, smp, xmodem } = target;
-  return {
-    kind,
-    name,
-    port,
-    protocol,
-    baud,
-    reset: typeof reset === 'string' ? { kind: reset } : { kind: 'command', ...reset },
-    address,
-    bootloaderBytes: target.bootloader_bytes,
-    flashBytes: target.flash_bytes,
-    mcubootKeyFile: target.mcuboot_key_file,
-    smp,
-    xmodem: {
-      variant: xmodem.variant,
-      uploadKeys: xmodem.upload_keys,
-      startKeys: xmodem.start_keys,
-      fileName: xmodem.file_name,
-    },
-  };
+  return { name, ...settingsOf(mcuTargetSchema, target) };
 }
 
 type SlotsTarget = Extract<ConfigFile['targets'][string], { kind: 'slots' }>;

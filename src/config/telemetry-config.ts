@@ -1,5 +1,5 @@
 /** The settings of src/telemetry/, as the program uses them. */
-import type { Command } from './config.ts';
+import type { Command } from '../system/settings/values.ts';
 
 export interface TelemetrySettings {
   readonly groupMs: number;

@@ -1,4 +1,3 @@
-import type { McuTargetSettings as BoardSettings } from '../config/config.ts';
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { createBoard } from './create-board.ts';
@@ -12,6 +11,7 @@ import { openPayloadFile } from './flash/payload-file.ts';
 import type { Image } from './images/image.ts';
 import { claimsOf, readImage } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
+import type { BoardSettings } from './settings.ts';
 
 /** A microcontroller, its folder in the state directory, and how its images are read. */
 export interface McuTargetParts {

@@ -47,8 +47,6 @@ export interface Reply {
   readonly whole: boolean;
 }
 
-export type ProtocolName = 'stk500v1' | 'stk500v2' | 'stm32' | 'esp' | 'smp' | 'xmodem';
-
 /** One step of a dance with the modem lines. */
 export interface ModemStep {
   readonly dtr: boolean;
@@ -57,7 +55,7 @@ export interface ModemStep {
 }
 
 export interface Protocol {
-  readonly name: ProtocolName;
+  readonly name: string;
   readonly parity: 'none' | 'even';
   /** How the modem lines bring the chip into its bootloader, by the target's `reset`. */
   readonly enter: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>>;

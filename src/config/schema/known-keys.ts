@@ -1,5 +1,7 @@
 import * as z from 'zod';
 
+import { innermost } from '../../system/settings/settings.ts';
+
 /** The keys that the schema knows in the table at `path` of `input`; where it depends on a `kind`, those of its kind. */
 export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly string[] {
   return tablesAt(schema, path, input).flatMap((table) => Object.keys(table.shape));
@@ -9,7 +11,7 @@ export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: 
 export function tablesWithKey(schema: unknown, key: string): readonly string[] {
   const found = new Set<string>();
   const visit = (inner: unknown, path: readonly string[]): void => {
-    const type = unwrap(inner);
+    const type = innermost(inner);
     if (type instanceof z.ZodObject) {
       const shape: Readonly<Record<string, unknown>> = type.shape;
       if (key in shape && path.length > 0) found.add(`[${path.join('.')}]`);
@@ -23,7 +25,7 @@ export function tablesWithKey(schema: unknown, key: string): readonly string[] {
 }
 
 function tablesAt(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly z.ZodObject[] {
-  const type = unwrap(schema);
+  const type = innermost(schema);
   if (type instanceof z.ZodUnion) {
     return type.options.filter((option) => mayBe(option, input)).flatMap((option) => tablesAt(option, path, input));
   }
@@ -40,14 +42,6 @@ function tablesAt(schema: unknown, path: readonly PropertyKey[], input: unknown)
 function mayBe(option: unknown, input: unknown): boolean {
   const kind: unknown = option instanceof z.ZodObject ? option.shape['kind'] : undefined;
   return !(kind instanceof z.ZodLiteral) || kind.safeParse(valueAt(input, ['kind'])).success;
-}
-
-function unwrap(schema: unknown): unknown {
-  let type = schema;
-  while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
-    type = type.unwrap();
-  }
-  return type;
 }
 
 /** What the input has at this path; undefined: nothing. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { duration, text } from './values.ts';
+import { duration, text } from '../../system/settings/values.ts';
 
 const packageText = 'the name of a Debian package';
 

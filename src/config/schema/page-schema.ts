@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net';
 
 import * as z from 'zod';
 
-import { absolutePath, flag, text } from './values.ts';
+import { absolutePath, flag, text } from '../../system/settings/values.ts';
 
 /** Where it is served. */
 export type PagePlace =

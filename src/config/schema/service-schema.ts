@@ -1,6 +1,15 @@
 import * as z from 'zod';
 
-import { absolutePath, address, byteRate, byteSize, dailyWindow, duration, flag, text } from './values.ts';
+import {
+  absolutePath,
+  address,
+  byteRate,
+  byteSize,
+  dailyWindow,
+  duration,
+  flag,
+  text,
+} from '../../system/settings/values.ts';
 
 const tlsShape = {
   ca_file: absolutePath().optional().describe('Authorities to trust instead of the system’s'),

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { mcuTargetSchema } from './mcu-schema.ts';
+import { mcuTargetSchema } from '../../mcu/settings.ts';
+import { absolutePath, flag, text, wholeNumber } from '../../system/settings/values.ts';
 import { packageTargetSchema } from './package-schema.ts';
-import { absolutePath, flag, text, wholeNumber } from './values.ts';
 
 const variableText = 'the name of a boot variable';
 const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, variableText);

@@ -1,6 +1,17 @@
 import * as z from 'zod';
 
-import { absolutePath, address, byteSize, command, duration, flag, text, user, wholeNumber } from './values.ts';
+import {
+  absolutePath,
+  address,
+  byteSize,
+  command,
+  duration,
+  flag,
+  text,
+  user,
+  wholeNumber,
+} from '../../system/settings/values.ts';
+import type { DurationText } from '../../system/settings/values.ts';
 
 const every = () => duration('100ms', '1d');
 const number = () => z.number({ error: 'a number' });
@@ -145,7 +156,7 @@ export const watchSchema = z.strictObject({
     .describe('Where the value of the property goes when it changes'),
 });
 
-const classBounds = (age: string, bytes: number) =>
+const classBounds = (age: DurationText, bytes: number) =>
   z
     .strictObject({
       max_age: duration('1m', '3650d').default(age),

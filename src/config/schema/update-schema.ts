@@ -11,7 +11,7 @@ import {
   user,
   utcTime,
   wholeNumber,
-} from './values.ts';
+} from '../../system/settings/values.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;

@@ -1,3 +1,4 @@
+import { wholeNumber } from '../../system/settings/values.ts';
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
@@ -6,6 +7,10 @@ export interface AvrOptions {
   /** Size of the boot section at the end of the flash memory, where it is not the usual one of this bootloader. */
   readonly bootloaderBytes?: number | undefined;
 }
+
+export const avrSettings = {
+  bootloader_bytes: wholeNumber(256, 65_536).optional().describe('AVR: size of an unusual boot section'),
+};
 
 export interface AvrChip extends Chip {
   readonly pageBytes: number;

@@ -1,10 +1,14 @@
-import { decodeCbor, encodeCbor, isArray, isMap } from '../cbor.ts';
-import type { CborMap } from '../cbor.ts';
+import * as z from 'zod';
+
+import { flag } from '../../system/settings/values.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { mcubootHeader } from '../images/mcuboot.ts';
 import { discard } from '../protocol.ts';
 import type { Conversation, Exchange, Protocol, UploadSession } from '../protocol.ts';
+import { boardProtocol } from './board-protocol.ts';
+import { decodeCbor, encodeCbor, isArray, isMap } from './cbor.ts';
+import type { CborMap } from './cbor.ts';
 import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
@@ -50,6 +54,16 @@ export function smp(options: SmpOptions = {}): Protocol {
     connect: () => new Smp(options).connect(),
   };
 }
+
+export const smpProtocol = boardProtocol({
+  name: 'smp',
+  settings: {
+    smp: z
+      .strictObject({ framing: z.enum(['console', 'raw']).default('console'), confirm: flag().default(false) })
+      .prefault({}),
+  },
+  create: (settings) => smp(settings.smp),
+});
 
 class Smp {
   readonly #framing: SmpFraming;

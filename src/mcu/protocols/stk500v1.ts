@@ -1,8 +1,9 @@
 import { McuError } from '../errors.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
-import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
+import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrOptions } from './avr-chips.ts';
+import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
 /** Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
@@ -42,6 +43,8 @@ export function stk500v1(options: AvrOptions = {}): Protocol {
     connect: () => connect(options),
   };
 }
+
+export const stk500v1Protocol = boardProtocol({ name: 'stk500v1', settings: avrSettings, create: stk500v1 });
 
 function* connect(options: AvrOptions): Conversation<MemorySession> {
   yield* synchronise();

@@ -1,8 +1,12 @@
+import * as z from 'zod';
+
+import { text } from '../../system/settings/values.ts';
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { discard, silently, unanswered } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
+import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
 export interface XmodemOptions {
@@ -45,6 +49,21 @@ export function xmodem(options: XmodemOptions = {}): Protocol {
     connect: () => connect(options),
   };
 }
+
+export const xmodemProtocol = boardProtocol({
+  name: 'xmodem',
+  settings: {
+    xmodem: z
+      .strictObject({
+        variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
+        upload_keys: text().optional().describe('What a boot menu wants to hear before it receives'),
+        start_keys: text().optional(),
+        file_name: text().optional(),
+      })
+      .prefault({}),
+  },
+  create: (settings) => xmodem(settings.xmodem),
+});
 
 function* connect(options: XmodemOptions): Conversation<UploadSession> {
   if (options.uploadKeys !== undefined) yield* say(options.uploadKeys);

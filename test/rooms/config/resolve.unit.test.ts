@@ -259,7 +259,7 @@ const wholeResolved: Config = {
       port: '/dev/serial/by-id/usb-1',
       protocol: 'stk500v1',
       baud: 57_600,
-      reset: { kind: 'command', command: ['/usr/bin/reset-meter'] },
+      reset: { command: ['/usr/bin/reset-meter'] },
       address: undefined,
       bootloaderBytes: undefined,
       flashBytes: undefined,

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import { decodeCbor, encodeCbor } from '../../../src/mcu/cbor.ts';
-import type { Cbor } from '../../../src/mcu/cbor.ts';
 import { crc16 } from '../../../src/mcu/crc16.ts';
 import { McuError } from '../../../src/mcu/errors.ts';
+import { decodeCbor, encodeCbor } from '../../../src/mcu/protocols/cbor.ts';
+import type { Cbor } from '../../../src/mcu/protocols/cbor.ts';
 
 const fromHex = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'));
 

@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { McuError } from '../../errors.ts';
 import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
+import { boardProtocol } from '../board-protocol.ts';
+import { flashSettings } from '../flash-settings.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';
@@ -62,6 +64,13 @@ export function esp(options: EspOptions = {}): Protocol {
     connect: () => loader.connect(),
   };
 }
+
+export const espProtocol = boardProtocol({
+  name: 'esp',
+  settings: flashSettings,
+  create: ({ baud, flashBytes, reset }) =>
+    esp({ baud, flashBytes, hasResetLine: reset === 'dtr' || reset === 'dtr-rts' }),
+});
 
 class EspLoader {
   readonly #options: EspOptions;

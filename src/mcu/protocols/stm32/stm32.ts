@@ -2,6 +2,8 @@ import type { Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
 import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
+import { boardProtocol } from '../board-protocol.ts';
+import { flashSettings } from '../flash-settings.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';
@@ -51,6 +53,8 @@ const leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
 export function stm32(options: Stm32Options = {}): Protocol {
   return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(options) };
 }
+
+export const stm32Protocol = boardProtocol({ name: 'stm32', settings: flashSettings, create: stm32 });
 
 function* connect(options: Stm32Options): Conversation<MemorySession> {
   yield* synchronise();

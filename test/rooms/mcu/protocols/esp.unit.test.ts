@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 
-import type { McuTargetSettings } from '../../../../src/config/config.ts';
 import type { Board } from '../../../../src/mcu/connection.ts';
 import { createBoard } from '../../../../src/mcu/create-board.ts';
 import { flash, probe, readBack } from '../../../../src/mcu/flash/flash.ts';
@@ -9,6 +8,7 @@ import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
 import type { EspOptions } from '../../../../src/mcu/protocols/esp/esp.ts';
+import type { BoardSettings } from '../../../../src/mcu/settings.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
 import { espTraits, securityInfo } from '../../../stand-ins/boards/models/esp-traits.ts';
@@ -280,13 +280,13 @@ describe('a chip', () => {
 
 test('a configured board with an ESP is flashed at the configured rate', async () => {
   const { model, port } = rig(espTraits('esp32'), changed);
-  const settings: McuTargetSettings = {
+  const settings: BoardSettings = {
     kind: 'mcu',
     name: 'meter',
     port: '/dev/serial/by-id/meter',
     protocol: 'esp',
     baud: 460_800,
-    reset: { kind: 'dtr' },
+    reset: 'dtr',
     address: start,
     bootloaderBytes: undefined,
     flashBytes: undefined,

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-import { decodeCbor, encodeCbor, isMap } from '../../../../src/mcu/cbor.ts';
-import type { CborMap } from '../../../../src/mcu/cbor.ts';
 import { crc16 } from '../../../../src/mcu/crc16.ts';
 import { McuError } from '../../../../src/mcu/errors.ts';
+import { decodeCbor, encodeCbor, isMap } from '../../../../src/mcu/protocols/cbor.ts';
+import type { CborMap } from '../../../../src/mcu/protocols/cbor.ts';
 import type { BoardModel, Ran, Said } from './board-model.ts';
 
 export interface SmpModelOptions {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { interfaceName } from '../../../src/config/schema/values.ts';
+import { interfaceName } from '../../../../src/system/settings/values.ts';
 
 test.each(['wwan0', 'wwan*', 'ü1', 'eth0.7', 'a"b'])('%s names network interfaces', (name) => {
   expect(interfaceName().safeParse(name).success).toBe(true);

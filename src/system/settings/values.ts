@@ -1,13 +1,40 @@
 import * as z from 'zod';
 
-import type { DailyWindow } from '../../system/time/daily-window.ts';
-import { durationPattern, parseDuration } from '../../system/time/duration.ts';
-import { parseUtcTime } from '../../system/time/utc-time.ts';
-import type { Command } from '../config.ts';
+import type { DailyWindow } from '../time/daily-window.ts';
+import { durationPattern, parseDuration } from '../time/duration.ts';
+import { parseUtcTime } from '../time/utc-time.ts';
 
 /**
- * The kinds of values in the file. The message of each completes the sentence "expected …"; problems.ts builds on it.
+ * The kinds of values in the file. The message of each completes the sentence "expected …"; config/file/problems.ts builds
+ * on it.
  */
+
+/** A program and its arguments; never a shell line. */
+export type Command = readonly [string, ...string[]];
+
+/** What a text with a unit is in the program, and what its setting is called there: `splay = "10m"` is `splayMs: 600_000`. */
+interface Unit {
+  readonly suffix: string;
+  readonly read: (text: string) => unknown;
+}
+
+const units = z.registry<Unit>();
+
+function inUnit<T extends z.ZodType>(schema: T, unit: Unit): T {
+  units.add(schema, unit);
+  return schema;
+}
+
+export function unitOf(schema: z.core.$ZodType): Unit | undefined {
+  return units.get(schema);
+}
+
+// These say in the types what `unitOf` says while the program runs; settings.ts needs both.
+export type DurationText = `${number}${'d' | 'h' | 'm' | 's' | 'ms'}${string}`;
+export type SizeText = `${number}${'K' | 'M'}iB`;
+export type RateText = `${SizeText}/s`;
+export type UtcText = `${number}-${number}-${string}`;
+export type WindowText = `${number}:${number}-${number}:${number}`;
 
 /** No timer of the runtime lasts longer than 24 days. */
 const LONGEST_DURATION = '7d';
@@ -27,10 +54,12 @@ export function flag() {
 
 export function duration(min = '0s', max = LONGEST_DURATION) {
   const what = `a duration such as "90s", "10m" or "1h30m", from ${min} to ${max}`;
-  return z
-    .string({ error: what })
-    .regex(durationPattern, what)
-    .refine((value) => durationMs(value) >= durationMs(min) && durationMs(value) <= durationMs(max), what);
+  const inRange = (value: string): value is DurationText =>
+    durationMs(value) >= durationMs(min) && durationMs(value) <= durationMs(max);
+  return inUnit(z.string({ error: what }).regex(durationPattern, what).refine(inRange, what), {
+    suffix: 'Ms',
+    read: durationMs,
+  });
 }
 
 /** Of text that `duration` has accepted. */
@@ -41,20 +70,22 @@ export function durationMs(value: string): number {
 /** `512KiB`, `64MiB`; from and to are written the same way. */
 export function byteSize(min: string, max: string) {
   const what = `a size such as "${min}" or "64MiB", from ${min} to ${max}`;
-  const inRange = (value: string): boolean => sizeBytes(value) >= sizeBytes(min) && sizeBytes(value) <= sizeBytes(max);
-  return z
+  const inRange = (value: string): value is SizeText =>
+    sizeBytes(value) >= sizeBytes(min) && sizeBytes(value) <= sizeBytes(max);
+  const written = z
     .string({ error: what })
     .regex(/^[1-9]\d{0,8}[KM]iB$/, what)
     .refine(inRange, what);
+  return inUnit(written, { suffix: 'Bytes', read: sizeBytes });
 }
 
 /** `200KiB/s`; from and to are written as sizes. */
 export function byteRate(min: string, max: string) {
   const what = `a rate such as "200KiB/s", from ${min}/s to ${max}/s`;
   const size = byteSize(min, max);
-  return z
-    .string({ error: what })
-    .refine((value) => value.endsWith('/s') && size.safeParse(value.slice(0, -'/s'.length)).success, what);
+  const isRate = (value: string): value is RateText =>
+    value.endsWith('/s') && size.safeParse(value.slice(0, -'/s'.length)).success;
+  return inUnit(z.string({ error: what }).refine(isRate, what), { suffix: 'BytesPerSecond', read: sizeBytes });
 }
 
 /** Of text that `byteSize` or `byteRate` has accepted. */
@@ -70,8 +101,12 @@ export function absolutePath(sample = '/etc/thing-agent/ca.pem') {
 /** A day or a time in UTC; TOML’s own dates are taken, too. */
 export function utcTime() {
   const what = 'a date such as 2026-12-31, or a time in UTC such as 2026-12-31T18:00:00Z';
-  const written = z.string({ error: what }).refine((value) => parseUtcTime(value) !== undefined, what);
-  return z.preprocess((value) => (value instanceof Date ? value.toISOString() : value), written);
+  const isTime = (value: string): value is UtcText => parseUtcTime(value) !== undefined;
+  const written = z.string({ error: what }).refine(isTime, what);
+  return inUnit(
+    z.preprocess((value) => (value instanceof Date ? value.toISOString() : value), written),
+    { suffix: 'Ms', read: parseUtcTime },
+  );
 }
 
 /** An address without query and fragment; schemes without the colon. */
@@ -111,10 +146,11 @@ const windowPattern = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
 
 export function dailyWindow() {
   const what = 'two times of day that differ, such as "02:00-05:00"';
-  return z.string({ error: what }).refine((value) => {
+  const isWindow = (value: string): value is WindowText => {
     const window = parseDailyWindow(value);
     return window !== undefined && window.fromMinute !== window.toMinute;
-  }, what);
+  };
+  return inUnit(z.string({ error: what }).refine(isWindow, what), { suffix: '', read: parseDailyWindow });
 }
 
 export function parseDailyWindow(value: string): DailyWindow | undefined {

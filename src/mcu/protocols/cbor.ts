@@ -1,4 +1,4 @@
-import { McuError } from './errors.ts';
+import { McuError } from '../errors.ts';
 
 /** What SMP says in CBOR: no floats, no tags. */
 export type Cbor = number | boolean | string | Uint8Array | undefined | readonly Cbor[] | CborMap;

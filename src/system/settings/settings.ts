@@ -1,0 +1,70 @@
+import * as z from 'zod';
+
+import type { DailyWindow } from '../time/daily-window.ts';
+import { unitOf } from './values.ts';
+import type { DurationText, RateText, SizeText, UtcText, WindowText } from './values.ts';
+
+/**
+ * A table of the file as the program uses it: `first_byte = "1m"` is `firstByteMs: 60_000`, and what may be left out is there as
+ * undefined.
+ */
+export type Settings<T> = T extends DurationText | SizeText | RateText | UtcText
+  ? number
+  : T extends WindowText
+    ? DailyWindow
+    : T extends readonly unknown[]
+      ? { readonly [I in keyof T]: Settings<T[I]> }
+      : T extends object
+        ? { readonly [K in keyof T as K extends string ? `${Camel<K>}${Suffix<T[K]>}` : K]-?: Settings<T[K]> }
+        : T;
+
+/** Of a schema. */
+export type SettingsOf<S extends z.ZodType> = Settings<z.output<S>>;
+
+type Camel<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : K;
+
+type Suffix<T> =
+  NonNullable<T> extends DurationText | UtcText
+    ? 'Ms'
+    : NonNullable<T> extends SizeText
+      ? 'Bytes'
+      : NonNullable<T> extends RateText
+        ? 'BytesPerSecond'
+        : '';
+
+/** Of what the schema made. The second line is for the compiler: it follows no schema. */
+export function settingsOf<S extends z.ZodType>(schema: S, value: z.output<S>): SettingsOf<S>;
+export function settingsOf(schema: unknown, value: unknown): unknown {
+  return read(schema, value);
+}
+
+function read(schema: unknown, value: unknown): unknown {
+  const type = innermost(schema);
+  if (typeof value === 'string') return type instanceof z.ZodType ? (unitOf(type)?.read(value) ?? value) : value;
+  if (typeof value !== 'object' || value === null) return value;
+  if (type instanceof z.ZodUnion) return read(type.options.find(accepts(value)), value);
+  if (type instanceof z.ZodArray && Array.isArray(value)) return value.map((item: unknown) => read(type.element, item));
+  if (!(type instanceof z.ZodObject)) return value;
+  const written: ReadonlyMap<string, unknown> = new Map(Object.entries(value));
+  const rows = Object.entries(type.shape).map(([key, below]) => [nameOf(key, below), read(below, written.get(key))]);
+  return Object.fromEntries(rows);
+}
+
+function accepts(value: unknown): (option: unknown) => boolean {
+  return (option) => option instanceof z.ZodType && option.safeParse(value).success;
+}
+
+function nameOf(key: string, schema: unknown): string {
+  const type = innermost(schema);
+  const name = key.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  return `${name}${type instanceof z.ZodType ? (unitOf(type)?.suffix ?? '') : ''}`;
+}
+
+/** Without what says that it may be left out. */
+export function innermost(schema: unknown): unknown {
+  let type = schema;
+  while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
+    type = type.unwrap();
+  }
+  return type;
+}
