@@ -5,27 +5,27 @@ import type { OffsetMinutes } from '../control/words/time.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { Clock } from '../system/time/clock.ts';
 
-/** Where text goes. */
+/** A place for text: standard output or standard error. */
 export interface TextOutput {
   readonly isTTY: boolean;
-  /** Asked each time: a terminal changes its size. Undefined: not a terminal. */
+  /** The width of the terminal now, since it may change; undefined: not a terminal. */
   readonly columns: number | undefined;
-  /** Never throws; after the reader went away, nothing happens. */
+  /** Never throws. Does nothing once the reader has gone away. */
   write(text: string): void;
   /**
-   * Keeps a line at the bottom of the terminal while other text scrolls above it; undefined takes it away. Printable
-   * and without colours. Nothing where there is no terminal.
+   * Keeps a line at the bottom of the terminal while other text scrolls above it; undefined takes the line away. The
+   * line must be printable and without colours. Without a terminal this does nothing.
    */
   pin(line: string | undefined): void;
 }
 
 export interface ConfigCheck {
   readonly path: string;
-  /** What is allowed but weakens a promise. */
+  /** What is allowed, but weakens a promise. */
   readonly warnings: readonly string[];
 }
 
-/** What a release person wants in the next list of keys and revocations; files as they were typed. */
+/** What a release engineer wants in the next list of keys and revocations. Files are named as they were typed. */
 export interface TrustListOrder {
   readonly from: string | undefined;
   readonly number: number | undefined;
@@ -42,7 +42,7 @@ export interface WrittenTrustList {
   readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
 }
 
-/** What a release person wants of a delta; files as they are found from anywhere. */
+/** What a release engineer wants of a delta. Files are absolute paths. */
 export interface DeltaOrder {
   readonly base: string;
   readonly result: string;
@@ -61,18 +61,21 @@ export interface WrittenDelta {
   readonly result: { readonly sizeBytes: number; readonly digest: string };
 }
 
-/** Where what a configuration names is looked for: here, in an image that is being built, or nowhere. */
+/**
+ * Where the files that a configuration names are looked for: on this gateway, in an image that is being built, or
+ * nowhere.
+ */
 export type CheckPlace =
   | { readonly kind: 'gateway' }
   | { readonly kind: 'image'; readonly root: string }
   | { readonly kind: 'none' };
 
-/** Why no daemon is asked: none runs, or it does not answer. */
+/** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
 export type Absent = Exclude<DaemonSeen, true>;
 
-/** Who is asked. */
+/** The person who answers questions. */
 export interface Person extends Disposable {
-  /** Undefined: nobody answers any more. */
+  /** The answer; undefined: nobody answers any more. */
   ask(question: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
@@ -80,22 +83,22 @@ export interface SetupQuestion {
   readonly name: string;
   readonly key: string;
   readonly text: string;
-  /** What holds if nothing is answered; undefined: it must be said. */
+  /** The default if the person answers nothing; undefined: the question must be answered. */
   readonly found: string | undefined;
 }
 
-/** The way to a configuration; answers are by the names of their questions. */
+/** The way to a configuration. Answers are kept by the names of their questions. */
 export interface ConfigSetup {
   readonly path: string;
   questionsLeft(answers: Readonly<Record<string, string>>): readonly SetupQuestion[];
   /** What is wrong with the answer; undefined: nothing that can be told yet. */
   complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): Promise<string | undefined>;
   text(answers: Readonly<Record<string, string>>): string;
-  /** Throws ConfigError where it cannot be used on this gateway; then nothing has changed. */
+  /** Throws ConfigError, and changes nothing, if the configuration cannot be used on this gateway. */
   write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;
 }
 
-/** Where to look for sensors: at what the kernel shows, or at the units of a Modbus line that a person names. */
+/** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */
 export type ScanOrder =
   | { readonly kind: 'hwmon' | 'iio' | 'w1' | 'serial' }
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
@@ -107,74 +110,77 @@ export interface ScanReport {
     readonly reading: string | undefined;
     readonly unit: string | undefined;
     readonly problem: 'same-name' | 'odd-name' | 'unreadable' | 'console' | 'any-unit' | undefined;
-    /** A table `[[sensors]]`; undefined: it cannot be configured. */
+    /** A table `[[sensors]]` for the configuration; undefined: this device cannot be configured. */
     readonly toml: string | undefined;
   }[];
-  /** There is more than this. */
+  /** True if more was found than is listed. */
   readonly isCut: boolean;
 }
 
-/** What a report for a supporter is made of, beside what the agent answers. */
+/** The parts of a report for a supporter that do not come from the agent's answers. */
 export interface Support {
-  /** Its default, where the configuration cannot be read. */
+  /** The default directory if the configuration cannot be read. */
   readonly stateDirectory: string;
-  /** What this program knows of what it must not tell. */
+  /** The secrets that this program knows, which the report must not contain. */
   readonly secrets: readonly string[];
-  /** By which the kernel tells of the configured devices. Throws ConfigError. */
+  /** The names by which the kernel's log refers to the configured devices. Throws ConfigError. */
   kernelNames(): Promise<readonly string[]>;
-  /** As TOML, without what may be secret. Throws ConfigError. */
+  /** The configuration as TOML, without what may be secret. Throws ConfigError. */
   configuration(): Promise<string>;
-  /** As the agent and the bootloader itself read it. Throws AgentError. */
+  /** The boot environment as the agent and the bootloader read it. Throws AgentError. */
   bootEnvironment(signal: AbortSignal): Promise<string>;
-  /** The slot that this file is, or lies on; undefined: none. */
+  /** The slot whose device holds this file, or is this file; undefined: none. */
   slotUnder(file: string): Promise<string | undefined>;
 }
 
-/** What the commands need of the world; main.ts makes it. */
+/** Everything outside of this room that the commands use; main.ts makes it. */
 export interface CliContext {
   readonly out: TextOutput;
   readonly err: TextOutput;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
-  /** Of the program's start; a FILE is looked for from here. */
+  /** The working directory at the program's start, to which FILE operands are relative. */
   readonly directory: string;
   readonly clock: Clock;
   readonly localOffset: OffsetMinutes;
   /** Aborted with an Interruption when a person presses Ctrl-C. */
   readonly signal: AbortSignal;
-  /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
+  /**
+   * Until it is disposed, `asksInstead` is called at Ctrl-C. It returns true if it asked the person to press again, and
+   * the signal is then not aborted.
+   */
   guard(asksInstead: () => boolean): Disposable;
   person(): Person;
-  /** The running daemon; undefined: there is none. Throws `daemon-silent`. */
+  /** The running daemon; undefined: none runs. Throws `daemon-silent`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
-  /** What a look needs, in this process: never refused, whoever is at work. */
+  /** An agent in this process that can only look; it is never refused, whatever else is at work. */
   look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
-  /** The same in this process, under the lock. */
+  /** An agent in this process that can do everything, and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
-  /** What a file is, as far as that can be told without a configuration. */
+  /** What a file contains, as far as that can be told without a configuration. */
   inspect(path: string, signal: AbortSignal): Promise<FileReport>;
-  /** Resolves with the exit code when the daemon has stopped. */
+  /** Runs the daemon; resolves with the exit code when it has stopped. */
   runDaemon(): Promise<number>;
-  /** The same of the helper. */
+  /** Runs the helper; resolves with the exit code when it has stopped. */
   runHelper(): Promise<number>;
-  /** What the catalogue says of an error code; undefined: there is no such code. */
+  /** What the catalogue says of a code; undefined: there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
-  /** All there are. */
+  /** All codes of the catalogue. */
   errorCodes(): Promise<readonly string[]>;
   /** Writes a list of keys and revocations. */
   writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
   /** Writes an artifact that holds a delta. Throws AgentError. */
   writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta>;
-  /** Looks around; `from`: a file with a part of a configuration. Throws ConfigError. */
+  /** Looks for what a configuration needs. `from` is a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
-  /** Looks for sensors, and changes nothing; tells of each unit that was asked. Throws AgentError. */
+  /** Looks for sensors; changes nothing. Calls `onAsked` after each Modbus unit that was asked. Throws AgentError. */
   scan(order: ScanOrder, onAsked: (unit: number, answering: number) => void, signal: AbortSignal): Promise<ScanReport>;
-  /** Never fails, whatever the configuration is. */
+  /** Never fails, whatever the configuration contains. */
   support(): Promise<Support>;
   readonly config: {
     /** Throws ConfigError. */
     check(around: CheckPlace): Promise<ConfigCheck>;
-    /** The configuration with its defaults, secrets hidden: as a person reads it, and as a value. */
+    /** The configuration with its defaults, secrets hidden: as text for a person, and as a value. */
     show(): Promise<{ readonly text: string; readonly value: unknown }>;
     schema(): Promise<unknown>;
   };

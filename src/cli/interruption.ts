@@ -1,7 +1,7 @@
-/** A person or the system asked the program to end; the reason of the aborted signal. */
+/** A person or the system asked the program to end. This is the reason of the aborted signal. */
 export class Interruption extends Error {
   override readonly name = 'Interruption';
-  /** 128 and the signal's number, as shells say it. */
+  /** 128 plus the number of the signal, as in a shell. */
   readonly exitCode: number;
 
   constructor(signal: 'SIGINT' | 'SIGTERM') {
@@ -10,12 +10,12 @@ export class Interruption extends Error {
   }
 }
 
-/** The program ends, and what it followed goes on in the daemon. */
+/** The program ends, while the operation that it followed goes on in the daemon. */
 export class Detached extends Error {
   override readonly name = 'Detached';
 }
 
-/** This process ends, and leaves a board that may run nothing. */
+/** This process ends and leaves a board half written, which may have no program to run. */
 export class LeftHalfWritten extends Error {
   override readonly name = 'LeftHalfWritten';
   readonly boards: readonly string[];
@@ -28,7 +28,7 @@ export class LeftHalfWritten extends Error {
   }
 }
 
-/** The slice of node:process that interruptions come from. */
+/** The part of node:process that delivers interruptions. */
 export interface InterruptibleProcess {
   on(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown;
   off(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown;
@@ -37,13 +37,16 @@ export interface InterruptibleProcess {
 
 export interface Interruptible extends Disposable {
   readonly signal: AbortSignal;
-  /** Asked at Ctrl-C, until it is disposed: true, if the person was asked instead whether that is meant. */
+  /**
+   * Until it is disposed, `asksInstead` is called at Ctrl-C. It returns true if it asked the person to press again, and
+   * the signal is then not aborted.
+   */
   guard(asksInstead: () => boolean): Disposable;
 }
 
 /**
- * Turns the first SIGINT or SIGTERM into an aborted signal, so that the work ends in order; the second ends the
- * program at once. Not for `agent run`, which has its own.
+ * Turns the first SIGINT or SIGTERM into an aborted signal, so that the work ends in order; the second one ends the
+ * program at once. `agent run` has its own handling of signals.
  */
 export function listenForInterruption(process: InterruptibleProcess): Interruptible {
   const controller = new AbortController();

@@ -7,7 +7,10 @@ import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
 import { Detached, Interruption, LeftHalfWritten } from './interruption.ts';
 
-/** Does what was typed; resolves with the exit code. Never rejects: what fails is told and has its code. */
+/**
+ * Performs what was typed and resolves with the exit code. Never rejects: an error is printed and has its own exit
+ * code.
+ */
 export async function runCommand({ wanted, json }: ParsedArguments, context: CliContext): Promise<number> {
   try {
     return await perform(wanted, json, context);

@@ -1,6 +1,6 @@
 import type { CliContext } from '../context.ts';
 
-/** Every option of the command line; `value` names what follows it. */
+/** Every option of the command line; `value` names the operand that follows the option. */
 export const optionTable = {
   config: { value: 'FILE', summary: 'instead of /etc/thing-agent/config.toml' },
   json: { value: undefined, summary: 'answer in JSON, for programs' },
@@ -42,7 +42,7 @@ export const optionTable = {
 
 export type OptionName = keyof typeof optionTable;
 
-/** These go with every command. */
+/** Every command takes these options. */
 export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
 
 /** Headings of `agent --help`, in this order. */
@@ -58,30 +58,33 @@ export const commandGroups = [
 
 export type CommandGroup = (typeof commandGroups)[number];
 
-/** How most commands are done, for their details. */
+/** A paragraph for the details of most commands: how they are done. */
 export const throughDaemon = 'The running daemon does it; without one, this program does it by itself.';
 
-/** One command: its words, and what it does. */
+/** One command: how it is typed, how `--help` describes it, and the function that performs it. */
 export interface Command {
   /** What a person types, e.g. `config check`. */
   readonly name: string;
-  /** What follows, in order; all are needed, but for one in brackets. */
+  /** The operands in their order. All are needed, except one that stands in brackets. */
   readonly operands: readonly string[];
-  /** Beside the common ones. */
+  /** The options that this command takes beside the common ones. */
   readonly options: readonly OptionName[];
-  /** Those of them that must be given. */
+  /** The options that must be given. */
   readonly needed?: readonly OptionName[];
   readonly group: CommandGroup;
   readonly summary: string;
-  /** Of options that mean something else here. */
+  /** Help texts of options that mean something else with this command. */
   readonly meanings?: Readonly<Partial<Record<OptionName, string>>>;
-  /** Paragraphs of `--help`. */
+  /** The paragraphs of `--help`. */
   readonly details: readonly string[];
-  /** Resolves with the exit code. Throws Misuse. Packages are loaded when they are needed: a start on a small board takes long. */
+  /**
+   * Resolves with the exit code; throws Misuse. It imports packages only when it needs them, since a start on a small
+   * board takes long.
+   */
   readonly run: (typed: Typed, context: CliContext) => Promise<number>;
 }
 
-/** What was typed with a command: as many operands as it names, and its options. */
+/** What a person typed with a command: as many operands as the command names, and its options. */
 export interface Typed {
   readonly operands: readonly string[];
   readonly flags: ReadonlySet<OptionName>;
@@ -89,7 +92,7 @@ export interface Typed {
   readonly json: boolean;
 }
 
-/** What was typed has the form of the command, and does not fit. */
+/** What a person typed has the form of the command, but its values do not fit together. */
 export class Misuse extends Error {
   override readonly name = 'Misuse';
 }
@@ -110,11 +113,11 @@ export type Wanted =
 export interface UsageError {
   readonly kind: 'usage-error';
   readonly message: string;
-  /** What was meant, or how the command is written. */
+  /** The command that was probably meant, or how the command is written. */
   readonly advice: string;
 }
 
-/** The line that follows `usage:`. */
+/** The text that follows `usage:`. */
 export function usageLine(command: Command | undefined): string {
   if (command === undefined) return 'agent [--config FILE] [COMMAND]';
   const options = [...command.options, ...commonOptions.filter((name) => name !== 'help')].map((name) => {

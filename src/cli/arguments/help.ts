@@ -5,13 +5,13 @@ import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
 
-/** `agent --help`, or the help of one command, or of a group of them. */
+/** The text of `agent --help`, or the help of one command or of a group of commands. */
 export function helpText(command: Command | undefined, group?: readonly Command[]): string {
   if (command !== undefined) return commandHelp(command);
   return group === undefined ? generalHelp() : groupHelp(group);
 }
 
-/** Of commands that begin with the same word, or stand under the same heading. */
+/** The help of commands that begin with the same word, or that stand under the same heading. */
 function groupHelp(group: readonly Command[]): string {
   const first = group[0]?.name.split(' ')[0] ?? '';
   const word = group.every(({ name }) => name.startsWith(`${first} `)) ? `${first} ` : '';

@@ -4,7 +4,7 @@ import type { Command, OptionName, ParsedArguments, UsageError, Wanted } from '.
 import { readOptions, type TypedArguments } from './read-options.ts';
 import { strayOption, unknownCommand, usageError } from './usage-error.ts';
 
-/** From the arguments to a command. Never throws: what is wrong with them is an answer, too. */
+/** Turns the arguments into a command. Never throws: wrong arguments yield a `usage-error`. */
 export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
   if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
@@ -26,7 +26,7 @@ function commandOf(words: readonly string[]): Command | undefined {
   return commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
 }
 
-/** Of a command, of a group such as `mcu`, or of all. */
+/** Help for a command, for a group such as `mcu`, or for everything. */
 function helpFor(words: readonly string[]): Wanted {
   const [first, second] = words;
   const command = commandOf(words) ?? commandOf(words.map((word) => word.replace(/^update-now$/, '--update-now')));

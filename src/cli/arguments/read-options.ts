@@ -6,7 +6,7 @@ import { unknownOption, usageError } from './usage-error.ts';
 
 export interface TypedArguments {
   readonly kind: 'typed';
-  /** What is not an option, in order. */
+  /** Arguments that are no options, in their order. */
   readonly words: readonly string[];
   readonly flags: ReadonlySet<OptionName>;
   readonly values: ReadonlyMap<OptionName, string>;
@@ -19,7 +19,7 @@ const parseOptions = Object.fromEntries(
   ]),
 );
 
-/** Tells options, wherever they stand, from words. A negative number is a word. */
+/** Separates options, which may stand anywhere, from words. A negative number is a word. */
 export function readOptions(args: readonly string[]): TypedArguments | UsageError {
   const { tokens } = parseArgs({ args: args.map(guardNumber), options: parseOptions, strict: false, tokens: true });
   const words: string[] = [];
@@ -41,13 +41,13 @@ export function readOptions(args: readonly string[]): TypedArguments | UsageErro
   return { kind: 'typed', words, flags, values };
 }
 
-/** What follows an option, unless it is one itself. */
+/** The argument behind an option, unless it is an option itself. */
 function nextWord(args: readonly string[], index: number): string | undefined {
   const next = args[index + 1];
   return next === undefined || next.startsWith('--') ? undefined : next;
 }
 
-/** The space keeps parseArgs from reading a negative number as options. */
+/** A space before a negative number keeps parseArgs from reading it as options. */
 function guardNumber(argument: string): string {
   return /^-\.?\d/.test(argument) ? ` ${argument}` : argument;
 }

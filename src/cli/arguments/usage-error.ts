@@ -3,7 +3,7 @@ import { commandTable } from '../commands/command-table.ts';
 import { optionTable, usageLine } from './command.ts';
 import type { Command, OptionName, UsageError } from './command.ts';
 
-/** What is wrong, and how the command is written; `meant` is what it comes nearest to. */
+/** A usage error: what is wrong, and how the command is written. `meant` is the most similar command. */
 export function usageError(message: string, command?: Command, meant?: string): UsageError {
   const how = command === undefined ? 'all commands: agent --help' : `usage: ${usageLine(command)}`;
   return { kind: 'usage-error', message, advice: meant === undefined ? how : `did you mean ${meant}? ${how}` };
@@ -14,7 +14,7 @@ export function unknownOption(rawName: string): UsageError {
   return usageError(`there is no option ${rawName}`, undefined, meant === undefined ? undefined : `--${meant}`);
 }
 
-/** An option that belongs to other commands. */
+/** The option exists, but belongs to other commands. */
 export function strayOption(name: OptionName, command: Command | undefined): UsageError {
   const owners = commandTable.filter(({ options }) => options.includes(name)).map((owner) => owner.name);
   return usageError(`--${name} goes with ${owners.join(', ')}`, command);
@@ -29,7 +29,7 @@ export function unknownCommand(words: readonly string[]): UsageError {
   return usageError(`there is no command ${first}`, undefined, meant);
 }
 
-/** `config` alone, or `config chek`. */
+/** A group without its second word (`config`), or with an unknown one (`config chek`). */
 function unknownInGroup(first: string, second: string | undefined, group: readonly string[]): UsageError {
   if (second === undefined) return usageError(`${first} is one word short: ${group.join(', ')}`);
   const meant = nearest(`${first} ${second}`, group);

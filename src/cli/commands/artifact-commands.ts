@@ -9,7 +9,7 @@ import type { Command, OptionName, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { tell } from './tell.ts';
 
-/** What is typed on a release machine: it needs neither a gateway nor a configuration. */
+/** Commands for a release machine: they need neither a gateway nor a configuration. */
 export const artifactCommands: readonly Command[] = [
   {
     name: 'artifact trust',
@@ -45,7 +45,7 @@ export const artifactCommands: readonly Command[] = [
   },
 ];
 
-/** One of them, or the list says nothing; one that has only a number says that it is at least today. */
+/** A list needs at least one of these options. With `--number` alone it says that the date is at least today. */
 const sayings: readonly OptionName[] = ['from', 'number', 'keys', 'revoke-keys', 'revoke-releases'];
 
 async function writeTrustList(typed: Typed, context: CliContext): Promise<number> {

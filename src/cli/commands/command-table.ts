@@ -40,7 +40,7 @@ export const commandTable: readonly Command[] = [
   reportCommand,
   ...programCommands,
   ...boardCommands,
-  scanCommand, // before agent sensors, of which a sensor may have any name but this
+  scanCommand, // stands before `agent sensors NAME`, which would take `scan` for the name of a sensor
   ...sensorCommands,
   ...valueCommands,
   setupCommand,

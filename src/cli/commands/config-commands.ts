@@ -55,7 +55,7 @@ export const configCommands: readonly Command[] = [
   },
 ];
 
-/** Every problem, not only the first. */
+/** Prints every problem of the configuration, not only the first one. */
 async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
   const around = placeOf(typed, context);
   try {
@@ -76,7 +76,7 @@ function placeOf({ values, flags }: Typed, { directory }: CliContext): CheckPlac
   return { kind: 'image', root: resolve(directory, root) };
 }
 
-/** All of them, not only the first. Returns the exit code. */
+/** Prints all problems. Returns the exit code. */
 export function tellProblems(
   { path, problems, omitted, code, advice }: ConfigError,
   typed: Typed,
@@ -103,14 +103,14 @@ function paragraphs(lines: readonly string[]): (page: Page) => string {
   return (page) => lines.map((line) => renderParagraph(line, page)).join('');
 }
 
-/** As they stand in the file. */
+/** The settings of `[page]` as they stand in the file. */
 interface PageTable {
   readonly listen?: string | undefined;
   readonly isTls: boolean;
   readonly operate: boolean;
 }
 
-/** Where the page is, and whether somebody serves it. */
+/** Tells where the page is, and whether a daemon serves it. */
 async function tellOfPage(typed: Typed, context: CliContext): Promise<number> {
   const { listen, isTls, operate } = tableOf((await context.config.show()).value);
   if (listen === undefined) return answer(typed, context, { served: false }, [off]);

@@ -10,12 +10,12 @@ import { openProgressView } from '../screen/progress-view.ts';
 import { tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
-/** An operation that takes its time. */
+/** A long operation that is shown while it runs. */
 export interface FollowedWork {
   readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
-  /** A board that an interruption leaves half written is finished by hand, too. */
+  /** True if only a person finishes a board that an interruption leaves half written. */
   readonly isByHand?: boolean;
-  /** A rollback that was asked for is a success, one that happened instead of an update is not. */
+  /** True if the person asked for a rollback, which is then a success. A rollback that ends an update is a failure. */
   readonly isRollback?: boolean;
 }
 
@@ -54,7 +54,7 @@ async function run(
   });
 }
 
-/** Nobody else would go on with it: Ctrl-C is asked about while a board is being written. */
+/** Makes Ctrl-C ask first while a board is being written: no daemon would finish the board. */
 function guardWriting(context: CliContext): Disposable & { readonly note: OnEvent } {
   let board: string | undefined;
   let isAsked = false;
@@ -72,10 +72,10 @@ function guardWriting(context: CliContext): Disposable & { readonly note: OnEven
   };
 }
 
-/** A look at the disk, which an interrupted person waits for no longer. */
+/** Deadline for looking at the boards after an interruption, while a person waits for the prompt. */
 const maxLookMs = 5_000;
 
-/** What the interruption is to be told as; undefined: as nothing else. */
+/** The error that tells of half-written boards; undefined: there are none, and the interruption itself is told. */
 async function leftBehind(agent: AgentOperations, isByHand: boolean): Promise<LeftHalfWritten | undefined> {
   const { boards } = await agent.boards({}, AbortSignal.timeout(maxLookMs));
   const half = boards.filter(({ writing }) => writing !== undefined);

@@ -104,7 +104,7 @@ export const lookCommands: readonly Command[] = [
   },
 ];
 
-/** Of attempts, where more is to be typed. */
+/** How many attempts are listed where the typed id fits several. */
 const MAX_CANDIDATES = 5;
 
 async function status(typed: Typed, context: CliContext): Promise<number> {
@@ -132,7 +132,7 @@ async function info(typed: Typed, context: CliContext): Promise<number> {
   return report.obstacles.length === 0 ? exitCodes.done : exitCodes.refused;
 }
 
-/** A file says something of itself on a machine that is no gateway, too. */
+/** Inspects a file with the agent; on a machine that is no gateway, without a configuration. */
 async function inspect(path: string, context: CliContext): Promise<FileReport> {
   try {
     return await withLook(context, (agent) => agent.inspect({ path }, context.signal));
@@ -167,7 +167,7 @@ async function showAttempt(word: string, typed: Typed, context: CliContext): Pro
   return tell(found, (page) => renderStory(found, page), typed, context);
 }
 
-/** Whose id is that, or begins so. */
+/** The attempt with this id, or the only one whose id begins like this. */
 function theOnly(attempts: HistoryReport['attempts'], word: string): HistoryReport['attempts'][number] | undefined {
   const exact = attempts.findLast(({ attempt }) => attempt === word);
   const begins = attempts.filter(({ attempt }) => attempt.startsWith(word));
@@ -180,7 +180,7 @@ function theOnly(attempts: HistoryReport['attempts'], word: string): HistoryRepo
   });
 }
 
-/** What keeps the agent from being examined at all is a finding too. */
+/** The findings of `doctor`. An error that keeps the agent from being examined becomes a finding, too. */
 export async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
   try {
     return await withAgent(context, async (agent, worker) => [
@@ -203,7 +203,7 @@ const daemonFindings = {
   },
 } as const;
 
-/** `agent explain CODE`: the catalogue's page on one code, offline. */
+/** `agent explain CODE`: shows what the catalogue says about one code, offline. */
 async function explain(typed: Typed, context: CliContext): Promise<number> {
   const [asked = ''] = typed.operands;
   const code = asked

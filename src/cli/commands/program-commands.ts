@@ -9,7 +9,7 @@ import { CliError } from '../errors.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 
-/** What is made for other programs. */
+/** Commands whose output other programs read. */
 export const programCommands: readonly Command[] = [
   {
     name: 'metrics',

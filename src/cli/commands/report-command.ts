@@ -28,10 +28,10 @@ export const reportCommand: Command = {
   run: report,
 };
 
-/** Where the report goes. */
+/** The place where the report is written. */
 interface Output {
   readonly path: string;
-  /** Of everything in it. */
+  /** The name of the folder in the archive that holds all files. */
   readonly folder: string;
   readonly mayReplace: boolean;
 }
@@ -64,7 +64,9 @@ async function gatherAll(support: Support, context: CliContext): Promise<Gathere
   );
 }
 
-/** Through the daemon, or beside it; or with the reason why neither can be had. */
+/**
+ * Runs the work with the daemon, or with an agent in this process; if neither can be had, with the error that says why.
+ */
 async function withAgentOrReason<T>(
   context: CliContext,
   work: (agent: AgentOperations | AgentError) => Promise<T>,
@@ -93,7 +95,7 @@ async function write(
   return packInto(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
 }
 
-/** Told before anything is gathered. */
+/** Throws `output-refused`, before anything is gathered, if the report cannot be written there. */
 async function refuseOutput({ path, mayReplace }: Output, support: Support): Promise<void> {
   const refused = (why: string): CliError => new CliError('output-refused', `${path} ${why}`);
   if (/^\/(?:dev|proc|sys)\//.test(path)) throw refused('would be among devices, not files');

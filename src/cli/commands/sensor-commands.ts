@@ -49,7 +49,9 @@ async function trySensor(typedName: string, typed: Typed, context: CliContext): 
   });
 }
 
-/** By its name, the begin of it (`sensors[0]`), or what it yields. Throws `usage`. */
+/**
+ * The sensor with this name, with a name that begins so (`sensors[0]`), or with an output of this id. Throws `usage`.
+ */
 function sensorNamed(typed: string, { sensors: all }: OutputOf<'sensors'>): SensorReport {
   const exact = all.filter(({ name }) => name === typed || name.startsWith(`${typed} (`));
   const found = exact.length > 0 ? exact : all.filter(({ outputs }) => outputs.some(({ id }) => id === typed));

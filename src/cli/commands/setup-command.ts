@@ -52,7 +52,7 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
     const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
   }
-  // Whether the daemon runs is not a matter of the configuration.
+  // `daemon` is left out: whether a daemon runs says nothing about the configuration.
   const findings = (await examine(context)).filter(({ name }) => name !== 'daemon');
   return tell({ ...written, findings }, (page) => `${renderDoctor(findings, page)}\n${NEXT}`, typed, context);
 }
@@ -61,7 +61,7 @@ const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-tr
 (or, where it runs already: systemctl reload thing-agent)
 `;
 
-/** What was found, or else the complaint that it was not. */
+/** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */
 function unasked(setup: ConfigSetup): string {
   const answers = withoutAsking(setup, {});
   const missing = setup.questionsLeft(answers).map(({ key, text }) => ({
@@ -73,14 +73,20 @@ function unasked(setup: ConfigSetup): string {
   return setup.text(answers);
 }
 
-/** Answers with what was found, as far as that goes; an answer may lead to further questions. */
+/**
+ * Answers each question with what setup found, until none is left that it can answer. An answer may lead to further
+ * questions.
+ */
 function withoutAsking(setup: ConfigSetup, answers: Answers): Answers {
   const question = setup.questionsLeft(answers).find(({ found }) => found !== undefined);
   if (question?.found === undefined) return answers;
   return withoutAsking(setup, { ...answers, [question.name]: question.found });
 }
 
-/** Where it cannot be used here, the questions come again with what was answered. Undefined: the person does not want it. */
+/**
+ * Asks, and writes the configuration. If it cannot be used here, asks again and offers the previous answers. Undefined:
+ * the person does not want it.
+ */
 async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Written | undefined> {
   using person = context.person();
   let before: Answers = {};
@@ -102,7 +108,7 @@ async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Writ
   }
 }
 
-/** Undefined: the person does not want it. */
+/** The configuration that the person agreed to; undefined: the person does not want it. */
 async function askAll(round: Asking): Promise<string | undefined> {
   const { setup, answers, person, context } = round;
   for (;;) {
@@ -123,13 +129,13 @@ type Written = Awaited<ReturnType<ConfigSetup['write']>>;
 interface Asking {
   readonly setup: ConfigSetup;
   readonly answers: Record<string, string>;
-  /** Of the round before. */
+  /** The answers of the previous round. */
   readonly before: Answers;
   readonly person: Person;
   readonly context: CliContext;
 }
 
-/** Until the answer has the form that it needs. */
+/** Asks until the answer has the right form. */
 async function ask(question: SetupQuestion, { setup, answers, person, context }: Asking): Promise<string> {
   const { name, text, found } = question;
   for (;;) {

@@ -6,7 +6,7 @@ import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 import type { Page } from '../screen/page.ts';
 
-/** An answer: the value for a program, or the page for a person. Returns the exit code. */
+/** Prints an answer: the value as JSON for a program, or a page for a person. Returns the exit code. */
 export function tell(
   value: unknown,
   page: (page: Page) => string,
@@ -17,7 +17,7 @@ export function tell(
   return exitCodes.done;
 }
 
-/** A page of one paragraph. */
+/** A page that consists of one paragraph. */
 export function sentence(text: string): (page: Page) => string {
   return (page) => renderParagraph(text, page);
 }

@@ -8,7 +8,7 @@ import { renderSpool } from '../screen/pages/render-spool.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
-/** What travels to the service: the identity, property values and datapoints, through the daemon's spool. */
+/** Commands for what goes to the service through the daemon's spool: the identity, property values and datapoints. */
 export const valueCommands: readonly Command[] = [
   {
     name: 'activate',
@@ -107,7 +107,7 @@ async function flushSpool(typed: Typed, context: CliContext): Promise<number> {
   return tell({ onDisk }, sentence(said), typed, context);
 }
 
-/** ISO 8601, UTC. */
+/** The value of `--at` (ISO 8601), in UTC. */
 function typedTime({ values }: Typed): string | undefined {
   const text = values.get('at');
   const at = text === undefined ? undefined : parseTime(text);
@@ -117,7 +117,7 @@ function typedTime({ values }: Typed): string | undefined {
   return at;
 }
 
-/** JSON, or what is none as a text. */
+/** The typed text as JSON; a text that is no JSON is taken as a string. */
 function parseValue(text: string, flags: Typed['flags']): unknown {
   if (flags.has('text')) return text;
   try {

@@ -4,10 +4,13 @@ import type { Absent, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 
-/** Who does the work: the running daemon, or this process. */
+/** The process that does the work: the running daemon, or this one. */
 export type Worker = 'daemon' | 'this process';
 
-/** For a look, which is never refused: through the daemon if one answers, else beside whoever is at work. */
+/**
+ * Runs a look, which is never refused: by the daemon if it answers, else in this process, beside whatever else is at
+ * work.
+ */
 export async function withLook<T>(context: CliContext, look: (agent: AgentOperations) => Promise<T>): Promise<T> {
   const daemon = await daemonForLook(context);
   if (typeof daemon === 'object') return look(daemon);
@@ -29,7 +32,9 @@ async function daemonForLook(context: CliContext): Promise<AgentOperations | Abs
 const withoutAnswer =
   'agent: the daemon does not answer, so this was read without it: systemctl restart thing-agent; journalctl -u thing-agent';
 
-/** Through the daemon if one answers, else by itself. */
+/**
+ * Runs work that may change something: by the daemon if it answers, else in this process, which then holds the lock.
+ */
 export async function withAgent<T>(
   context: CliContext,
   work: (agent: AgentOperations, worker: Worker) => Promise<T>,
@@ -40,7 +45,7 @@ export async function withAgent<T>(
   return await work(await checked(agent), 'this process');
 }
 
-/** An agent in this process takes no other input than through its socket. */
+/** Checks the input of an agent in this process as the control socket would. */
 async function checked(agent: AgentOperations): Promise<AgentOperations> {
   const { withCheckedInput } = await import('../../control/make-operations.ts');
   return withCheckedInput(agent);

@@ -9,31 +9,34 @@ import type { Part, PartFile, PartName, Sources } from './part.ts';
 
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 
-/** A file of a report, as it is packed. */
+/** A file of a report as it is packed. */
 export interface PackedFile {
   readonly file: string;
   readonly part: PartName;
   readonly bytes: Uint8Array;
-  /** It was longer. */
+  /** True if the file was longer and was cut. */
   readonly isCut: boolean;
 }
 
-/** What could not be had, and why. */
+/** A part that could not be gathered, and the reason. */
 export interface MissingPart {
   readonly part: PartName;
   readonly code: string;
-  /** In a sentence. */
+  /** The reason as a sentence. */
   readonly why: string;
 }
 
 export interface Gathered {
   readonly files: readonly PackedFile[];
   readonly missing: readonly MissingPart[];
-  /** Places where a secret was taken out. */
+  /** The number of places where a secret was taken out. */
   readonly hidden: number;
 }
 
-/** All parts, one after the other, whatever becomes of each; only an interruption ends it. */
+/**
+ * Gathers all parts one after the other. A part that fails is noted as missing; only an interruption ends the
+ * gathering.
+ */
 export async function gather(
   parts: readonly Part[],
   sources: Sources,
@@ -60,7 +63,7 @@ export async function gather(
   return { files, missing, hidden };
 }
 
-/** What does not even hear its signal is left alone. */
+/** A part that does not even react to its signal is left running. */
 async function inTime({ name, timeoutMs, gather: look }: Part, sources: Sources, signal: AbortSignal) {
   const late = (): Error => new CliError('part-unavailable', `${name} was not had within ${timeoutMs / 1_000} s`);
   using deadline = new Deadline(timeoutMs, late, signal);

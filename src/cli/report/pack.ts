@@ -6,7 +6,7 @@ import { pack } from 'tar-stream';
 
 import type { Gathered, PackedFile } from './gather.ts';
 
-/** A folder of small files as `.tar.gz`, readable for their owner alone. */
+/** Packs small files into a folder of a `.tar.gz` that only its owner can read. */
 export async function packInto<T>(
   folder: string,
   files: readonly Pick<PackedFile, 'file' | 'bytes'>[],
@@ -21,7 +21,7 @@ export async function packInto<T>(
   return pipeline(bytesOf(tar), createGzip(), take);
 }
 
-/** Its streams are not Node's: no more is asked of them than their chunks. */
+/** The package's streams are not Node's: only their chunks are used. */
 async function* bytesOf(tar: AsyncIterable<unknown>): AsyncGenerator<Uint8Array> {
   for await (const chunk of tar) {
     assert(chunk instanceof Uint8Array);
@@ -34,7 +34,7 @@ export interface ReadmeFacts extends Gathered {
   readonly at: string;
 }
 
-/** What stands first in a report. Pure. */
+/** The text of the first file of a report. Pure. */
 export function readme({ version, at, files, missing, hidden }: ReadmeFacts): string {
   const cut = files.filter(({ isCut }) => isCut);
   return [

@@ -2,9 +2,9 @@ import type { AgentOperations } from '../../control/operations.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { CliContext, Support } from '../context.ts';
 
-/** Of what a report is made. */
+/** Everything that the parts of a report are made of. */
 export interface Sources {
-  /** The daemon, or this process beside it; or why neither can be had. */
+  /** The daemon, or an agent in this process; if neither can be had, the reason. */
   readonly agent: AgentOperations | AgentError;
   readonly support: Support;
   readonly context: CliContext;
@@ -13,13 +13,13 @@ export interface Sources {
 /** One file of a report. */
 export interface PartFile {
   readonly file: string;
-  /** A text as it is, anything else as JSON. */
+  /** A string is written as it is, anything else as JSON. */
   readonly content: unknown;
-  /** Of a text that is too long: its end is worth more than its begin. */
+  /** `end`: a text that is too long keeps its end instead of its beginning. */
   readonly keep?: 'end';
 }
 
-/** What a supporter asks for, by one word. Throws where it cannot be had. */
+/** One thing that a supporter needs, named by one word. `gather` throws if it cannot be had. */
 export interface Part {
   readonly name: PartName;
   readonly timeoutMs: number;

@@ -22,7 +22,7 @@ const MAX_KERNEL_LINES = 20_000;
 const MAX_TOLD_LINES = 1_000;
 const LOOK_MS = 20_000;
 const PROGRAM_MS = 8_000;
-/** It asks the service, and starts the safety net. */
+/** `doctor` asks the service and runs the safety net, which takes its time. */
 const DOCTOR_MS = 120_000;
 const UNITS = ['thing-agent.service', 'thing-agent-trial.service'] as const;
 
@@ -63,7 +63,7 @@ async function configuration({ support }: Sources): Promise<readonly PartFile[]>
   return [{ file: 'config.toml', content: await support.configuration() }];
 }
 
-/** All of them; nothing where it can be used. */
+/** All problems of the configuration; no file if it can be used. */
 async function configProblems({ support }: Sources): Promise<readonly PartFile[]> {
   try {
     await support.configuration();
@@ -80,7 +80,7 @@ async function journal({ support }: Sources, signal: AbortSignal): Promise<reado
   return [{ file: 'journal.json', content: await stateFile(support, 'journal.json', signal) }];
 }
 
-/** The agent tells them; where it cannot be asked, their file does. */
+/** The records as the agent answers them; without an agent, the file that holds them. */
 async function records(
   name: 'history' | 'security',
   { agent, support }: Sources,
@@ -107,7 +107,7 @@ async function log(_sources: Sources, signal: AbortSignal): Promise<readonly Par
 
 const quiet = ['--quiet', '--no-pager', '--no-hostname'] as const;
 
-/** No environment of units: it may hold secrets. */
+/** The environment of the units is left out: it may hold secrets. */
 const unitProperties =
   'Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainCode,ActiveEnterTimestamp,StateChangeTimestamp,MemoryCurrent,UnitFileState';
 
@@ -138,7 +138,7 @@ async function bootEnvironment({ support }: Sources, signal: AbortSignal): Promi
   return [{ file: 'boot-environment.txt', content: await support.bootEnvironment(signal) }];
 }
 
-/** Of this boot, and of the configured devices alone. */
+/** The kernel's messages of this boot about the configured devices, and no others. */
 async function kernel({ support }: Sources, signal: AbortSignal): Promise<readonly PartFile[]> {
   const names = await support.kernelNames();
   if (names.length === 0) throw lacking('no device is configured of which the kernel would tell');
@@ -148,7 +148,7 @@ async function kernel({ support }: Sources, signal: AbortSignal): Promise<readon
   return [{ file: 'kernel.txt', content: `${[head, ...lines.slice(-MAX_TOLD_LINES)].join('\n')}\n`, keep: 'end' }];
 }
 
-/** Without systemd's journal, or the right to read it, what the kernel keeps itself. */
+/** The kernel's own log if systemd's journal is missing or may not be read. */
 async function kernelLines(signal: AbortSignal): Promise<string> {
   try {
     const kept = ['--dmesg', '--boot', '--output=short-monotonic', `--lines=${MAX_KERNEL_LINES}`] as const;
@@ -165,7 +165,7 @@ function asked(agent: AgentOperations | AgentError): AgentOperations {
   return agent;
 }
 
-/** JSON as a value, so that it stays well formed; what is damaged as it stands. */
+/** A state file as a JSON value, so that redacting keeps it well formed; a damaged file as text. */
 async function stateFile({ stateDirectory }: Sources['support'], name: string, signal: AbortSignal): Promise<unknown> {
   const text = await fileText(join(stateDirectory, name), signal, async (path) => openOwn(path, 'file'));
   try {

@@ -4,7 +4,7 @@ import type { Interface } from 'node:readline';
 import { abortable } from '../../system/abortable.ts';
 import type { Person, TextOutput } from '../context.ts';
 
-/** Who types at standard input, or what a pipe holds there, line by line. */
+/** Reads answers line by line from standard input, which may be a person at a terminal or a pipe. */
 export class Typist implements Person {
   readonly #output: TextOutput;
   readonly #reader: Interface;
@@ -12,7 +12,7 @@ export class Typist implements Person {
 
   constructor(input: NodeJS.ReadableStream, output: TextOutput) {
     this.#output = output;
-    // The terminal itself edits a line, and makes a signal of Ctrl-C.
+    // `terminal: false`, since the terminal itself edits a line and turns Ctrl-C into a signal.
     this.#reader = createInterface({ input, terminal: false });
     this.#lines = this.#reader[Symbol.asyncIterator]();
   }

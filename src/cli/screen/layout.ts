@@ -2,10 +2,10 @@ import { displayWidth, fitting, printable } from '../../control/words/printable.
 import type { Row, Tone } from '../../control/words/row.ts';
 import type { Page } from './page.ts';
 
-/** Longer texts from outside are cut. */
+/** Longer texts from outside are cut to so many characters. */
 const maxParagraph = 600;
 
-/** Rows with their labels in one column. Whatever is unprintable is written out here. */
+/** Renders rows with their labels in one column. Unprintable characters are escaped here. */
 export function renderRows(rows: readonly Row[], { columns, paint }: Pick<Page, 'columns' | 'paint'>): string {
   const shown = rows.filter(({ paragraphs }) => paragraphs.length > 0);
   const labels = shown.map(({ label }) => fitting(printable(label), Math.floor(columns / 2)));
@@ -23,7 +23,7 @@ function besides(label: string, indent: number): string {
   return label + ' '.repeat(indent - displayWidth(label));
 }
 
-/** One paragraph over the whole width. */
+/** Renders one paragraph over the whole width. */
 export function renderParagraph(
   text: string,
   { columns, paint }: Pick<Page, 'columns' | 'paint'>,
@@ -34,7 +34,7 @@ export function renderParagraph(
     .join('');
 }
 
-/** Lines of at most so many columns (two or more), broken at spaces, long words anywhere. */
+/** Breaks a text into lines of at most so many columns (two or more): at spaces, and within words that are too long. */
 export function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';

@@ -2,19 +2,19 @@ import type { When } from '../../control/words/time.ts';
 import type { CliContext, TextOutput } from '../context.ts';
 import { paintFor, type Paint } from './paint.ts';
 
-/** How a page is shown, and when. */
+/** The width and colours of a page, and the time at which it is read. */
 export interface Page extends When {
   readonly columns: number;
   readonly paint: Paint;
 }
 
-/** Narrower ones are shown as if they had so many columns. */
+/** A narrower terminal is treated as if it had this width. */
 const minColumns = 40;
-/** Of a terminal that does not tell. */
+/** The width of a terminal that does not tell its own. */
 const defaultColumns = 80;
-/** Longer lines are hard to read. */
+/** The text is not wider than this, since longer lines are hard to read. */
 const maxColumns = 100;
-/** What is no terminal is read by programs, too: nothing is wrapped, and nothing that one copies is cut. */
+/** The width without a terminal: programs read the output, so that nothing is wrapped or cut. */
 const unwrapped = 10_000;
 
 export function pageFor(output: TextOutput, { clock, env, localOffset }: CliContext): Page {

@@ -9,7 +9,7 @@ export const plain: Paint = (_tone, text) => text;
 export const coloured: Paint = (tone, text) =>
   tone === undefined || text === '' ? text : `\u001B[${codes[tone]}m${text}\u001B[0m`;
 
-/** Colours on a terminal that knows them, unless `NO_COLOR` is set and not empty (no-color.org). */
+/** Uses colours on a terminal that knows them, unless `NO_COLOR` is set and not empty (no-color.org). */
 export function paintFor(
   screen: { readonly isTTY: boolean },
   env: Readonly<Record<string, string | undefined>>,

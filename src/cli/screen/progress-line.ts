@@ -4,9 +4,9 @@ import { displayWidth, fitting, printable } from '../../control/words/printable.
 import { duration } from '../../control/words/time.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
-/** The running phase on one line that fits into the terminal: the narrower it is, the less is told. */
+/** The running phase on one line. The narrower the terminal, the less the line tells. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
-  const room = Math.max(1, columns - 3); // a full line would wrap on some terminals, and one that Ctrl-C echoes ^C behind
+  const room = Math.max(1, columns - 3); // room at the end: some terminals wrap a full line, and Ctrl-C echoes `^C`
   const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
   const elapsed = duration(nowMs - state.sinceMs);
   if (state.transfer === undefined) {
@@ -30,7 +30,7 @@ export function liveLine(state: ProgressState, nowMs: number, columns: number): 
   return firstFitting([`${title}${percent}${bar}${shown}`, `${title}${percent}`, percent.trim()], room);
 }
 
-/** The whole of `  [####----]`, or nothing where there is no room. */
+/** The bar with its leading space, `  [####----]`; empty where there is no room. */
 function barOf(part: number, room: number): string {
   const inner = Math.min(30, room - 4);
   if (inner < 6) return '';
@@ -40,12 +40,12 @@ function barOf(part: number, room: number): string {
 
 const minBar = 14;
 
-/** A phase that began, for a log or a terminal without a live line. */
+/** The line that announces a phase in a log, or on a terminal without a live line. */
 export function phaseLine(state: ProgressState): string {
   return withDetail(state);
 }
 
-/** A phase that ended, with what it moved and how long it took. */
+/** The line that ends a phase, with the bytes it moved and how long it took. */
 export function finishedLine(state: ProgressState, nowMs: number): string {
   const tookMs = nowMs - state.sinceMs;
   const moved = state.transfer === undefined ? [] : [bytes(state.transfer.receivedBytes)];

@@ -1,13 +1,13 @@
 import type { OperationEvent, TransferProgress } from '../../control/events.ts';
 import type { ProgressPhase } from '../../control/reports.ts';
 
-/** What is known of a running operation, at some moment of the monotonic clock. */
+/** What is known of a running operation at one moment of the monotonic clock. */
 export interface ProgressState {
   readonly phase: ProgressPhase;
   readonly detail: string | undefined;
   readonly sinceMs: number;
   readonly transfer: TransferProgress | undefined;
-  /** Oldest first; what the rate is made of. */
+  /** The samples from which the rate is computed, oldest first. */
   readonly samples: readonly Sample[];
 }
 
@@ -16,7 +16,7 @@ interface Sample {
   readonly receivedBytes: number;
 }
 
-/** The rate is that of the last so many milliseconds. */
+/** The rate is computed from the samples of the last so many milliseconds. */
 const rateWindowMs = 8_000;
 const maxSamples = 64;
 
@@ -48,7 +48,7 @@ function countBytes(state: ProgressState, transfer: TransferProgress, nowMs: num
   return { ...state, transfer: { receivedBytes, totalBytes }, samples: [...kept, { atMs: nowMs, receivedBytes }] };
 }
 
-/** Bytes per second of late; undefined: too little is known. A transfer that stands still slows down to nothing. */
+/** Bytes per second of late; undefined: too little is known. The rate of a stalled transfer falls to nothing. */
 export function rateOf({ samples, transfer }: ProgressState, nowMs: number): number | undefined {
   const first = samples.find(({ atMs }) => nowMs - atMs <= rateWindowMs) ?? samples.at(-1);
   if (first === undefined || transfer === undefined) return undefined;
@@ -56,7 +56,7 @@ export function rateOf({ samples, transfer }: ProgressState, nowMs: number): num
   return seconds < 0.5 ? undefined : (transfer.receivedBytes - first.receivedBytes) / seconds;
 }
 
-/** Milliseconds to the end of the transfer at this rate; undefined: nobody knows. */
+/** Milliseconds to the end of the transfer at this rate; undefined: unknown. */
 export function timeLeftMs(state: ProgressState, nowMs: number): number | undefined {
   const rate = rateOf(state, nowMs);
   const total = state.transfer?.totalBytes;

@@ -13,10 +13,15 @@ export interface ProgressView extends AsyncDisposable {
   readonly show: OnEvent;
 }
 
-/** How often a live line is drawn though nothing happened: its times go on, and it follows the terminal's size. */
+/**
+ * The live line is drawn this often though nothing happened, since its times go on and the terminal's size may change.
+ */
 const redrawMs = 500;
 
-/** With `--json` a line of JSON on stdout for each event; on a terminal a live line; elsewhere a line for each phase. */
+/**
+ * Opens the view that fits: with `--json` a line of JSON on stdout for each event, on a terminal a live line, elsewhere
+ * a line for each phase.
+ */
 export function openProgressView(context: CliContext, json: boolean): ProgressView {
   if (json) return paced(context, (event) => context.out.write(`${printableJson(event)}\n`));
   if (context.err.isTTY && context.env['TERM'] !== 'dumb') return new LiveView(context);
@@ -64,7 +69,7 @@ class LiveView implements ProgressView {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#context.signal.aborted) {
-      this.#state = undefined; // it has not ended: who goes on with it is told next
+      this.#state = undefined; // the phase has not ended; the error that follows says who goes on with it
       this.#context.err.pin(undefined);
     } else {
       this.#pace.flush();
@@ -81,12 +86,12 @@ class LiveView implements ProgressView {
     }
     const nowMs = this.#context.clock.monotonicMs();
     if (event.kind === 'phase' && event.phase !== this.#state?.phase) this.#finishPhase();
-    if (event.kind === 'phase' && event.phase === 'done') return; // the outcome says so
+    if (event.kind === 'phase' && event.phase === 'done') return; // the outcome is printed instead
     this.#state = advanceProgress(this.#state ?? beginProgress(nowMs), event, nowMs);
     this.#draw();
   }
 
-  /** The live line stays as a line of its own, in its last form. */
+  /** Leaves the live line in its last form as a line of its own. */
   #finishPhase(): void {
     const { clock, err } = this.#context;
     err.pin(undefined);

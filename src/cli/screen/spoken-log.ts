@@ -6,7 +6,10 @@ import type { Page } from './page.ts';
 
 const MAX_TEXT_LENGTH = 600;
 
-/** What goes wrong on the way, told the person who typed a command: sentences, with what they do not say themselves behind them. */
+/**
+ * Shows what goes wrong on the way to the person who typed a command: the log's sentences, followed by the fields that
+ * they do not mention.
+ */
 export function spokenLog(err: TextOutput, page: () => Page): Log {
   const speak = (fields: LogFields, message: string): void => {
     const sentence = shown(message);
@@ -21,7 +24,7 @@ function shown(text: string): string {
   return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
 }
 
-/** Nothing of what the sentence says already, and no time of waiting, which a person sees. */
+/** Leaves out what the sentence contains already, and waiting times, which a person sees. */
 function describe([name, value]: readonly [string, LogFields[string]], sentence: string): readonly string[] {
   if (value === undefined || name.endsWith('Ms')) return [];
   const text = isSecretKey(name) ? MASK : shown(String(value));

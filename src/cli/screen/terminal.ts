@@ -1,7 +1,7 @@
 import { displayWidth } from '../../control/words/printable.ts';
 import type { TextOutput } from '../context.ts';
 
-/** The slice of tty.WriteStream that is written to; a pipe or a file has no size. */
+/** The part of tty.WriteStream that is used here; a pipe or a file has no size. */
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -10,8 +10,8 @@ export interface OutputStream {
 }
 
 /**
- * Standard output or error as a place for text. When the reader goes away (`agent … | head -1`) the rest is dropped
- * and the work goes on: an update does not end because nobody looks.
+ * Standard output or standard error as a place for text. When the reader goes away (`agent … | head -1`), further text
+ * is dropped and the work goes on: an update does not end because nobody watches.
  */
 export class Terminal implements TextOutput {
   readonly #stream: OutputStream;
@@ -44,7 +44,7 @@ export class Terminal implements TextOutput {
     this.#pinned = line;
   }
 
-  /** To the first row that the pinned line takes, which may have been wrapped by a narrower window, and erase. */
+  /** Moves to the first row of the pinned line, which a narrower window may have wrapped, and erases it. */
   #unpinning(): string {
     if (this.#pinned === undefined) return '';
     const rows = Math.max(1, Math.ceil(displayWidth(this.#pinned) / (this.columns || 80)));

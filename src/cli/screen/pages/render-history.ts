@@ -11,7 +11,7 @@ export function renderHistory(report: HistoryReport, page: Page): string {
   return before + renderRows(attemptRows(report, page), page);
 }
 
-/** One attempt with its steps. */
+/** Renders one attempt with its steps. */
 export function renderStory(told: Told, page: Page): string {
   const rows = stepRows(told, page);
   const head = renderRows([{ label: 'Attempt', paragraphs: [told.attempt, ...describeAttempt(told, page)] }], page);

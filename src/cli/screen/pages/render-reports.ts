@@ -57,7 +57,7 @@ export function renderDoctor(findings: readonly DoctorFinding[], page: Page): st
   return `${renderRows(rows, page)}${renderParagraph(summary, page, failed === 0 ? 'good' : 'bad')}`;
 }
 
-/** What failed and what to do, as it stands on stderr. */
+/** Renders an error for stderr: what failed, and what to do. */
 export function renderError({ code, message, advice }: ReportedError, { columns, paint }: Page): string {
   const prefix = 'agent: ';
   const told = wrap(code === 'usage' ? message : `${message} (${code})`, columns - prefix.length);

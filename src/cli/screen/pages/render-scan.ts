@@ -2,7 +2,10 @@ import { printable } from '../../../control/words/printable.ts';
 import type { SensorReport } from '../../../control/words/sensor-rows.ts';
 import type { ScanReport } from '../../context.ts';
 
-/** TOML, in which all that is said to a person is a comment: it is not wrapped, and may go into a file as it is. */
+/**
+ * Renders a scan as TOML. Everything for a person is a comment, and no line is wrapped, so that the output can be
+ * copied into the configuration.
+ */
 export function renderScan(kind: string, { found, isCut }: ScanReport): string {
   const cut = isCut ? ['# There is more; the first are shown.'] : [];
   const head = found.length === 0 ? nothing(kind) : `# ${kind}: ${found.length} found.`;

@@ -4,7 +4,7 @@ import type { SensorReport } from '../../../control/words/sensor-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 
-/** A line for each: `agent sensors`. */
+/** Renders one line for each sensor: `agent sensors`. */
 export function renderSensors(report: OutputOf<'sensors'>, page: Page): string {
   if (report.sensors.length === 0) {
     return renderParagraph(
@@ -18,7 +18,7 @@ export function renderSensors(report: OutputOf<'sensors'>, page: Page): string {
 
 const unreadText = 'No daemon runs, so nothing is read. This is what is configured:';
 
-/** One in detail: `agent sensors NAME`. */
+/** Renders one sensor in detail: `agent sensors NAME`. */
 export function renderSensor(sensor: SensorReport, isRead: boolean, page: Page): string {
   return renderRows(oneSensorRows(sensor, isRead), page);
 }

@@ -3,7 +3,7 @@ import { spoolRows } from '../../../control/words/spool-rows.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 
-/** The whole of it: `agent spool status`. */
+/** Renders all that `agent spool status` shows. */
 export function renderSpool(status: OutputOf<'spool'>, page: Page): string {
   return renderRows(spoolRows(status), page);
 }
