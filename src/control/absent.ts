@@ -1,11 +1,14 @@
 import * as z from 'zod';
 
-/** A member that is always there, and may be undefined; JSON leaves it out then. */
+/** A member that the type always has, although its value may be undefined; JSON then leaves it out. */
 export function absent<T extends z.ZodType>(schema: T) {
   return schema.optional().transform((value) => value);
 }
 
-/** People read it on a terminal, and in the logs of others: nothing in it may move a cursor or turn what follows around. */
+/**
+ * A text without characters that move a cursor or turn the writing direction: people read it on a terminal and in the
+ * logs of other programs.
+ */
 export function plainText(maxLength: number) {
   return z
     .string()

@@ -3,19 +3,22 @@ import type { FoundOperation } from './find-operation.ts';
 import type { Answered, Followed } from './operations.ts';
 
 /**
- * Who speaks, told by the socket: Node has no SO_PEERCRED (unix(7)), and whose end a connection is could only be read from
- * the `/proc/PID/fd` of others, for which the agent would need CAP_SYS_PTRACE.
+ * Who calls. The socket tells, since Node has no SO_PEERCRED (unix(7)): which process holds the other end could only be
+ * read from the `/proc/PID/fd` of others, for which the agent would need CAP_SYS_PTRACE.
  */
 export type Caller = 'root' | 'operators' | 'members';
 
-/** In the run directory. Each has its own share of connections: nobody takes up that of those before. */
+/**
+ * The sockets in the run directory, by caller. Each has connections of its own, so that no caller uses up those of
+ * another.
+ */
 export const socketNames: Readonly<Record<Caller, string>> = {
   root: 'root.sock',
   operators: 'control.sock',
   members: 'status.sock',
 };
 
-/** Who may ask for it at all, whatever its input. */
+/** The callers that may ask for this operation, whatever its input. */
 export function callersOf(entry: Answered | Followed): readonly Caller[] {
   const isForMembers = entry.kind === 'answered' && entry.members !== undefined;
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];

@@ -28,7 +28,7 @@ const RequestErrors = defineErrors('ControlRequestError', {
   },
 });
 
-/** A request that the control socket does not take; `status` is HTTP's. */
+/** The control socket refuses a request; `status` is that of HTTP. */
 export class ControlRequestError extends RequestErrors {
   readonly status: number;
 
@@ -42,7 +42,7 @@ export function requestTooLarge(maxBytes: number): ControlRequestError {
   return new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
 }
 
-/** The way between a program and the daemon fails. */
+/** The connection between a program and the daemon failed. */
 export class ControlError extends defineErrors('ControlError', {
   'agent-stopping': {
     remedy: 'retry',
@@ -120,19 +120,19 @@ export function isSilent(error: unknown): boolean {
   return error instanceof ControlError && error.code === 'daemon-silent';
 }
 
-/** What the other side of a socket reported: its code is of a table there. */
+/** An error that the other side of a socket reported; its code comes from a table of that side. */
 export class ReportedFailure extends AgentError {
   constructor(error: ReportedError & Partial<Pick<AgentError, 'remedy' | 'retryAfterMs'>>) {
     super({ ...error, remedy: error.remedy ?? (error.exit === 'tryAgain' ? 'retry' : 'give-up') });
   }
 }
 
-/** The daemon ends; what runs is taken up again when it starts. */
+/** The error of everything that the end of the daemon interrupts. It is continued when the daemon starts again. */
 export function agentStopping(): ControlError {
   return new ControlError('agent-stopping', 'the daemon is stopping');
 }
 
-/** What the other side may know of anything thrown. A defect shows its text in the log only. */
+/** What the other side of a socket is told of an error. The text of a defect is only in the log. */
 export function reportError(error: unknown): ReportedError {
   if (error instanceof AgentError) {
     return { code: error.code, message: error.message, exit: error.exit, advice: error.advice };

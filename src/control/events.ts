@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { followedName, progressPhase, slotName } from './reports.ts';
 import type { Of } from './reports.ts';
 
-/** What is told of an operation while it runs, and its end. */
+/** What an operation tells while it runs, and how it ends. */
 
 const named = { version: z.string() };
 
@@ -64,7 +64,7 @@ const operationEvent = z.discriminatedUnion('kind', [
     doneBytes: z.number(),
     totalBytes: z.number(),
   }),
-  /** Another one asked first; this is its progress and will be its end. */
+  /** Somebody else asked for this operation first; its progress and its end follow. */
   z.object({ kind: z.literal('following'), operation: followedName }),
 ]);
 export type OperationEvent = Of<typeof operationEvent>;
@@ -72,7 +72,7 @@ export type TransferProgress = Omit<Extract<OperationEvent, { readonly kind: 'tr
 
 export type OnEvent = (event: OperationEvent) => void;
 
-/** How a failure crosses the control socket. */
+/** An error as it crosses the control socket. */
 const reportedError = z.object({
   code: z.string(),
   message: z.string(),
@@ -83,7 +83,7 @@ export type ReportedError = Of<typeof reportedError>;
 
 export const errorReply = z.object({ error: reportedError });
 
-/** One line of an operation's stream. `alive` comes when nothing else did for a while. */
+/** One line of an operation's stream. `alive` is sent when nothing else was for a while. */
 export const streamLine = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('alive') }),
   z.object({ kind: z.literal('event'), event: operationEvent }),

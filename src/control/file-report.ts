@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { Of } from './reports.ts';
 
-/** What a file with a firmware is, and whether it would be installed here. */
+/** What a file with a firmware contains, and whether this gateway would install it. */
 export const fileReport = z.object({
   file: z.string(),
   kind: z

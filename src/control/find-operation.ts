@@ -2,17 +2,17 @@ import { ControlRequestError } from './control-errors.ts';
 import { operationTable } from './operations.ts';
 import type { Answered, Followed } from './operations.ts';
 
-/** Of the JSON of an input, through the socket and without it. */
+/** The most JSON that an input may have, through the socket and without it. */
 export const MAX_BODY_BYTES = 64 * 1024;
 
-/** An entry of the table, and what the path of a request says of its input. */
+/** An entry of the table, and the inputs that the path of the request contains. */
 export interface FoundOperation {
   readonly name: string;
   readonly entry: Answered | Followed;
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** The operation of a request line; throws ControlRequestError (404, 405, 400). */
+/** Finds the operation of a request line. Throws ControlRequestError (404, 405, 400). */
 export function findOperation(method: string, url: string): FoundOperation {
   const segments = decodeSegments(url);
   const here = Object.entries<Answered | Followed>(operationTable).flatMap(([name, entry]) => {
@@ -26,7 +26,7 @@ export function findOperation(method: string, url: string): FoundOperation {
   throw new ControlRequestError(405, 'control-method-wrong', `this path takes ${allowed}`);
 }
 
-/** The input of an operation, checked; throws ControlRequestError (400). */
+/** Reads and checks the input of an operation. Throws ControlRequestError (400). */
 export function readInput({ entry, parameters }: FoundOperation, body: unknown): object {
   const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
   if (body !== undefined && !isObject) throw invalid('the request: not an object');
@@ -35,7 +35,7 @@ export function readInput({ entry, parameters }: FoundOperation, body: unknown):
   return checkInput(entry, { ...body, ...parameters });
 }
 
-/** Throws ControlRequestError (400). */
+/** Checks an input against its schema. Throws ControlRequestError (400). */
 export function checkInput(entry: Answered | Followed, input: object): object {
   const parsed = entry.input.safeParse(input);
   if (parsed.success) return parsed.data;
@@ -59,7 +59,7 @@ function decodeSegments(url: string): readonly string[] {
   }
 }
 
-/** Undefined where the path is another one. */
+/** The parameters in the path of a request; undefined: it is another path. */
 function parametersOf(path: string, segments: readonly string[]): Readonly<Record<string, string>> | undefined {
   const parts = path.split('/');
   if (parts.length !== segments.length) return undefined;

@@ -1,39 +1,39 @@
-/** Stable words for programs: what a gateway is, and what keeps it from being well. No package is needed to know them. */
+/** The states of a gateway and its troubles, as stable words for programs. This file imports no package. */
 
 export const gatewayStates = [
-  /** It follows its service, and nothing is to be done. */
+  /** The gateway does what the service wants; nothing is to be done. */
   'well',
-  /** Something is being done now. */
+  /** An operation runs. */
   'busy',
-  /** A new firmware runs, and is judged. */
+  /** A new firmware runs and is being judged. */
   'on-trial',
-  /** A new firmware waits for a reboot. */
+  /** A new firmware is installed and waits for a reboot. */
   'staged',
-  /** What was begun was cut off, and goes on later. */
+  /** An operation was cut off and continues later. */
   'interrupted',
   'going-back',
-  /** A person wants nothing to be installed: see `hold`. */
+  /** A person has stopped installing: see `hold`. */
   'held',
-  /** A person should look at it: see `troubles`. */
+  /** A person should look at the gateway: see `troubles`. */
   'attention',
-  /** It cannot be updated, or a board runs nothing: see `troubles`. */
+  /** The gateway cannot be updated, or a board runs nothing: see `troubles`. */
   'broken',
 ] as const;
 export type GatewayState = (typeof gatewayStates)[number];
 
-/** The worst first. */
+/** The worst trouble first. */
 export const troubles = [
   'board-half-written',
   'update-impossible',
   'journal-lost',
-  /** What was revoked is not known any more: nothing is installed but the next list. */
+  /** The revoked keys and releases are not known any more: only the next list is installed. */
   'trust-list-damaged',
-  /** Nothing that could be installed would be believed. */
+  /** No key is trusted: nothing can be installed. */
   'no-trusted-key',
   'no-daemon',
-  /** It runs, and gives no answer. */
+  /** The daemon runs, but does not answer. */
   'daemon-silent',
-  /** What runs, or the key that signed it. */
+  /** The release that runs was revoked, or the key that signed it. */
   'release-revoked',
   'not-activated',
   'last-attempt-failed',
@@ -74,10 +74,10 @@ export const idleCodes = [
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
-/** Whether a daemon runs and answers; `silent`: it runs, and gives no answer. */
+/** Whether a daemon runs; `silent`: it runs, but does not answer. */
 export type DaemonSeen = boolean | 'silent';
 
-/** What the state follows from. */
+/** The facts from which the state follows. */
 export interface StateFacts {
   readonly phase: string;
   readonly activity?: object | undefined;
@@ -93,12 +93,15 @@ const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
   'no-trusted-key',
 ]);
 
-/** A trial is what a person may want to end, however busy the agent is with it. Pure. */
+/**
+ * The state of a gateway. A trial stays `on-trial` even while the agent works on it, since a person may want to end it.
+ * Pure.
+ */
 export function stateOf({ phase, activity, troubles, hold }: StateFacts): GatewayState {
   const ofPhase = phases[phase];
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
   if (troubles.some((code) => breaking.has(code))) return 'broken';
-  if (troubles.includes('daemon-silent')) return 'attention'; // nobody goes on with what the phase says
+  if (troubles.includes('daemon-silent')) return 'attention'; // no daemon continues what the phase says
   if (phase !== 'idle') return ofPhase ?? 'busy';
   if (troubles.length > 0) return 'attention';
   return hold === undefined ? 'well' : 'held';
@@ -112,7 +115,10 @@ const phases: Readonly<Record<string, GatewayState>> = {
   lost: 'broken',
 };
 
-/** Of `agent status --exit-code`, for monitoring: 0 well, 1 attention, 2 broken. What the agent does by itself is well. */
+/**
+ * Exit codes of `agent status --exit-code` for monitoring: 0 well, 1 attention, 2 broken. Everything that the agent
+ * ends by itself counts as well.
+ */
 export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   well: 0,
   busy: 0,
@@ -125,7 +131,7 @@ export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   broken: 2,
 };
 
-/** What troubles can be read from. */
+/** The facts from which the troubles follow. */
 export interface TroubleFacts {
   readonly phase: string;
   readonly daemon: DaemonSeen;
@@ -140,10 +146,13 @@ export interface TroubleFacts {
   readonly distrust?: readonly Distrust[] | undefined;
 }
 
-/** What became of the keys, or of what they signed. */
+/** What is wrong with the trusted keys, or with what they signed. */
 export type Distrust = Extract<Trouble, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
 
-/** The worst first. A file that a person brought, and that was not installed, is an event: the person was told. Pure. */
+/**
+ * The troubles, the worst first. A file that a person brought and that was not installed is no trouble, since the
+ * person was told. Pure.
+ */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
   const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [] } = facts;
   const found = new Set<Trouble | false>([
@@ -160,7 +169,7 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
   return troubles.filter((code) => found.has(code));
 }
 
-/** Somebody wanted it so. */
+/** Outcomes that somebody wanted. */
 const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overruled', 'superseded']);
 
 function troubleOfAttempt(last: TroubleFacts['lastOutcome']): Trouble | undefined {

@@ -9,7 +9,7 @@ const historyStep = z.object({
 });
 export type HistoryStep = Of<typeof historyStep>;
 
-/** One attempt to install something, or to go back. Texts may be those of a newer agent. */
+/** One attempt to install something, or to go back. A newer agent may have written other words than this one knows. */
 export const historyAttempt = z.object({
   attempt: z.string().describe('As in reports to the service.'),
   version: z.string(),

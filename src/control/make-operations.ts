@@ -6,7 +6,7 @@ import type { AgentOperations, Answered, Followed } from './operations.ts';
 
 export type OperationInput = Readonly<Record<string, unknown>>;
 
-/** What an entry of the table becomes. */
+/** What an entry of each kind is turned into. */
 export interface OperationMakers {
   readonly answered: (
     name: string,
@@ -29,7 +29,7 @@ export function makeOperations({ answered, followed }: OperationMakers): AgentOp
   return made;
 }
 
-/** The operations of an agent in this process, which takes no other input than it would through its socket. */
+/** Checks the input of an agent in this process as its control socket would. */
 export function withCheckedInput(operations: AgentOperations): AgentOperations {
   return makeOperations({
     answered: (name, entry) => async (input, signal) =>
@@ -45,13 +45,16 @@ function checkBounded(entry: Answered | Followed, input: OperationInput): object
   return checked;
 }
 
-/** What is no part of the path. */
+/** The members of an input that are not in the path. */
 function bodyOf(entry: Answered | Followed, input: OperationInput): OperationInput {
   const inPath = new Set(entry.path.split('/'));
   return Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.has(`:${member}`)));
 }
 
-/** Of the table's types, which the compiler cannot follow through a name that comes from outside. */
+/**
+ * Calls an operation by its name. The compiler cannot follow the types of the table through a name that comes from
+ * outside.
+ */
 export async function callOperation<Output>(
   operations: AgentOperations,
   name: string,
@@ -63,7 +66,7 @@ export async function callOperation<Output>(
   return operation.call(operations, ...input);
 }
 
-/** They were made of the table, as their type is. */
+/** True if every operation of the table was made; the type follows from the table. */
 function areOperations(made: Readonly<Record<string, unknown>>): made is AgentOperations {
   return Object.keys(operationTable).every((name) => typeof made[name] === 'function');
 }

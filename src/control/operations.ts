@@ -20,19 +20,19 @@ import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
 /**
- * What a person or a local program can ask of the agent, each thing once: the server of the control socket, its client and
+ * Everything that a person or a local program can ask of the agent. The server of the control socket, its client and
  * the interface of the agent in this process follow from this table.
  *
- * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` of the path is that member of the input; the others
- * are the body. What is `answered` replies with one object. What is `followed` replies with lines of JSON (NDJSON):
- * progress, and last the result or the error (events.ts). Every refusal is `{ "error": ReportedError }`.
- * Beside them stands `GET /metrics`, a text made of `status` and `history` (metrics/).
+ * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the member of the input with this
+ * name; the other members are the body. An `answered` operation replies with one object, a `followed` one with lines of
+ * JSON (NDJSON): its progress, and at last the result or the error (events.ts). Every refusal is `{ "error":
+ * ReportedError }`. Besides, `GET /metrics` is a text made of `status` and `history` (metrics/).
  */
 export const operationTable = {
   status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },
-  /** Looks at the service, changes nothing. */
+  /** Asks the service what an update would do; changes nothing. */
   check: { kind: 'answered', method: 'GET', path: 'check', input: nothing(), output: checkReport },
-  /** Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error. */
+  /** Checks everything that an update needs; changes nothing. A check that fails is a finding, not an error. */
   doctor: {
     kind: 'answered',
     method: 'GET',
@@ -40,7 +40,7 @@ export const operationTable = {
     input: nothing(),
     output: z.object({ findings: z.array(doctorFinding) }),
   },
-  /** The last attempts to install something, across updates. */
+  /** The last attempts to install something; they survive updates. */
   history: {
     kind: 'answered',
     method: 'GET',
@@ -49,7 +49,7 @@ export const operationTable = {
     output: historyReport,
     members: 'all',
   },
-  /** What a file is, for whom, by whose key, and whether it would be installed; changes nothing. */
+  /** What a file contains, whom it is for, whose key signed it, and whether it would be installed; changes nothing. */
   inspect: {
     kind: 'answered',
     method: 'POST',
@@ -57,7 +57,7 @@ export const operationTable = {
     input: z.strictObject({ path: filePath() }),
     output: fileReport,
   },
-  /** What concerned security, across updates. */
+  /** The security events; they survive updates. */
   securityLog: { kind: 'answered', method: 'GET', path: 'security', input: nothing(), output: securityReport },
   activate: {
     kind: 'answered',
@@ -66,9 +66,9 @@ export const operationTable = {
     input: nothing(),
     output: z.object({ serialNumber: z.string(), thingId: z.string() }),
   },
-  /** A staged slot is booted on its trial by this, too. */
+  /** Reboots the gateway. If a slot is staged, this starts its trial. */
   reboot: { kind: 'answered', method: 'POST', path: 'reboot', input: nothing(), output: done(), beside: 'makes way' },
-  /** A version that ended badly may be tried again. Returns the names of those that this concerns. */
+  /** Allows a version that failed to be tried again. Returns the names of all versions that this concerns. */
   forget: {
     kind: 'answered',
     method: 'POST',
@@ -76,7 +76,10 @@ export const operationTable = {
     input: z.strictObject({ version: identifier() }),
     output: z.object({ versions: z.array(z.string()) }),
   },
-  /** Nothing is installed until then; a look or a download ends at once, and goes on afterwards. Undefined: until `resume`. */
+  /**
+   * Stops installing for `durationMs`; without it, until `resume`. A look or a download is interrupted and continues
+   * afterwards.
+   */
   hold: {
     kind: 'answered',
     method: 'POST',
@@ -88,7 +91,7 @@ export const operationTable = {
     output: standstillReport,
     beside: 'pauses',
   },
-  /** Whether anything was held. */
+  /** Ends a hold; tells whether there was one. */
   resume: {
     kind: 'answered',
     method: 'POST',
@@ -120,7 +123,9 @@ export const operationTable = {
     output: takenCareOf(),
     members: 'all',
   },
-  /** Of several events, all or none; of the daemon: durable or delivered when it resolves. */
+  /**
+   * Takes datapoints for several events, all of them or none. The daemon answers when they are durable or delivered.
+   */
   sendDatapoints: {
     kind: 'answered',
     method: 'POST',
@@ -131,15 +136,15 @@ export const operationTable = {
     output: takenCareOf(),
     members: 'all',
   },
-  /** Sensors, spool and delivery. Throws `spool-elsewhere` where no daemon runs. */
+  /** The state of sensors, spool and delivery. Throws `spool-elsewhere` if no daemon runs. */
   spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply, members: 'all' },
-  /** The configured sources of datapoints; where no daemon runs, without figures. */
+  /** The configured sources of datapoints; without a daemon, there are no readings. */
   sensors: { kind: 'answered', method: 'GET', path: 'sensors', input: nothing(), output: sensorsReply, members: 'all' },
-  /** Reads one of them once, now; nothing is kept or sent. */
+  /** Reads one source once, now; nothing is kept or sent. */
   trySensor: { kind: 'answered', method: 'POST', path: 'sensors/try', input: tryInput, output: tryReply },
-  /** Writes what is in memory. */
+  /** Writes to the disk what the spool still holds in memory. */
   flushSpool: { kind: 'answered', method: 'POST', path: 'spool/flush', input: nothing(), output: flushReply },
-  /** The configured microcontrollers. */
+  /** The configured boards. */
   boards: {
     kind: 'answered',
     method: 'GET',
@@ -148,7 +153,7 @@ export const operationTable = {
     output: z.object({ boards: z.array(boardReport) }),
     members: 'all',
   },
-  /** Asks the bootloader who it is; the application is started again. */
+  /** Asks the bootloader of a board for its identity, and starts the application again. */
   probeBoard: {
     kind: 'answered',
     method: 'POST',
@@ -157,7 +162,7 @@ export const operationTable = {
     output: boardProbe,
     beside: 'nothing',
   },
-  /** How much flashing this file would change; changes nothing. */
+  /** Tells how much flashing this file would change; changes nothing. */
   planBoard: {
     kind: 'answered',
     method: 'POST',
@@ -176,7 +181,7 @@ export const operationTable = {
   },
 
   update: { kind: 'followed', path: 'update', title: 'an update', input: installOptions() },
-  /** A decoded artifact or image in a local file, under the same rules. */
+  /** Installs a decoded artifact or image from a local file, under the same rules as one from the service. */
   install: {
     kind: 'followed',
     path: 'install',
@@ -190,7 +195,7 @@ export const operationTable = {
   commit: { kind: 'followed', path: 'commit', title: 'a commit', input: nothing() },
   /** Ends a trial, or goes back to what was installed before. */
   rollback: { kind: 'followed', path: 'rollback', title: 'a rollback', input: installOptions() },
-  /** Ends a download, or a wait for a reboot. What was downloaded is installed again only when a person asks for it. */
+  /** Ends a download, or a wait for a reboot. The agent installs this version again only when a person asks for it. */
   cancel: { kind: 'followed', path: 'cancel', title: 'a cancellation', input: nothing() },
   flash: {
     kind: 'followed',
@@ -203,7 +208,7 @@ export const operationTable = {
       keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
     }),
   },
-  /** Puts back what the board held before it was flashed last. */
+  /** Puts back what the board held before it was last flashed. */
   restore: {
     kind: 'followed',
     path: 'restore',
@@ -212,25 +217,31 @@ export const operationTable = {
   },
 } as const satisfies Readonly<Record<string, Answered | Followed>> & Readonly<Record<FollowedName, Followed>>;
 
-/** One that replies with one object. */
+/** An operation that replies with one object. */
 export interface Answered {
   readonly kind: 'answered';
   readonly method: 'GET' | 'POST' | 'PUT';
-  /** After `/v1/`. */
+  /** The path behind `/v1/`. */
   readonly path: string;
   readonly input: z.ZodObject;
   readonly output: z.ZodType;
-  /** Beside what else it may run: anything (undefined), nothing, what it asks for makes way, or what can be taken up again later does (precedence.ts). */
+  /**
+   * What may run at the same time. Undefined: anything; `nothing`: no other operation; `makes way`: running operations
+   * that the rules allow are interrupted first; `pauses`: those that can be continued later are (precedence.ts).
+   */
   readonly beside?: 'nothing' | 'makes way' | 'pauses';
-  /** Those who may only look may ask for it, too (access.ts); `listed`: of the properties that the configuration names. */
+  /**
+   * Members, who may only look, may use this operation, too (access.ts). `listed`: only for the properties that the
+   * configuration names.
+   */
   readonly members?: 'all' | 'listed';
 }
 
-/** One that takes its time: it is begun by a POST. One at a time runs (operation-runner.ts). */
+/** A long operation, begun by a POST. Only one runs at a time (operation-runner.ts). */
 export interface Followed {
   readonly kind: 'followed';
   readonly path: string;
-  /** What a person calls it who finds it at work. */
+  /** What people call this operation while it runs. */
   readonly title: string;
   readonly input: z.ZodObject;
 }
@@ -244,14 +255,20 @@ export type OutputOf<Name extends OperationName> = Table[Name] extends {
   ? Of<Output>
   : OperationOutcome;
 
-/** The table as an interface: of the agent in this process (daemon/agent.ts), or through its socket (control-client.ts). */
+/**
+ * The table as an interface, implemented by the agent in this process (daemon/agent.ts) and by the client of its socket
+ * (control-client.ts).
+ */
 export type AgentOperations = {
   readonly [Name in OperationName]: Table[Name] extends { readonly kind: 'followed' }
     ? (input: InputOf<Name>, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };
 
-/** `reboot` false: stop before the reboot and say that one is needed. `force`: quarantine, attempts, windows and hooks do not count. */
+/**
+ * `reboot: false` stops before the reboot and says that one is needed. With `force`, quarantine, attempts, windows and
+ * hooks do not count.
+ */
 export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
 
 function nothing() {
@@ -262,7 +279,7 @@ function done() {
   return z.object({});
 }
 
-/** `disk`: it goes to the service as soon as that takes it. */
+/** `disk`: durable here, and sent when the service takes it; `service`: the service has it. */
 function takenCareOf() {
   return z.object({ safeAt: z.enum(['disk', 'service']).optional() });
 }

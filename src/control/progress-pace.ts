@@ -1,12 +1,12 @@
 import type { Clock } from '../system/time/clock.ts';
 import type { OnEvent, OperationEvent } from './events.ts';
 
-/** How often a person or a program is told of received bytes. */
+/** Received bytes are told this often at most. */
 const transferEventIntervalMs = 200;
 
 /**
- * Lets every phase through, and of the events that count bytes one per interval. Events in between replace each other; the
- * newest is told before the next phase, so that a finished transfer is seen finished.
+ * Passes on every phase, but of the events that count bytes only one per interval. The newest of them is passed on
+ * before the next phase, so that a finished transfer is seen at its full size.
  */
 export class ProgressPace {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -31,7 +31,7 @@ export class ProgressPace {
     if (this.#clock.monotonicMs() - this.#toldAtMs >= this.#intervalMs) this.flush();
   }
 
-  /** Tells what is held back. */
+  /** Passes on the event that is held back. */
   flush(): void {
     if (this.#held === undefined) return;
     const event = this.#held;

@@ -4,11 +4,11 @@ import { absent } from './absent.ts';
 import { gatewayStates, idleCodes, troubles } from './gateway-state.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
-/** What the agent answers. A schema is the type, too; JSON leaves out what is undefined. */
+/** The schemas of what the agent answers; the types follow from them. JSON leaves out members that are undefined. */
 
 type ReadonlyDeep<T> = T extends object ? { readonly [Member in keyof T]: ReadonlyDeep<T[Member]> } : T;
 
-/** What a schema lets through, for reading. */
+/** The read-only type of what a schema accepts. */
 export type Of<Schema extends z.ZodType> = ReadonlyDeep<z.output<Schema>>;
 
 export const slotName = z.enum(['A', 'B']);
@@ -29,7 +29,7 @@ const installedReport = z.object({
 });
 export type InstalledReport = Of<typeof installedReport>;
 
-/** The end of one attempt; what is reported to the service too. */
+/** The end of one attempt, which is also reported to the service. */
 const outcomeReport = z.object({
   attempt: z.string(),
   version: z.string(),
@@ -65,7 +65,7 @@ const boardWriting = z.object({
 });
 export type BoardWriting = Of<typeof boardWriting>;
 
-/** A microcontroller of the configuration, and what was flashed last, if this agent did it. */
+/** A board of the configuration, and what this agent flashed last. */
 export const boardReport = z.object({
   name: z.string(),
   port: z.string(),
@@ -99,7 +99,7 @@ export const boardPlan = z.object({
 });
 export type BoardPlan = Of<typeof boardPlan>;
 
-/** What takes its time, and can be followed. */
+/** The long operations, which can be followed. */
 export const followedName = z.enum(['update', 'install', 'commit', 'rollback', 'cancel', 'flash', 'restore']);
 export type FollowedName = Of<typeof followedName>;
 
@@ -118,7 +118,7 @@ export const progressPhase = z.enum([
 ]);
 export type ProgressPhase = Of<typeof progressPhase>;
 
-/** What changes something at the moment, and who does that. */
+/** The operation that runs at the moment, and the process that runs it. */
 const activity = z.object({
   who: z.string().describe('`the daemon`, or another process and what was typed there.'),
   operation: followedName.optional().describe('Undefined: of another process only its name is known.'),
@@ -129,7 +129,7 @@ const activity = z.object({
 });
 export type Activity = Of<typeof activity>;
 
-/** The messaging form's way to the service, and what came on it that was no answer to a question of ours. */
+/** The connection to the broker of the messaging form, and the messages from it that answered none of our requests. */
 const brokerReport = z.object({
   url: z.string(),
   state: z.enum(['unused', 'connecting', 'connected', 'waiting']),
@@ -140,7 +140,7 @@ const brokerReport = z.object({
 });
 export type BrokerReport = Of<typeof brokerReport>;
 
-/** A person wants nothing to be installed. */
+/** A hold by a person. */
 export const standstillReport = z.object({
   since: z.string().describe('ISO 8601'),
   until: z.string().optional().describe('Undefined: until a person lifts it.'),
@@ -148,7 +148,7 @@ export const standstillReport = z.object({
 });
 export type StandstillReport = Of<typeof standstillReport>;
 
-/** With heads and TLS, without what TCP and IP add. */
+/** Bytes with HTTP headers and TLS, without TCP and IP. */
 const carried = z.object({ sentBytes: z.number(), receivedBytes: z.number() });
 
 export const statusReport = z.object({

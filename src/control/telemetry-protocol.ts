@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { absent } from './absent.ts';
 
-/** What the control socket says about the spool. */
+/** The schemas of what the control socket says about the spool. */
 
 const count = z.number();
 

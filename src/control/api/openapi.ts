@@ -10,7 +10,7 @@ import { operationSummaries } from './operation-summaries.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The table of operations as OpenAPI 3.1, for programs and their makers. */
+/** The table of operations as an OpenAPI 3.1 document. */
 export function openApi(agentVersion: string): Json {
   const paths: Record<string, Json> = { '/metrics': { get: metricsOperation() } };
   for (const [name, entry] of entries()) {
@@ -108,7 +108,7 @@ function replyName(name: OperationName): string {
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}Reply`;
 }
 
-/** As they cross the socket: before a reader makes of them what it needs. */
+/** The schemas of what crosses the socket, before a reader transforms it. */
 function schemas(): Json {
   const answers = entries().flatMap(([name, entry]) =>
     entry.kind === 'answered' ? [[replyName(name), jsonSchema(entry.output)] as const] : [],
@@ -125,7 +125,7 @@ function jsonSchema(schema: z.ZodType): ObjectSchema {
   const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
     io: 'input',
     override: ({ jsonSchema: part }) => {
-      if (part.format === 'starts_with') delete part.format; // no format of JSON Schema; the pattern says it
+      if (part.format === 'starts_with') delete part.format; // JSON Schema has no such format; the pattern is enough
     },
   });
   return made;

@@ -1,6 +1,6 @@
 import type { OperationName } from '../operations.ts';
 
-/** What each operation does, in a sentence for who writes a program. */
+/** What each operation does, in one sentence for somebody who writes a program. */
 export const operationSummaries: Readonly<Record<OperationName, string>> = {
   status: 'What is installed, what goes on, what comes next.',
   check: 'Looks at the service and says what an update would do; installs nothing.',

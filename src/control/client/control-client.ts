@@ -24,8 +24,9 @@ import {
 } from './control-connection.ts';
 
 /**
- * Through the socket of the run directory that lets this program in and may most. `undefined`: nobody listens there. Throws
- * `control-not-permitted`, and `daemon-silent` before anything is asked that such a daemon would do later, unseen.
+ * Connects through the socket that grants this program the most rights. Undefined: no daemon listens. Throws
+ * `control-not-permitted`. Throws `daemon-silent` if the daemon does not answer a first question, before it is asked
+ * for anything that it might do later, unseen.
  */
 export async function connectToDaemon(
   runDirectory: string,
@@ -47,13 +48,13 @@ export async function connectToDaemon(
   return undefined;
 }
 
-/** How long the daemon may say nothing. */
+/** How long the daemon may be silent. */
 export interface ControlPatience {
-  /** Until its first answer of all, which costs it no work. */
+  /** Until its very first answer, which costs the daemon no work. */
   readonly greetingMs: number;
-  /** The daemon itself gives up after 120 s. */
+  /** Until an answer; the daemon itself gives up after 120 s. */
   readonly answerMs: number;
-  /** The daemon says `alive` every 10 s. */
+  /** Between two lines of an operation; the daemon says `alive` every 10 s. */
   readonly operationMs: number;
 }
 
@@ -62,7 +63,7 @@ const defaultPatience: ControlPatience = { greetingMs: 5_000, answerMs: 150_000,
 const maxReplyBytes = 1024 * 1024;
 const maxLineBytes = 64 * 1024;
 
-/** The agent's operations, done by the daemon that answers on the control socket. */
+/** The agent's operations, performed by the daemon that listens on the control socket. */
 export function controlClient(socketPath: string, patience: Partial<ControlPatience> = {}): AgentOperations {
   const { answerMs, operationMs } = { ...defaultPatience, ...patience };
   return makeOperations({
@@ -83,7 +84,7 @@ export function controlClient(socketPath: string, patience: Partial<ControlPatie
   });
 }
 
-/** What the path does not say is the body. */
+/** The request for an operation. Its body holds every input that is not in the path. */
 function requestFor(entry: Answered | Followed, input: OperationInput): Omit<ControlRequest, 'silentMs'> {
   const body = { ...input };
   const segments = entry.path.split('/').map((part) => {
@@ -111,7 +112,7 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
   try {
     for await (const text of readLines(reply, maxLineBytes)) {
       const line = streamLine.safeParse(parseJson(text));
-      if (!line.success) continue; // a newer daemon may tell more than we understand
+      if (!line.success) continue; // a newer daemon may send lines that this program does not know
       if (line.data.kind === 'error') throw new ReportedFailure(line.data.error);
       if (line.data.kind === 'result') return line.data.outcome;
       if (line.data.kind !== 'event') continue;

@@ -6,14 +6,14 @@ import { ControlError, isNotPermitted, isSilent } from '../control-errors.ts';
 
 export interface ControlRequest {
   readonly method: string;
-  /** After `/v1/`. */
+  /** The path behind `/v1/`. */
   readonly path: string;
   readonly body?: unknown;
-  /** How long the daemon may say nothing. */
+  /** How long the daemon may be silent. */
   readonly silentMs: number;
 }
 
-/** One request to the daemon on a connection of its own; `read` takes the reply while it comes. */
+/** Makes one request to the daemon on a connection of its own; `read` consumes the reply as it arrives. */
 export async function exchange<T>(
   socketPath: string,
   asked: ControlRequest,
@@ -51,8 +51,9 @@ export async function exchange<T>(
 }
 
 /**
- * Whether a daemon lives behind the socket: the system takes connections for one that was stopped, too, so it is asked for a
- * path that it does not have, and every answer will do. Throws `daemon-silent` and `control-not-permitted`.
+ * Whether a daemon answers on the socket. A connection alone shows nothing, since the system also accepts it for a
+ * process that is stopped. So a path is asked for that does not exist; any answer counts. Throws `daemon-silent` and
+ * `control-not-permitted`.
  */
 export async function answersAtAll(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
   if (await isMissing(socketPath)) return false;
@@ -62,13 +63,13 @@ export async function answersAtAll(socketPath: string, silentMs: number, signal:
     if (!(error instanceof AgentError)) throw error;
     if (isSilent(error) || isNotPermitted(error)) throw error;
     const code = systemErrorCode(error.cause);
-    if (code === 'EAGAIN') throw silent(); // so many wait already that no more are taken
+    if (code === 'EAGAIN') throw silent(); // the queue of connections that wait to be accepted is full
     return code !== 'ENOENT' && code !== 'ECONNREFUSED';
   }
   return true;
 }
 
-/** Nobody who starts without a daemon pays for three requests to nobody. */
+/** Without a daemon this check spares the program three attempts to connect. */
 async function isMissing(path: string): Promise<boolean> {
   try {
     await access(path);
@@ -79,7 +80,7 @@ async function isMissing(path: string): Promise<boolean> {
   }
 }
 
-/** The text of a reply, which must be short. */
+/** The text of a reply. Throws if it is longer than `maxBytes`. */
 export async function readText(reply: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -91,7 +92,7 @@ export async function readText(reply: IncomingMessage, maxBytes: number): Promis
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** The lines of a reply, as they come. */
+/** The lines of a reply as they arrive. */
 export async function* readLines(reply: IncomingMessage, maxLineBytes: number): AsyncGenerator<string> {
   let rest = '';
   reply.setEncoding('utf8');
@@ -107,7 +108,7 @@ export function replyInvalid(why: string): ControlError {
   return new ControlError('daemon-reply-invalid', `the daemon cannot be understood: ${why}`);
 }
 
-/** The connection ended before the answer. */
+/** The error of a connection that ended before the answer. */
 export function daemonLost(why: string, cause?: unknown): ControlError {
   return new ControlError('daemon-lost', `the daemon went away: ${why}`, { cause });
 }
@@ -120,7 +121,7 @@ function silent(): ControlError {
   return new ControlError('daemon-silent', 'the daemon does not answer');
 }
 
-/** What node:net and node:http say of a connection, in our words. A defect passes through. */
+/** Turns what node:net and node:http throw into our errors. Any other error passes through. */
 export function translate(error: unknown, socketPath: string): unknown {
   const code = systemErrorCode(error);
   if (error instanceof AgentError || code === undefined) return error;

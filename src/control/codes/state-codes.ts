@@ -6,7 +6,7 @@ const unreadable: CodeMeaning = {
   advice: 'see where the gateway stands: agent doctor; installing goes on with the next look',
 };
 
-/** Words of status (`idleCode`, `troubles`) that are no error's code: what each means. */
+/** What each word of a status (`idleCode`, `troubles`) means that is not the code of an error. */
 export const stateCodes = {
   'up-to-date': { means: 'What the service names is installed.' },
   install: { means: 'A version would be installed now.', advice: 'agent --update-now, or wait for the next look' },

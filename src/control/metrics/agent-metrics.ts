@@ -6,7 +6,7 @@ import { counter, gauge, info, stateSet } from './family.ts';
 import type { Family } from './family.ts';
 import { telemetryMetrics } from './telemetry-metrics.ts';
 
-/** Everything that monitoring can read: what `status` and `history` say, in numbers. */
+/** All metrics: what `status` and `history` say, as numbers. */
 export async function agentMetrics(
   agent: Pick<AgentOperations, 'status' | 'history'>,
   signal: AbortSignal,
@@ -14,7 +14,10 @@ export async function agentMetrics(
   return metricsOf(await agent.status({}, signal), await agent.history({}, signal));
 }
 
-/** Texts in labels are of closed sets, or names that the configuration or a release chose; nothing of an identity. Pure. */
+/**
+ * The metrics of a status and a history. The texts of labels come from closed sets, the configuration or a release;
+ * none tells the gateway's identity. Pure.
+ */
 export function metricsOf(status: StatusReport, history: HistoryReport): readonly Family[] {
   return [
     info('thing_agent_build', 'The version of the agent.', [{ version: status.agentVersion }]),
@@ -111,10 +114,13 @@ function trafficMetrics({ traffic }: StatusReport): readonly Family[] {
   ];
 }
 
-/** How attempts end; others may come with a later agent. */
+/** How attempts end. A later agent may know others. */
 const outcomes = ['installed', 'failed', 'refused', 'rolled-back'] as const;
 
-/** The history forgets: what it adds up may fall, and is no counter; but how many there were it knows. */
+/**
+ * The history forgets old attempts: sums over it may fall, and are no counters. The number of attempts is a counter,
+ * since the history knows how many it forgot.
+ */
 function historyMetrics({ attempts, forgotten }: HistoryReport): readonly Family[] {
   const sum = (bytes: (attempt: HistoryReport['attempts'][number]) => number | undefined): number =>
     attempts.reduce((total, attempt) => total + (bytes(attempt) ?? 0), 0);
@@ -169,7 +175,7 @@ function boardMetrics({ boards }: StatusReport): readonly Family[] {
   ];
 }
 
-/** Of the board that is being read or written at the moment, by an update or by a person. */
+/** The progress of the board that an update or a person is reading or writing. */
 function flashMetrics({ activity }: StatusReport): readonly Family[] {
   const { board, doneBytes, totalBytes } = activity ?? {};
   const labels = board === undefined ? [] : [{ board }];

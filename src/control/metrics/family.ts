@@ -1,6 +1,6 @@
 /**
- * Metrics as OpenMetrics 1.0.0 names them: a counter's samples end with `_total`, those of an info with `_info`, and a unit
- * is the end of the name.
+ * A family of metrics as OpenMetrics 1.0.0 names them: the samples of a counter end with `_total` and those of an info
+ * with `_info`; a unit is the end of the name.
  */
 export interface Family {
   readonly name: string;
@@ -15,7 +15,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** A value without labels, or those of several things by name; what nobody knows has no sample. */
+/** A value without labels, or several values with labels. An unknown value yields no sample. */
 type Values = number | undefined | readonly (readonly [Sample['labels'], number | undefined])[];
 
 export function gauge(name: string, help: string, values: Values): Family {
@@ -26,7 +26,7 @@ export function counter(name: string, help: string, values: Values): Family {
   return { name, kind: 'counter', help, samples: samplesOf(values) };
 }
 
-/** Texts of something, as labels. One that is not known is left out. */
+/** A family that carries texts as labels. A text that is not known is left out. */
 export function info(
   name: string,
   help: string,
@@ -36,7 +36,9 @@ export function info(
   return { name, kind: 'info', help, samples };
 }
 
-/** Of all words, those that are so. Undefined: nobody knows. */
+/**
+ * A family with one sample for each word of a set, 1 for those that apply. Undefined: unknown, so there are no samples.
+ */
 export function stateSet(
   name: string,
   help: string,

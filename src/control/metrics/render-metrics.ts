@@ -2,10 +2,10 @@ import type { Family, Sample } from './family.ts';
 
 export const openMetricsType = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
-/** So many characters of a text that somebody chose. */
+/** Labels whose text somebody else chose are cut to so many characters. */
 const MAX_LABEL_LENGTH = 128;
 
-/** OpenMetrics 1.0.0. A family without a sample is left out. */
+/** Renders OpenMetrics 1.0.0. A family without samples is left out. */
 export function openMetrics(families: readonly Family[]): string {
   const texts = families.map((family) => {
     const unit = /_(seconds|bytes)$/.exec(family.name)?.[1];
@@ -19,7 +19,7 @@ export function openMetrics(families: readonly Family[]): string {
   return `${texts.join('')}# EOF\n`;
 }
 
-/** Prometheus' text format 0.0.4, which knows neither units nor infos nor sets of states: for node_exporter. */
+/** Renders the text format 0.0.4 of Prometheus for node_exporter. It knows no units, infos or state sets. */
 export function prometheusText(families: readonly Family[]): string {
   const texts = families.map((family) => {
     const name = sampleName(family);
@@ -45,7 +45,7 @@ function labelsOf({ labels }: Sample): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-/** What breaks a line, steers a terminal or hides in a text is replaced. */
+/** Replaces characters that break a line, steer a terminal or are invisible. */
 function labelValue(text: string): string {
   const seen = text.slice(0, MAX_LABEL_LENGTH).replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\u{FFFD}');
   return seen.replaceAll(/[\\"]/g, String.raw`\$&`);

@@ -5,7 +5,7 @@ import type { Family } from './family.ts';
 
 type Telemetry = NonNullable<StatusReport['telemetry']>;
 
-/** Counters are those of the running daemon, and begin anew with it. */
+/** Metrics of the spool and of delivery. The counters begin anew with each daemon. */
 export function telemetryMetrics(telemetry: Telemetry | undefined): readonly Family[] {
   if (telemetry === undefined) return [];
   const { spool, delivery, clock, sources } = telemetry;

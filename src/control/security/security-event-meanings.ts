@@ -1,4 +1,4 @@
-/** Stable: programs look for these, and they are never reworded. What each means. */
+/** What each security event means. The ids are stable: programs look for them, and they are never reworded. */
 export const securityEventMeanings = {
   'signature-refused': 'a firmware was refused: no valid signature by a trusted key, or other content than was signed',
   'key-refused': 'a firmware was refused: its key was revoked, or is not of this time',

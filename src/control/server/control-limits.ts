@@ -1,10 +1,10 @@
 import { MAX_BODY_BYTES } from '../find-operation.ts';
 
-/** What one client, and all together, may cost the daemon. */
+/** The most that one client, and all together, may cost the daemon. */
 export interface ControlLimits {
-  /** That have not asked for anything yet; the oldest gives way to the next. */
+  /** Connections without a request yet; a new one replaces the oldest. */
   readonly maxWaiting: number;
-  /** That are answered, and as many that follow. */
+  /** Requests being answered at once, and as many operations being followed. */
   readonly maxAtOnce: number;
   readonly maxHeaderBytes: number;
   readonly maxBodyBytes: number;
@@ -12,17 +12,17 @@ export interface ControlLimits {
   readonly headersMs: number;
   /** From the connection to the end of the body. */
   readonly requestMs: number;
-  /** How long anything but an operation may take. */
+  /** How long an answer may take, unless it is that of a long operation. */
   readonly answerMs: number;
-  /** An operation that has nothing to tell says `alive` this often. */
+  /** A long operation that has nothing to tell says `alive` this often. */
   readonly aliveMs: number;
-  /** A client that does not read for this long is dropped. */
+  /** A client that reads nothing for this long is dropped. */
   readonly stalledMs: number;
-  /** A client that has not read this much is dropped. */
+  /** A client that has not read this many bytes is dropped. */
   readonly maxBacklogBytes: number;
-  /** How often it is looked whether the socket is still where others look for it. */
+  /** How often the server checks that its socket still has its path. */
   readonly lookMs: number;
-  /** How long open connections get when the daemon stops. */
+  /** How long open connections may last when the daemon stops. */
   readonly closingMs: number;
 }
 

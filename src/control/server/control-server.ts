@@ -32,17 +32,17 @@ import { refuseSlowRequests, withoutLooking } from './slow-requests.ts';
 
 export interface ControlServerOptions extends Performer {
   readonly runDirectory: string;
-  /** Properties that members may read and write; asked each time. */
+  /** The properties that members may read and write; called for each request. */
   readonly memberProperties: () => readonly string[];
-  /** Who speaks there may not ask for this operation. */
+  /** Called when this caller asked for an operation that it may not use. */
   readonly onDenied?: (caller: Caller, operation: string) => void;
   readonly log: Log;
   readonly limits?: Partial<ControlLimits>;
 }
 
 /**
- * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: when it is aborted, what is
- * asked for ends with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
+ * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: once it is aborted,
+ * requests end with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
  */
 export async function startControlServer(
   options: ControlServerOptions,
@@ -57,7 +57,7 @@ export async function startControlServer(
   return opened.move();
 }
 
-/** One socket, and who may speak there. */
+/** One socket, and the caller who may use it. */
 class ControlServer implements AsyncDisposable {
   readonly #caller: Caller;
   readonly #options: ControlServerOptions;
@@ -65,7 +65,7 @@ class ControlServer implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #server: Server;
   readonly #socket: LastingSocket;
-  /** Connections that have not asked yet, oldest first. */
+  /** Connections without a request yet, oldest first. */
   readonly #waiting = new Set<Socket>();
   readonly #served = { answered: 0, followed: 0 };
 
@@ -98,7 +98,7 @@ class ControlServer implements AsyncDisposable {
     clearTimeout(timer);
   }
 
-  /** Who opens connections and asks nothing keeps nobody out. */
+  /** Bounds connections without a request, so that idle ones keep no caller out. */
   #admit(socket: Socket): void {
     this.#waiting.add(socket);
     socket.once('close', () => this.#waiting.delete(socket));
@@ -148,7 +148,7 @@ class ControlServer implements AsyncDisposable {
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
-  /** Whoever may speak here at all may read the metrics: they say what `status` and `history` say. */
+  /** The metrics may be read by every caller of the sockets: they only say what `status` and `history` say. */
   async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#waiting.delete(request.socket);
     using _place = this.#takePlace('answered');
@@ -201,7 +201,10 @@ class ControlServer implements AsyncDisposable {
     );
   }
 
-  /** A defect goes to the log, with its text; the reason of the daemon's end becomes `agent-stopping`. */
+  /**
+   * The error that a client is told. A defect is only told in the log; when the daemon stops, the error is
+   * `agent-stopping`.
+   */
   #reasonOf(error: unknown): unknown {
     if (error instanceof AgentError) return error;
     if (this.#signal.aborted && error === this.#signal.reason) return agentStopping();
@@ -219,14 +222,17 @@ function json(value: object): Reply {
   return { type: 'application/json', text: `${JSON.stringify(value)}\n` };
 }
 
-/** Metrics stand where monitoring expects them: beside the operations, which are under `/v1/`. Throws `control-method-wrong`. */
+/**
+ * Whether this is a request for the metrics, which stand beside the operations of `/v1/`, where monitoring expects
+ * them. Throws `control-method-wrong`.
+ */
 function isMetricsRequest({ method, url = '' }: IncomingMessage): boolean {
   if (url.split('?', 1)[0] !== '/metrics') return false;
   if (method === 'GET') return true;
   throw new ControlRequestError(405, 'control-method-wrong', 'this path takes GET');
 }
 
-/** What the log says of a request: never a value. */
+/** The inputs that the log mentions; it never mentions a value. */
 const noted = z.object({
   path: z.string().optional(),
   board: z.string().optional(),
@@ -253,7 +259,10 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<unk
   }
 }
 
-/** What is not HTTP, too large or too slow never becomes a request: it is answered on the bare connection. */
+/**
+ * Answers a request that is not HTTP, too large or too slow. It never becomes a request of node:http, so the answer
+ * goes directly to the connection.
+ */
 function refuseUnreadable(error: Error, socket: Duplex): void {
   if (!socket.writable || systemErrorCode(error) === 'ECONNRESET') {
     socket.destroy();

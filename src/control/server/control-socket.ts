@@ -7,17 +7,18 @@ import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { Caller } from '../access.ts';
 import { ControlError } from '../control-errors.ts';
 
-/** In the run directory: what is made in it has its group, that of the operators (tmpfiles.d, setgid). */
+/** A directory in the run directory. What is made in it gets its group, that of the operators (tmpfiles.d, setgid). */
 const OPERATORS = 'operators';
 
-/** `sun_path` of unix(7), without the final zero. */
+/** The size of `sun_path` (unix(7)) without the final zero. */
 const maxPathBytes = 107;
 
 /**
- * Makes the server listen on a Unix socket that never existed with a wider mode: it is made in a directory of mode 0700 and
- * renamed when it is ready. `root`: for the owner alone. `members`: for the group of the process. `operators`: for the group
- * of the directory `operators` beside it, if there is one. A socket that is there already is replaced only when nobody
- * answers on it. Two daemons at once must be kept apart by their lock.
+ * Makes the server listen on a Unix socket that never exists with a wider mode: the socket is made in a directory of
+ * mode 0700 and renamed when it is ready. That of `root` is for the owner alone; that of `members` for the group of the
+ * process; that of `operators` for the group of the directory `operators` beside it, if there is one. An existing
+ * socket is replaced only if nobody answers on it. The lock of the daemons must keep two of them from doing this at
+ * once.
  */
 export async function listenOnSocket(server: Server, path: string, caller: Caller): Promise<void> {
   await refuseTaken(path);
@@ -39,7 +40,7 @@ export async function listenOnSocket(server: Server, path: string, caller: Calle
   }
 }
 
-/** Where a socket gets its group, and its mode. */
+/** The directory whose group a socket inherits, and its mode. */
 async function groupFor(
   directory: string,
   caller: Caller,
@@ -59,7 +60,7 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-/** Whether somebody answers on the socket. Throws the system's error (EACCES, …) where that cannot be told. */
+/** Whether somebody answers on the socket. Throws the system's error (EACCES, …) if that cannot be told. */
 export async function somebodyAnswers(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {

@@ -6,8 +6,8 @@ import type { ControlLimits } from './control-limits.ts';
 export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
 /**
- * The lines of an operation to one client. Received bytes are not told to a client that reads slower than they come;
- * one that leaves too much unread, or reads nothing for too long, is dropped.
+ * Sends the lines of an operation to one client. A client that reads too slowly is not told of received bytes; one that
+ * leaves too much unread, or reads nothing for too long, is dropped.
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
@@ -31,7 +31,7 @@ export class EventStream implements Disposable {
     this.#alive.refresh();
   }
 
-  /** Sends the last line; resolves when the client has everything, or was dropped. */
+  /** Sends the last line. Resolves when the client has everything, or was dropped. */
   async end(line: StreamLine): Promise<void> {
     clearInterval(this.#alive);
     this.#write(line);
@@ -60,7 +60,7 @@ export class EventStream implements Disposable {
   }
 }
 
-/** Ends a response; a client that does not take it in time is dropped. */
+/** Ends a response. A client that does not read it in time is dropped. */
 export async function endResponse(response: ServerResponse, stalledMs: number): Promise<void> {
   if (response.destroyed) return;
   const closed = Promise.withResolvers<void>();

@@ -9,23 +9,24 @@ import { listenOnSocket } from './control-socket.ts';
 export interface LastingSocketOptions {
   readonly path: string;
   readonly caller: Caller;
-  /** How often it is looked whether the socket is still there. */
+  /** How often the socket is looked for at its path. */
   readonly lookMs: number;
   readonly log: Log;
 }
 
 /**
- * Keeps a server listening on its path: a socket that somebody moved, removed or replaced is made anew, since nobody would
- * find the one that is listened on. What is under way on the old one goes on. Disposing removes the socket, if it is ours.
+ * Keeps a server listening at its path. If somebody moved, removed or replaced the socket, no client could find the
+ * server any more, so the socket is made anew; connections on the old one continue. Disposing removes the socket if it
+ * is ours.
  */
 export class LastingSocket implements AsyncDisposable {
   readonly #server: Server;
   readonly #options: LastingSocketOptions;
-  /** Of the socket that is listened on. */
+  /** The inode of our socket. */
   #inode: bigint | undefined;
   #timer: NodeJS.Timeout | undefined;
   #look: Promise<void> | undefined;
-  /** What the log was told last. */
+  /** The trouble that was logged last. */
   #trouble: string | undefined;
 
   constructor(server: Server, options: LastingSocketOptions) {
@@ -66,7 +67,7 @@ export class LastingSocket implements AsyncDisposable {
   }
 }
 
-/** Undefined: there is nothing. The inode of a socket that is listened on is given to no other file. */
+/** The inode at this path; undefined: nothing is there. While we listen on a socket, no other file gets its inode. */
 async function inodeAt(path: string): Promise<bigint | undefined> {
   try {
     return (await lstat(path, { bigint: true })).ino;

@@ -13,19 +13,19 @@ import type { Activity, Of } from '../reports.ts';
 import { precedence } from './precedence.ts';
 import type { Precedence, Standing, Wanted } from './precedence.ts';
 
-/** A followed operation with what tells it from another of its name. */
+/** A long operation, with the inputs that distinguish it from another one of the same name. */
 export const operationRequest = z.object({
   operation: followedName,
   /** The file of an `install` or a `flash`. */
   path: z.string().optional(),
-  /** The microcontroller of a `flash` or a `restore`. */
+  /** The board of a `flash` or a `restore`. */
   board: z.string().optional(),
   reboot: z.boolean().optional(),
   force: z.boolean().optional(),
 });
 export type OperationRequest = Of<typeof operationRequest>;
 
-/** `interrupted`: what gave way to it. */
+/** The work of an operation. `interrupted` is the operation that gave way to it. */
 export type OperationWork = (
   onEvent: OnEvent,
   signal: AbortSignal,
@@ -50,7 +50,10 @@ interface RunningOperation {
   transfer: OperationEvent | undefined;
 }
 
-/** Why what ran was ended: somebody's word goes before it. No failure of its own, so that it passes through as it is. */
+/**
+ * The reason with which a running operation is aborted for one that goes first. It is no AgentError, so that it passes
+ * through untouched.
+ */
 class GaveWay extends Error {
   override readonly name = 'GaveWay';
   readonly to: Wanted['operation'];
@@ -62,10 +65,10 @@ class GaveWay extends Error {
 }
 
 /**
- * One operation at a time, whoever asked: a person, the schedule, a program. Who asks for what is being done already
- * follows it; what a person decides goes before what the agent was to find out (precedence.ts); who asks for anything else
- * is told `agent-busy`. The work belongs to the daemon: it ends with the daemon's signal, or for a person's word, never
- * because a follower went away.
+ * Runs one operation at a time, whether a person, the schedule or a program asked for it. A request for the operation
+ * already running joins it. A person's decision interrupts work that only prepares one (precedence.ts). Any other
+ * request gets `agent-busy`. The work belongs to the daemon: it ends with the daemon's signal or for a person's
+ * decision, never because a follower went away.
  */
 export class OperationRunner implements AsyncDisposable {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -79,7 +82,7 @@ export class OperationRunner implements AsyncDisposable {
     this.#observers = new Set([observer]);
   }
 
-  /** Is told from now on what runs, until it is disposed. */
+  /** Tells the observer of every operation from now on, until the result is disposed. */
   watch(observer: OperationObserver): Disposable {
     this.#observers.add(observer);
     return { [Symbol.dispose]: () => void this.#observers.delete(observer) };
@@ -89,7 +92,7 @@ export class OperationRunner implements AsyncDisposable {
     return this.#running?.request;
   }
 
-  /** For `status`. */
+  /** What runs, for `status`. */
   get activity(): Activity | undefined {
     if (this.#running === undefined) return undefined;
     const { request, phase, transfer } = this.#running;
@@ -97,12 +100,12 @@ export class OperationRunner implements AsyncDisposable {
     return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer) };
   }
 
-  /** Somebody waits for what runs beside who began it. */
+  /** True if somebody else than the one who began the running operation waits for it. */
   get isFollowed(): boolean {
     return (this.#running?.listeners.size ?? 0) > 1;
   }
 
-  /** The signal ends the waiting with its reason; the work goes on. */
+  /** Runs the work, or joins the same operation. The signal ends the waiting, not the work. */
   async run(
     request: OperationRequest,
     work: OperationWork,
@@ -120,18 +123,21 @@ export class OperationRunner implements AsyncDisposable {
     }
   }
 
-  /** Returns when nothing runs. Throws `agent-busy` where what runs goes before. */
+  /**
+   * Interrupts what runs, and returns when nothing does. Throws `agent-busy` if the running operation may not be
+   * interrupted.
+   */
   async makeWay(wanted: Wanted, signal: AbortSignal): Promise<void> {
     while (this.#running !== undefined) await this.#end(this.#running, wanted, signal);
   }
 
-  /** Ends what can be taken up again later; anything else goes on to its end. */
+  /** Interrupts an operation that can be continued later; any other one runs to its end. */
   async pause(signal: AbortSignal): Promise<void> {
     const [running, wanted] = [this.#running, { operation: 'hold' } as const];
     if (running !== undefined && ruleFor(running, wanted) === 'interrupt') await this.#end(running, wanted, signal);
   }
 
-  /** For what is short, and waits for nobody. */
+  /** Throws `agent-busy` if an operation runs, for requests that are short and do not wait. */
   refuseWhileBusy(): void {
     if (this.#running !== undefined) throw agentBusy(this.#running, this.#running.request);
   }
@@ -141,12 +147,12 @@ export class OperationRunner implements AsyncDisposable {
     while (this.#running !== undefined) await Promise.allSettled([this.#running.end]);
   }
 
-  /** Waits for the end of what runs; to be called after the daemon's signal was aborted. */
+  /** Waits for the end of the running operation. Abort the daemon's signal first. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.idle();
   }
 
-  /** Returns when it has ended for what goes before it; it may have come to its own end meanwhile. */
+  /** Interrupts an operation and waits for its end, which may also be its regular one. */
   async #end(running: RunningOperation, wanted: Wanted, signal: AbortSignal): Promise<OperationRequest> {
     if (ruleFor(running, wanted) !== 'interrupt') throw agentBusy(running, wanted);
     running.stop.abort(new GaveWay(wanted.operation));
@@ -175,7 +181,7 @@ export class OperationRunner implements AsyncDisposable {
       pace.push(event);
     };
     const toItsEnd = async (): Promise<OperationOutcome> => {
-      await Promise.resolve(); // `running` stands before the work can report
+      await Promise.resolve(); // the work may report only after `running` is set
       try {
         const outcome = await work(onProgress, signal, interrupted);
         pace.flush();
@@ -207,7 +213,7 @@ function ruleFor(running: RunningOperation, wanted: Wanted): Precedence {
   return precedence(running.request, standingOf(running), wanted);
 }
 
-/** From where it stands. */
+/** Follows a running operation, beginning with its present phase. */
 async function join(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
   onEvent({ kind: 'following', operation: running.request.operation });
   if (running.phase !== undefined) onEvent(running.phase);
@@ -235,7 +241,7 @@ function standingOf({ phase, transfer }: RunningOperation): Standing {
   };
 }
 
-/** Another operation runs, and goes before. */
+/** The error of a request while another operation runs that may not be interrupted. */
 function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
   const title = titleOf(running.request.operation);
   if (wanted.operation === 'cancel') {

@@ -4,15 +4,18 @@ import type { AgentOperations, Answered } from '../operations.ts';
 import { operationRequest } from './operation-runner.ts';
 import type { OperationRequest, OperationRunner } from './operation-runner.ts';
 
-/** Who does what is asked. */
+/** What is needed to perform an operation. */
 export interface Performer {
   readonly operations: AgentOperations;
   readonly runner: OperationRunner;
-  /** Asked while something else runs, which may be ended for it: throws what it would be refused for all the same. */
+  /**
+   * Called before a running operation is interrupted: throws what the wanted one would be refused for anyway, so that
+   * nothing is interrupted in vain.
+   */
   readonly refuse?: ((request: OperationRequest, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-/** An operation of the table with its input, which was checked against it. */
+/** An operation of the table, and its checked input. */
 export interface Asked {
   readonly name: string;
   readonly input: object;
@@ -29,7 +32,7 @@ export async function answer(
   return callOperation<object>(operations, name, input, signal);
 }
 
-/** Who goes away ends its own waiting, not the work. */
+/** Runs a long operation, or follows it. A client that goes away ends its own waiting, not the work. */
 export async function follow(
   { operations, runner, refuse }: Performer,
   { name, input }: Asked,
@@ -47,7 +50,10 @@ export async function follow(
   );
 }
 
-/** What gave way to a cancellation was cancelled, though nothing is left that could be. */
+/**
+ * The outcome of a cancellation that interrupted the reading of a board: `cancelled`, though no update was left to
+ * cancel.
+ */
 function withInterrupted(outcome: OperationOutcome, interrupted: OperationRequest | undefined): OperationOutcome {
   const isNothing = outcome.kind === 'nothing-to-cancel' && interrupted?.board !== undefined;
   return isNothing ? { kind: 'cancelled', version: interrupted.board } : outcome;

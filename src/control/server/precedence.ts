@@ -1,28 +1,28 @@
 import type { ProgressPhase } from '../reports.ts';
 import type { OperationRequest } from './operation-runner.ts';
 
-/** What may be asked for while something else runs. */
+/** An operation that is asked for while another one may run. */
 export type Wanted = Omit<OperationRequest, 'operation'> & {
   readonly operation: OperationRequest['operation'] | 'reboot' | 'hold';
 };
 
-/** How far it is that runs. */
+/** How far the running operation has come. */
 export interface Standing {
   readonly phase: ProgressPhase | undefined;
-  /** Of a board. */
+  /** The step of a board. */
   readonly step: string | undefined;
 }
 
 export type Precedence =
-  /** Who asks gets it from what runs. */
+  /** The request joins the running operation. */
   | 'follow'
-  /** What runs gives way: a person decides what it was waiting to find out. */
+  /** The running operation is interrupted: a person decides what it was to find out. */
   | 'interrupt'
   | 'busy';
 
 /**
- * A person's word goes before the agent's judging of a trial, and before a look or a download; never before a write that
- * is short and decides. Pure.
+ * What happens to a request while an operation runs. A person's decision interrupts a look, a download or the judging
+ * of a trial, but never a short write that decides. Pure.
  */
 export function precedence(running: OperationRequest, at: Standing, wanted: Wanted): Precedence {
   if (includes(running, wanted)) return 'follow';
@@ -30,7 +30,7 @@ export function precedence(running: OperationRequest, at: Standing, wanted: Want
   return givesWay ? 'interrupt' : 'busy';
 }
 
-/** What gives way to each; to everything else, nothing does. */
+/** The kinds of running work that each request interrupts. A request that is not named here interrupts nothing. */
 const waysOf: Partial<Record<Wanted['operation'], readonly ((running: OperationRequest, at: Standing) => boolean)[]>> =
   {
     commit: [isSettling, isJudging],
@@ -40,7 +40,7 @@ const waysOf: Partial<Record<Wanted['operation'], readonly ((running: OperationR
     cancel: [isLooking, isStaging, isReading],
   };
 
-/** Whether who wants `wanted` gets it from what runs: the same thing, rebooting alike, at least as forced. */
+/** Whether the running operation does what is wanted: the same thing, with the same reboot, at least as forced. */
 function includes(running: OperationRequest, wanted: Wanted): boolean {
   return (
     running.operation === wanted.operation &&
@@ -51,12 +51,15 @@ function includes(running: OperationRequest, wanted: Wanted): boolean {
   );
 }
 
-/** What was left; later there is no trial, and a commit would end a download for nothing. */
+/**
+ * Settling what an earlier start left. In later phases there is no trial, and a commit would interrupt a download in
+ * vain.
+ */
 function isSettling({ operation }: OperationRequest, { phase }: Standing): boolean {
   return isInstalling(operation) && phase === undefined;
 }
 
-/** Or settling what was left; nothing of this update is decided yet. */
+/** Settling, or asking the service: nothing of this update is decided yet. */
 function isLooking({ operation }: OperationRequest, { phase }: Standing): boolean {
   return isInstalling(operation) && (phase === undefined || phase === 'checking');
 }
@@ -65,13 +68,13 @@ function isStaging({ operation }: OperationRequest, { phase }: Standing): boolea
   return isInstalling(operation) && (phase === 'staging' || phase === 'verifying');
 }
 
-/** Waiting for health, or bringing the boards of a trial to their new programs. */
+/** Waiting for health, or flashing the boards of a trial. */
 function isJudging({ operation }: OperationRequest, { phase }: Standing): boolean {
   const mayJudge = isInstalling(operation) || operation === 'commit';
   return mayJudge && (phase === 'health' || phase === 'flashing');
 }
 
-/** A board that is not written yet. */
+/** Reading a board that is not being written yet. */
 function isReading({ operation }: OperationRequest, { step }: Standing): boolean {
   const isByHand = operation === 'flash' || operation === 'restore';
   return isByHand && step !== 'writing' && step !== 'starting' && step !== 'done';

@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
-/** As UTF-8. Undefined: it is longer, as it says or as it comes; no more of it is kept than that. */
+/**
+ * The body of a request as UTF-8; undefined: it is longer than `maxBytes`, by its header or as received. No more than
+ * that is kept in memory.
+ */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return undefined;
   const chunks: Buffer[] = [];

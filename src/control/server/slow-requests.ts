@@ -4,18 +4,23 @@ import type { Socket } from 'node:net';
 export interface RequestDeadlines {
   /** From the connection to the end of the headers. */
   readonly headersMs: number;
-  /** From the connection to the end of the body; undefined: as long as it takes. */
+  /** From the connection to the end of the body; undefined: no limit. */
   readonly requestMs?: number | undefined;
 }
 
-/** For `createServer`: Node looks at all connections from time to time, also where there are none, and wakes the machine for it. */
+/**
+ * Options of `createServer` that switch off Node's own timeouts, which check all connections at intervals, even where
+ * there are none, and so wake the machine.
+ */
 export const withoutLooking = {
   headersTimeout: 0,
   requestTimeout: 0,
   connectionsCheckingInterval: 2 ** 31 - 1,
 } as const;
 
-/** Tells `clientError`, as Node would, of each connection whose request does not come in time. Nothing is timed without one. */
+/**
+ * Emits `clientError`, as Node would, for each connection whose request is too slow. Without connections no timer runs.
+ */
 export function refuseSlowRequests(
   server: Server,
   admitted: 'connection' | 'secureConnection',
@@ -44,5 +49,5 @@ export function refuseSlowRequests(
   });
 }
 
-/** As Node names it. */
+/** The code that Node uses. */
 const REQUEST_TIMEOUT = 'ERR_HTTP_REQUEST_TIMEOUT';

@@ -23,7 +23,10 @@ export function describeBoard(board: BoardReport, when: When): string {
   return `${board.name}: ${describeImage(board, when)}${port}${writing.join('')}`;
 }
 
-/** Of a board that is being written, or was when something cut that: what was flashed last is not there any more. */
+/**
+ * Describes a board that is being written, or whose writing was interrupted. It does not hold any more what was flashed
+ * last.
+ */
 function describeWriting(board: BoardReport, when: When): readonly string[] {
   const { writing } = board;
   if (writing === undefined) return [];
@@ -33,7 +36,7 @@ function describeWriting(board: BoardReport, when: When): readonly string[] {
   ];
 }
 
-/** What was flashed last, how, and when. */
+/** Describes what was flashed last, how, and when. */
 function describeImage(board: BoardReport, when: When): string {
   const { chip, imageName, imageDigest, flashedAt, attempts, roundTripMs } = board;
   if (imageDigest === undefined) return 'never flashed by this agent';
@@ -46,7 +49,7 @@ function describeImage(board: BoardReport, when: When): string {
   return facts.filter((fact) => fact !== '').join(', ');
 }
 
-/** What came with an update is named by its digest. */
+/** The name of an image; one that came with an update is named by its digest. */
 function nameOf(imageName: string | undefined): string {
   if (imageName === undefined) return 'an image';
   return imageName.startsWith('sha256:') ? `payload ${imageName.slice(0, 19)}` : imageName;

@@ -7,7 +7,7 @@ import type { Said } from './row.ts';
 import { moment } from './time.ts';
 import type { When } from './time.ts';
 
-/** What a person needs first. */
+/** The sentence that a person needs first. */
 export function headlineOf(report: StatusReport, when: When): Said {
   const troubles = report.troubles ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, troubles });
@@ -48,7 +48,7 @@ function lastVersion({ lastOutcome }: StatusReport): string {
   return lastOutcome?.version ?? 'a version';
 }
 
-/** Somebody is at work. A trial is what a person may want to end, however busy the agent is with it. */
+/** The headline while an operation runs. A trial keeps its own headline, since a person may want to end it. */
 function headlineOfActivity(activity: Activity, report: StatusReport): Said {
   const { who, operation, board, doneBytes, totalBytes } = activity;
   if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
@@ -101,14 +101,17 @@ function headlineOfPhase(report: StatusReport): Said {
   }
 }
 
-/** Any reboot starts what the bootloader would boot next; what it was not told of yet, only the agent does. */
+/**
+ * Says what starts the staged slot. Once the bootloader is told to boot it, any reboot does; before that, only one by
+ * the agent.
+ */
 function howItStarts({ booted, slotStates }: StatusReport): string {
   const isArmed =
     slotStates === undefined || Object.entries(slotStates).some(([slot, { next }]) => next && slot !== booted);
   return isArmed ? 'it starts with the next boot: agent reboot' : 'to start it: agent reboot';
 }
 
-/** What a person holds, and its end. */
+/** Describes a hold and its end. */
 export function describeHold({ until }: StandstillReport, when: When): string {
   return until === undefined
     ? 'Held: nothing is installed until agent resume.'

@@ -8,7 +8,7 @@ import type { When } from './time.ts';
 
 export type Told = HistoryReport['attempts'][number];
 
-/** So much of an id tells it from the others. */
+/** So many characters of an id distinguish it from the others. */
 const SHORT_ID = 8;
 
 export function attemptRows({ attempts }: HistoryReport, when: When): readonly Row[] {
@@ -19,7 +19,7 @@ export function attemptRows({ attempts }: HistoryReport, when: When): readonly R
   }));
 }
 
-/** What happened in an attempt, step by step. */
+/** The steps of an attempt, one row for each. */
 export function stepRows({ steps }: Told, when: When): readonly Row[] {
   return steps.map(({ at, step, detail }) => {
     const title = stepTitles.get(step) ?? step;
@@ -40,7 +40,7 @@ export function describeAttempt(told: Told, when: When): readonly string[] {
   return [...lines, ...aboutOf(told)];
 }
 
-/** A list of keys and revocations goes into no slot: nothing else is installed than before. */
+/** Whether the attempt installed a list of keys and revocations. Such a list changes no slot. */
 function isTakenList({ list, steps }: Told): boolean {
   return list !== undefined || steps.some(({ step }) => step === 'list-taken');
 }
@@ -52,7 +52,7 @@ function whatOf(told: Told): string {
   return from === undefined || from === version ? version : `${from} to ${version}`;
 }
 
-/** Who asked, and what it cost. */
+/** Describes who asked for the attempt, and what it cost. */
 function aboutOf(told: Told): readonly string[] {
   const about = [...orderOf(told), ...costsOf(told)].join('; ');
   return about === '' ? [] : [about];
@@ -87,7 +87,7 @@ function toneOf({ outcome }: Told): Tone | undefined {
   return outcome === undefined || outcome === 'installed' ? undefined : 'attention';
 }
 
-/** A step of a newer agent is shown by its name. */
+/** The titles of steps. A step that only a newer agent knows is shown by its name. */
 const stepTitles: ReadonlyMap<string, string> = new Map([
   ['staging-started', 'transfer began'],
   ['staging-paused', 'transfer was interrupted'],

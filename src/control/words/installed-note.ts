@@ -1,7 +1,7 @@
-/** What goes without saying. */
+/** Reasons that add nothing to `installed`. */
 const plain = new Set(['', 'installed', 'went back to what was installed before']);
 
-/** What the reason of an attempt that ended well says beside that, such as what was not verified; nothing in most cases. */
+/** What the reason of a successful attempt adds, for example what was not verified. Most add nothing. */
 export function installedNote(reason: string | undefined): readonly string[] {
   return reason === undefined || plain.has(reason) ? [] : [reason];
 }

@@ -4,7 +4,7 @@ import type { Said } from './row.ts';
 
 type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;
 
-/** What an operation came to, in a sentence; `forced` leaves out what forcing would do. */
+/** The outcome of an operation in a sentence. With `forced`, the hint that `--force` would help is left out. */
 export function describeOutcome(outcome: OperationOutcome, forced: boolean): Said {
   const { version } = outcome;
   switch (outcome.kind) {
@@ -47,7 +47,7 @@ function describeHeld(
   return `${version} is held back: ${reason} (${code}).${force}`;
 }
 
-/** What an owner signs to change whom gateways believe, by its number. */
+/** `list N of keys and revocations`, which an owner signs to change whom gateways trust. */
 export function listOf(number: number): string {
   return `list ${number} of keys and revocations`;
 }

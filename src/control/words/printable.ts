@@ -1,10 +1,10 @@
 /**
- * What steers a terminal or hides in a text: control characters (C0, DEL, C1), marks that turn the writing direction,
- * invisible characters, line separators, halves of surrogate pairs.
+ * Characters that steer a terminal or hide in a text: control characters (C0, DEL, C1), marks that turn the writing
+ * direction, invisible characters, line separators, halves of surrogate pairs.
  */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** A text from outside with everything unprintable written out: `\x1b`, `\u{202e}`. */
+/** A text from outside with every unprintable character escaped: `\x1b`, `\u{202e}`. */
 export function printable(text: string): string {
   return text.replaceAll(unprintable, escaped);
 }
@@ -16,7 +16,7 @@ function escaped(character: string): string {
   return code < 0x100 ? `\\x${hex.padStart(2, '0')}` : `\\u{${hex}}`;
 }
 
-/** JSON on one line, or indented, in which the same characters are escaped as JSON does. */
+/** JSON on one line, or indented, with the same characters escaped as JSON escapes them. */
 export function printableJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent) ?? 'null';
   return text.replaceAll(unprintable, (character) => (character === '\n' ? character : jsonEscaped(character)));
@@ -29,7 +29,7 @@ function jsonEscaped(character: string): string {
   }).join('');
 }
 
-/** Columns that a text takes at most; what may be wide counts as wide. */
+/** The number of columns that a text needs at most; characters that may be wide count as wide. */
 export function displayWidth(text: string): number {
   let width = 0;
   for (const character of text) width += characterWidth(character);

@@ -1,17 +1,17 @@
-/** What a colour says; it is never the only thing that says it. */
+/** What a colour expresses; the text always says the same. */
 export type Tone = 'good' | 'attention' | 'bad' | 'strong';
 
-/** A label and what stands beside it, one paragraph each. Texts may be from outside. */
+/** A label and the paragraphs beside it. The texts may come from outside. */
 export interface Row {
   readonly label: string;
   readonly paragraphs: readonly string[];
   readonly tone?: Tone | undefined;
 }
 
-/** A sentence, and how it is meant. */
+/** A sentence and its tone. */
 export interface Said {
   readonly tone: Tone;
   readonly text: string;
-  /** What a person types next. */
+  /** What a person should type next. */
   readonly advice?: string | undefined;
 }

@@ -5,7 +5,7 @@ import { duration } from './time.ts';
 
 export type SensorReport = OutputOf<'sensors'>['sensors'][number];
 
-/** A row for each. */
+/** One row for each sensor. */
 export function sensorRows({ isRead, sensors }: OutputOf<'sensors'>): readonly Row[] {
   return sensors.map((sensor) => {
     const facts = isRead ? [describeLast(sensor), ...pace(sensor), ...troubles(sensor)] : [sensor.place];
@@ -14,7 +14,7 @@ export function sensorRows({ isRead, sensors }: OutputOf<'sensors'>): readonly R
   });
 }
 
-/** One in detail. */
+/** The rows of one sensor in detail. */
 export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly Row[] {
   const { name, kind, place, mode, everyMs, outputs, readings, failures, dropped, lastDrop } = sensor;
   const speaks = mode === 'pushed' ? 'when it speaks' : `each ${shortDuration(everyMs ?? 0)}`;
@@ -36,7 +36,7 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
   ];
 }
 
-/** What one that speaks by itself is waiting for. */
+/** Says what a sensor waits for that cannot be asked, since it sends by itself. */
 export function describeWait({ name, kind, place }: SensorReport): string {
   return `${name} cannot be asked: it waits for ${waits[kind] ?? 'what comes'}, at ${place}.`;
 }

@@ -5,7 +5,7 @@ import type { Row } from './row.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
-/** The whole of it. */
+/** All rows of the spool. */
 export function spoolRows(status: OutputOf<'spool'>): readonly Row[] {
   const { spool, delivery, sources, watches, deadLetters } = status;
   const failing = sources.filter(({ lastError }) => lastError !== undefined);
@@ -45,7 +45,7 @@ function describeSpool({ spool }: OutputOf<'spool'>): string {
   return parts.join('; ');
 }
 
-/** What a status says: how much waits, what it costs, and what is wrong. */
+/** The spool in `agent status`: how much waits, what it costs, and what is wrong. */
 export function summarizeSpool(status: OutputOf<'spool'>): Pick<Row, 'paragraphs' | 'tone'> {
   const { spool } = status;
   const lost = droppedByReason(status);

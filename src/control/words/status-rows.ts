@@ -11,7 +11,7 @@ import type { When } from './time.ts';
 
 const maxQuarantineShown = 5;
 
-/** What a technician needs first stands first: whether something is to be done. */
+/** The rows of a status. The first one tells a technician whether something is to be done. */
 export function statusRows(report: StatusReport, when: When): readonly Row[] {
   const headline = headlineOf(report, when);
   return [
@@ -48,7 +48,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
   ];
 }
 
-/** With what a person types next. */
+/** A sentence with what a person should type next. */
 function sentenceOf({ text, advice }: Said): string {
   return advice === undefined ? text : `${text} ${advice}`;
 }
@@ -80,7 +80,7 @@ function slowed(throttle: StatusReport['throttle'], when: When): readonly string
   return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
 }
 
-/** What stands in a slot, since when, and who vouched for it. */
+/** Describes what is installed in a slot, since when, and who signed it. */
 export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
   if (installed === undefined) return ['nothing by this agent yet'];
   const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
@@ -98,7 +98,7 @@ function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }
 
-/** While one is under way, the one before it is in the past. */
+/** Describes the next look. While a look runs, the noted time of the next one has passed. */
 function nextLook(report: StatusReport, when: When): string {
   const { daemon, nextLookAt } = report;
   if (!daemon) return `none: ${isSilent(report) ? 'the daemon does not answer' : 'no daemon runs'}`;
@@ -171,7 +171,7 @@ function service({ daemon, service: { url, lastError, lastContactAt } }: StatusR
   return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
 }
 
-/** Of the line to the service; what comes from a file costs nothing there. */
+/** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */
 function traffic(told: StatusReport['traffic']): readonly string[] {
   if (told === undefined) return [];
   const { lastHour, lastDay, sinceStart } = told;

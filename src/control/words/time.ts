@@ -1,6 +1,6 @@
 const withZone = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
-/** ISO 8601 with a zone, as UTC with milliseconds; undefined: it is none. */
+/** A time in ISO 8601 with a zone, as UTC with milliseconds; undefined: the text is none. */
 export function parseTime(text: string): string | undefined {
   const match = withZone.exec(text);
   const atMs = Date.parse(text);
@@ -10,10 +10,10 @@ export function parseTime(text: string): string | undefined {
   return new Date(atMs).toISOString();
 }
 
-/** How far local time is ahead of UTC at that moment, in minutes. */
+/** Minutes that local time is ahead of UTC at that moment. */
 export type OffsetMinutes = (atMs: number) => number;
 
-/** When, and where on earth, something is read. */
+/** The time and the time zone of the reader. */
 export interface When {
   readonly nowMs: number;
   readonly localOffset: OffsetMinutes;
@@ -21,7 +21,7 @@ export interface When {
 
 export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
 
-/** `2026-03-01 14:05 +01:00`, or with seconds; a text that is no time stays as it is. */
+/** `2026-03-01 14:05 +01:00`, or with seconds; a text that is no time is returned unchanged. */
 export function localTime(iso: string, offset: OffsetMinutes, to: 'minutes' | 'seconds' = 'minutes'): string {
   const atMs = Date.parse(iso);
   if (Number.isNaN(atMs)) return iso;
@@ -49,13 +49,13 @@ export function distance(iso: string, nowMs: number): string | undefined {
   return awayMs > 0 ? `in ${duration(rounded(awayMs))}` : `${duration(-awayMs)} ago`;
 }
 
-/** What is to last 30 days is not told to end in 29 as soon as it began. */
+/** Rounds a duration, so that 30 days do not read as 29 a moment after they began. */
 function rounded(ms: number): number {
   const unit = [dayMs, minuteMs].find((smallest) => ms >= leastOf(smallest)) ?? secondMs;
   return Math.round(ms / unit) * unit;
 }
 
-/** From where on a duration is told no finer than in this unit. */
+/** The shortest duration that is told in this unit and not in a finer one. */
 function leastOf(unitMs: number): number {
   return unitMs === dayMs ? 2 * dayMs : hourMs;
 }
