@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { describeError } from '../system/errors.ts';
 import { PageError } from './page-errors.ts';
 
-/** What the page needs beside itself, by its path. */
+/** The files that the page loads, by their path. */
 export type Assets = ReadonlyMap<string, { readonly type: string; readonly body: Buffer }>;
 
-/** Files beside this one, also when it is built (systemd/build.ts). */
+/** Files beside this one, in the source and in the built agent (systemd/build.ts). */
 const types = { 'page.css': 'text/css; charset=utf-8', 'page.js': 'text/javascript; charset=utf-8' } as const;
 
 export async function readAssets(): Promise<Assets> {

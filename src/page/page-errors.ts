@@ -16,7 +16,7 @@ export class PageError extends defineErrors('PageError', {
   },
 }) {}
 
-/** What is answered instead of what was asked for; `status` is HTTP's. */
+/** A request that is refused with this HTTP status. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;

@@ -1,36 +1,36 @@
-/** What one who asks, and all together, may cost the daemon. */
+/** The most that one client, and all together, may cost the daemon. */
 export interface PageLimits {
-  /** Connections at once, those of viewers included. */
+  /** Connections at once, including those of viewers. */
   readonly maxConnections: number;
-  /** That have not asked for anything yet; the oldest gives way to the next. */
+  /** Connections without a request yet; a new one replaces the oldest. */
   readonly maxWaiting: number;
-  /** Who follows what happens, at once. */
+  /** Viewers that follow at once. */
   readonly maxViewers: number;
   readonly maxHeaderBytes: number;
-  /** Of a form. */
+  /** The size of a form. */
   readonly maxFormBytes: number;
   /** From the connection to the end of the headers. */
   readonly headersMs: number;
-  /** Of a form, from its headers to its end. */
+  /** From the headers of a form to its end. */
   readonly formMs: number;
-  /** Of a file: between two pieces of it, and as a whole. */
+  /** For a file: between two pieces, and in all. */
   readonly fileIdleMs: number;
   readonly fileMs: number;
-  /** What is left free of the state directory's file system when a file is taken. */
+  /** Bytes that must stay free on the file system of the state directory when a file is received. */
   readonly reserveBytes: number;
-  /** How long what is shown may take to be gathered. */
+  /** How long it may take to gather a snapshot. */
   readonly gatherMs: number;
-  /** How old it may be for who comes anew, and for who follows. */
+  /** How old a snapshot may be for a new request, and for viewers. */
   readonly freshMs: number;
   readonly followMs: number;
-  /** How often sensors are looked at for their charts. */
+  /** How often sensors are sampled for their charts. */
   readonly sampleMs: number;
-  /** A viewer that hears nothing else is told this often that the page is there. */
+  /** A viewer without other news gets a sign of life this often. */
   readonly aliveMs: number;
-  /** A viewer that does not read for this long, or has not read this much, is dropped. */
+  /** A viewer that reads nothing for this long, or leaves this much unread, is dropped. */
   readonly stalledMs: number;
   readonly maxBacklogBytes: number;
-  /** How long an operation is waited for before its beginning is told. */
+  /** How long an answer waits for the end of an operation before it only says that the operation has begun. */
   readonly quickMs: number;
   readonly closingMs: number;
 }

@@ -34,7 +34,10 @@ export interface PageServerOptions extends Performer {
   readonly limits?: Partial<PageLimits>;
 }
 
-/** Nothing of a page is kept, framed, or fetched from elsewhere. Another page learns nothing, and not even that one was left. */
+/**
+ * The page is never stored, framed or composed of foreign content. Another page learns nothing of it, not even its
+ * address.
+ */
 const headers = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
@@ -111,7 +114,7 @@ class PageServer implements AsyncDisposable {
   readonly #news: LiveNews;
   readonly #routes: Routes;
   readonly #files: DroppedFiles;
-  /** Connections that have not wholly asked yet, by their peer, oldest first. */
+  /** Connections without a complete request yet, by their peer, oldest first. */
   readonly #waiting = new Map<unknown, Socket>();
   #socket: LastingSocket | undefined;
 
@@ -129,10 +132,10 @@ class PageServer implements AsyncDisposable {
     server.maxConnections = this.#limits.maxConnections;
     server.maxRequestsPerSocket = 1;
     const isTls = options.settings.certificateFile !== undefined;
-    // behind TLS only an address tells which connection it is that asks; a Unix socket has none
+    // behind TLS only its address identifies the connection of a request; a Unix socket has none
     const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
     server.on(admitted, (socket: Socket) => this.#admit(socket));
-    // a file takes its time; a form has a deadline of its own
+    // no deadline for the body here: a file takes its time, and a form has its own deadline
     refuseSlowRequests(server, isTls ? 'secureConnection' : 'connection', { headersMs: this.#limits.headersMs });
     server.on('request', (request, response) => void this.#serve(request, response));
     server.on('clientError', (_error, socket) => void socket.destroy());
@@ -172,7 +175,7 @@ class PageServer implements AsyncDisposable {
     await listening;
   }
 
-  /** Who opens connections and asks nothing, or never ends asking, keeps nobody out. */
+  /** Bounds connections without a complete request, so that idle or endless ones keep nobody out. */
   #admit(socket: Socket): void {
     const peer = this.#peerOf(socket);
     this.#waiting.set(peer, socket);
@@ -190,7 +193,7 @@ class PageServer implements AsyncDisposable {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     response.setHeader('connection', 'close');
-    response.on('error', () => response.destroy()); // who asked went away
+    response.on('error', () => response.destroy()); // the client went away
     const reply = await this.#routes.answer(request, response);
     if (reply === undefined || response.destroyed) return;
     const { status, type, body, more } = reply;

@@ -32,7 +32,7 @@ export interface RoutesParts {
   readonly files: DroppedFiles;
   readonly limits: PageLimits;
   readonly log: Log;
-  /** This one has asked, as a whole or as somebody who may send more: it gives way to nobody now. */
+  /** Called when a request is complete, or may take its time: a new connection does not replace this one any more. */
   readonly asked: (request: IncomingMessage) => void;
 }
 
@@ -43,7 +43,7 @@ export interface Reply {
   readonly more?: Readonly<Record<string, string>>;
 }
 
-/** What is asked for, and what is answered. */
+/** Answers the requests for the page and its parts. */
 export class Routes {
   readonly #parts: RoutesParts;
 
@@ -51,7 +51,7 @@ export class Routes {
     this.#parts = parts;
   }
 
-  /** Undefined: the answer goes on by itself. */
+  /** The reply; undefined: the answer is a stream that continues. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
     try {
       const { place, settings } = this.#parts;
@@ -111,7 +111,7 @@ export class Routes {
     }
   }
 
-  /** Answers when the file is whole and its installation has begun. */
+  /** Answers when the file was received and its installation has begun. */
   async #takeFile(request: IncomingMessage, operator: Session): Promise<Reply> {
     const { orders, files } = this.#parts;
     const name = new URL(request.url ?? '', 'http://page').searchParams.get('name') ?? '';
@@ -148,7 +148,7 @@ export class Routes {
     const isOurs = error instanceof Refusal;
     if (!isOurs) this.#parts.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
     const text = isOurs ? error.message : 'The agent failed unexpectedly; its log says more.';
-    // under a name that is not ours, nothing else of the page would come
+    // under a name that is not ours, the browser could load nothing else of the page
     if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };
     const main = html`<main class="refused">
       <h1>${text}</h1>
@@ -167,7 +167,7 @@ function tokenOf({ headers }: IncomingMessage): string | undefined {
   return typeof token === 'string' ? token : undefined;
 }
 
-/** So that loading it again asks for nothing twice. */
+/** A redirection to the page: if it is loaded again, the order is not sent twice. */
 function toPage(more: Readonly<Record<string, string>> = {}): Reply {
   return { status: 303, type: 'text/plain', body: '', more: { location: './', ...more } };
 }

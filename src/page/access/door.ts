@@ -13,17 +13,17 @@ export interface DoorParts {
   readonly settings: PageSettings;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly log: Log;
-  /** Somebody gave a wrong password. */
+  /** Called when somebody gave a wrong password. */
   readonly onLoginRefused: (why: string) => void;
 }
 
 const COOKIE = 'thing-agent-page';
-/** Over TLS no other name of the same domain can set one of this name in the browser, before ours. */
+/** The cookie's name over TLS: browsers let no other host of the same domain set a cookie with this prefix. */
 const TLS_COOKIE = '__Host-thing-agent-page';
-/** So many are named where wrong passwords are told of; beyond that, it is told that there were others. */
+/** The security log names so many addresses that gave wrong passwords; further ones are told as `other addresses`. */
 const MAX_NAMED = 16;
 
-/** Who may see the page, and who may do something. */
+/** Decides who may see the page, and who may operate the gateway on it. */
 export class Door {
   readonly #parts: DoorParts;
   readonly #password: Password | undefined;
@@ -44,19 +44,22 @@ export class Door {
     return new Door(parts, passwordFile === undefined ? undefined : await Password.read(passwordFile));
   }
 
-  /** Undefined: nobody that is known. */
+  /** The session of a request; undefined: the person is not known. */
   sessionOf(request: IncomingMessage): Session | undefined {
     if (this.#password !== undefined) return this.#sessions.find(this.#cookieOf(request));
     const fingerprint = fingerprintOf(request);
     return fingerprint === undefined ? undefined : this.#sessions.ofCertificate(fingerprint);
   }
 
-  /** Without a password, whoever can connect may look; else until the session ends. */
+  /** Whether this viewer may look: without a password everybody who can connect, else until the session ends. */
   mayLook(session: Session | undefined): boolean {
     return this.#password === undefined || (session !== undefined && this.#sessions.has(session));
   }
 
-  /** Throws Refusal. The token shows that a page of ours asked. */
+  /**
+   * The session, if it is that of an operator. The token shows that the request came from a form of this page. Throws
+   * Refusal.
+   */
   requireOperator(session: Session | undefined, token: string | undefined): Session {
     if (session === undefined || !this.#parts.settings.operate)
       throw new Refusal(403, 'This page is for looking only.');
@@ -80,7 +83,7 @@ export class Door {
     return undefined;
   }
 
-  /** The cookie of none. */
+  /** Ends the session; returns the cookie that deletes its own. */
   logout(request: IncomingMessage): string {
     this.#sessions.end(this.#cookieOf(request));
     return `${this.#cookie('')}; Max-Age=0`;
@@ -98,12 +101,12 @@ export class Door {
   }
 }
 
-/** TLS has let in only who has a certificate that it trusts. */
+/** The fingerprint of the client certificate, which TLS has checked. */
 function fingerprintOf({ socket }: IncomingMessage): string | undefined {
   return socket instanceof TLSSocket && socket.authorized ? socket.getPeerCertificate().fingerprint256 : undefined;
 }
 
-/** One household of IPv6 counts as one. */
+/** The address of a peer; for IPv6 its first 64 bits, since one household has all addresses with these. */
 function addressOf({ socket }: IncomingMessage): string {
   const address = (socket.remoteAddress ?? 'this machine').replace(/^::ffff:/, '');
   return address.includes(':') ? `${address.split(':').slice(0, 4).join(':')}::` : address;

@@ -8,18 +8,18 @@ import { PageError, Refusal } from '../page-errors.ts';
 
 const MAX_FILE_BYTES = 4_096;
 const FEWEST_CHARACTERS = 12;
-/** Some 50 ms and 16 MiB on a small board. */
+/** One hash takes about 50 ms and 16 MiB on a small board. */
 const COST = { N: 16_384, r: 8, p: 1 };
 const HASH_BYTES = 32;
-/** Who waits already, of all and of one address. */
+/** The most requests that wait for a comparison: in all, and of one address. */
 const MAX_WAITING = 16;
 const MAX_WAITING_OF_ONE = 4;
 
 const hash = promisify<string, Buffer, number, typeof COST, Buffer>(scrypt);
 
 /**
- * Compares with a slow hash, one after the other, so that guessing is slow however many guess at once. Nobody is locked out:
- * whoever else guesses has his own few places in the row.
+ * Compares passwords with a slow hash, one after the other, so that guessing stays slow however many guess at once.
+ * Nobody is locked out, since each address has only a few places in the queue.
  */
 export class Password {
   readonly #salt: Buffer;
@@ -32,7 +32,7 @@ export class Password {
     this.#hash = expected;
   }
 
-  /** Of the file's first line. Throws PageError. */
+  /** Reads the password from the first line of a file. Throws PageError. */
   static async read(path: string): Promise<Password> {
     const [password = ''] = (await readFile(path)).split(/\r?\n/, 1);
     if (password.length < FEWEST_CHARACTERS) {
@@ -46,7 +46,7 @@ export class Password {
     return new Password(salt, await hash(password, salt, HASH_BYTES, COST));
   }
 
-  /** Throws Refusal where too many wait already. */
+  /** Compares a password. Throws Refusal if too many requests wait already. */
   async matches(given: string, from: string, signal: AbortSignal): Promise<boolean> {
     const ofOne = this.#waiting.get(from) ?? 0;
     const all = [...this.#waiting.values()].reduce((sum, count) => sum + count, 0);

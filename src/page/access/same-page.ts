@@ -6,8 +6,8 @@ import { Refusal } from '../page-errors.ts';
 const loopbackNames: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /**
- * Refuses a request under a name that is not ours: a page of somebody else, whose name was made to lead here, could read
- * this one. Ports are not looked at: a forwarded one is another (ssh -L).
+ * Refuses a request under a name that is not ours: a foreign page whose name was made to point here could otherwise
+ * read this page (DNS rebinding). The port does not matter: a forwarded one differs (ssh -L).
  */
 export function requireOurName(request: IncomingMessage, place: PagePlace, hosts: readonly string[]): void {
   const name = nameOf(request.headers.host);
@@ -21,7 +21,10 @@ function isPlace(name: string, place: PagePlace): boolean {
   return name === written(place.host) || (isAny(place.host) && /^[\d.]+$|^\[[\da-f:.]+\]$/.test(name));
 }
 
-/** Listening everywhere, it is asked for by whatever address it has; what is no name cannot be rebound. */
+/**
+ * Whether the page listens on all addresses. Any literal address is then accepted as a name, since an address cannot be
+ * rebound.
+ */
 function isAny(host: string): boolean {
   return host === '0.0.0.0' || /^[0:]+$/.test(host);
 }
@@ -30,15 +33,15 @@ function written(host: string): string {
   return host.includes(':') ? new URL(`http://[${host}]`).hostname : host;
 }
 
-/** Without its port, as a browser writes it; undefined: it is none. */
+/** The host of a `Host` header without its port, as a browser writes it; undefined: the header is no host. */
 function nameOf(host: string | undefined): string | undefined {
   if (host === undefined || !/^[\w.:[\]-]+$/.test(host) || !URL.canParse(`http://${host}`)) return undefined;
   return new URL(`http://${host}`).hostname;
 }
 
 /**
- * Refuses what another page made the browser send. All browsers of today say where a request comes from; one that says
- * neither is none that a person uses here.
+ * Refuses a request that another page made the browser send. Every current browser sends `Origin` or `Sec-Fetch-Site`;
+ * a request without both does not come from a person's browser.
  */
 export function requireSamePage({ headers }: IncomingMessage): void {
   const { origin, host = '' } = headers;

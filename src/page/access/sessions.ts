@@ -3,11 +3,11 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Said } from '../../control/words/row.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
-/** One who has shown that he may be here. */
+/** The session of a person who may use the page. */
 export interface Session {
-  /** What a form of ours carries, and one of another page cannot. */
+  /** The token that our forms contain, and that another page cannot know. */
   readonly token: string;
-  /** Told with the next page. */
+  /** What the next page tells the person. */
   said: Said | undefined;
 }
 
@@ -20,7 +20,9 @@ const MAX_SESSIONS = 64;
 const IDLE_MS = 60 * 60_000;
 const LONGEST_MS = 12 * 60 * 60_000;
 
-/** In memory alone: they end with the daemon. The one that was used longest ago gives way to a new one. */
+/**
+ * Sessions, kept in memory: they end with the daemon. A new session may replace the one that was used least recently.
+ */
 export class Sessions {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #kept = new Map<string, KeptSession>();
@@ -29,7 +31,7 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  /** Returns its name, which nobody can guess. */
+  /** Begins a session and returns its name, which nobody can guess. */
   begin(): string {
     const name = random();
     this.#touch(name, true);
@@ -40,12 +42,12 @@ export class Sessions {
     return name === undefined ? undefined : this.#touch(name, false);
   }
 
-  /** Of a client certificate, by its fingerprint: TLS has shown who it is. */
+  /** The session of a client certificate, named by its fingerprint: TLS has verified the owner. */
   ofCertificate(fingerprint: string): Session {
     return this.#touch(`certificate ${fingerprint}`, true);
   }
 
-  /** Whether it has not ended; asking is no use of it. */
+  /** Whether the session has not ended; this question does not prolong it. */
   has(session: Session): boolean {
     this.#endOld();
     return this.#kept.values().some((kept) => kept === session);
@@ -70,7 +72,7 @@ export class Sessions {
     return session;
   }
 
-  /** Returns the time. */
+  /** Ends sessions that are too old. Returns the present time. */
   #endOld(): number {
     const nowMs = this.#clock.monotonicMs();
     for (const [name, { sinceMs, usedMs }] of this.#kept) {

@@ -4,7 +4,7 @@ import { html } from '../show/html.ts';
 import type { Content, Html } from '../show/html.ts';
 import type { PageOperation } from './orders.ts';
 
-/** What makes sense now; the rest is hidden, and refused where it makes none. */
+/** The operations that make sense now. Others are hidden, and refused if asked for. */
 export function possibleNow(status: StatusReport): readonly PageOperation[] {
   const { activity, phase, hold } = status;
   const isBusy = activity !== undefined;
@@ -17,13 +17,13 @@ export function possibleNow(status: StatusReport): readonly PageOperation[] {
   ];
 }
 
-/** Also to what no agent installed, as the factory's image. */
+/** Whether a rollback is possible: also to a slot that no agent installed, such as the factory's image. */
 function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
   const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
   return previous !== undefined || others.some(([, { bootable }]) => bootable);
 }
 
-/** For one who may; `token` shows that the form is ours. */
+/** The forms of an operator; `token` shows that they come from this page. */
 export function actionForms(status: StatusReport, token: string): Html {
   const possible = possibleNow(status);
   const back =
@@ -79,7 +79,10 @@ function rollbackFields(back: string): Html {
     <button class="grave">Roll back</button>`;
 }
 
-/** Sent by the script, so that nobody has to take it apart here. */
+/**
+ * The form that installs a file. The script sends it, so that the server does not have to parse a form of several
+ * parts.
+ */
 function installForm(token: string): Html {
   return html`<form data-install="${token}">
     <p>An artifact or an image, verified as one that the service names.</p>
@@ -92,7 +95,7 @@ function installForm(token: string): Html {
   </form>`;
 }
 
-/** What became of the last order of this person; read out at once, and where the keyboard is. */
+/** The result of the person's last order. It gets the focus, so that a screen reader reads it out at once. */
 export function saidNotice({ tone, text, advice }: Said): Html {
   const told = advice === undefined ? text : `${text} ${advice}`;
   return html`<p class="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;

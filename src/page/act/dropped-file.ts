@@ -10,9 +10,12 @@ type FileLimits = Pick<PageLimits, 'fileIdleMs' | 'fileMs' | 'reserveBytes'>;
 
 const MAX_NAME_LENGTH = 100;
 
-/** A file that a browser sends: kept in the state directory until it is installed, one at a time. */
+/** Receives a file from a browser and keeps it in the state directory until it is installed. One file at a time. */
 export class DroppedFiles {
-  /** Of this process: a page that is served anew finds the file of the one before still being installed. */
+  /**
+   * The folders in use, by all pages of this process: a page that was restarted may find the file of its predecessor
+   * still being installed.
+   */
   static readonly #taken = new Set<string>();
   readonly #folder: string;
   readonly #limits: FileLimits;
@@ -22,12 +25,12 @@ export class DroppedFiles {
     this.#limits = limits;
   }
 
-  /** Removes what a daemon that was killed has left. */
+  /** Removes the file that a killed daemon left. */
   async clear(): Promise<void> {
     if (!DroppedFiles.#taken.has(this.#folder)) await this.#remove();
   }
 
-  /** Does the work with the file's path once it is whole; afterwards it is gone. Throws Refusal. */
+  /** Receives the file, calls `work` with its path, and removes it afterwards. Throws Refusal. */
   async take(request: IncomingMessage, name: string, work: (path: string) => Promise<void>): Promise<void> {
     const taken = DroppedFiles.#taken;
     if (taken.has(this.#folder)) throw new Refusal(409, 'Another file is being installed.');
@@ -74,14 +77,14 @@ export class DroppedFiles {
     }
   }
 
-  /** The journal and the spool lie there, too. */
+  /** The bytes that the file may take. Journal and spool lie on the same file system, so some are reserved for them. */
   async #roomBytes(): Promise<number> {
     const { bavail, bsize } = await statfs(this.#folder);
     return Math.max(0, bavail * bsize - this.#limits.reserveBytes);
   }
 }
 
-/** Of what a browser calls it: the history calls a release so that does not tell its own name. */
+/** A plain file name made of the browser's. The history names a release by it if the release does not name itself. */
 export function plainName(name: string): string {
   const plain = name
     .replaceAll(/[^\w.+-]+/g, '-')

@@ -39,7 +39,7 @@ const begun: Readonly<Record<PageOperation, string>> = {
 const ANSWER_MS = 60_000;
 const never = new AbortController().signal;
 
-/** Does what was asked, with the rights of an operator, as the control sockets do it. */
+/** Performs operations with the rights of an operator, as the control socket does. */
 export class Orders {
   readonly #parts: OrdersParts;
 
@@ -47,7 +47,9 @@ export class Orders {
     this.#parts = parts;
   }
 
-  /** The answer, if there soon is one; else that it has begun. The work goes on whoever leaves. */
+  /**
+   * The answer if the operation ends soon, else that it has begun. The operation continues although the browser leaves.
+   */
   async give(name: PageOperation, input: object): Promise<Said> {
     return this.soon(name, this.perform(name, input));
   }
@@ -63,7 +65,7 @@ export class Orders {
     }
   }
 
-  /** To its end, which is told, whatever it is. */
+  /** Runs an operation to its end. Never rejects: an error becomes an answer, too. */
   async perform(name: PageOperation, input: object): Promise<Said> {
     const entry = operationTable[name];
     try {
@@ -100,7 +102,7 @@ export class Orders {
   }
 }
 
-/** What a form asks for. Throws Refusal. */
+/** The operation and input of a form. Throws Refusal. */
 export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
   const name = pageOperations.find((known) => known === form.get('operation'));
   if (name === undefined || name === 'install') throw new Refusal(400, 'This page does not know what was asked for.');

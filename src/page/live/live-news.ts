@@ -23,13 +23,13 @@ export interface LiveNewsParts extends Performer {
   readonly limits: PageLimits;
 }
 
-/** What this viewer may do; undefined: only look. */
+/** The forms that this viewer may use; undefined: the viewer may only look. */
 export interface ForViewer {
   readonly actions: ((status: Snapshot['status']) => Html) | undefined;
   readonly leave: Html | undefined;
 }
 
-/** What is shown, for who comes and for who follows: looked for once, however many they are. */
+/** Gathers what the page shows, once for all requests and all viewers together. */
 export class LiveNews implements AsyncDisposable {
   readonly #parts: LiveNewsParts;
   readonly #data: PageData;
@@ -63,7 +63,7 @@ export class LiveNews implements AsyncDisposable {
     await this.#telling;
   }
 
-  /** The whole page, with what this viewer may do. */
+  /** The whole page, with the forms that this viewer may use. */
   async page({ actions, leave }: ForViewer): Promise<Html> {
     const snapshot = await this.#data.snapshot(this.#parts.limits.freshMs);
     const when = this.#when(snapshot);
@@ -80,7 +80,7 @@ export class LiveNews implements AsyncDisposable {
     );
   }
 
-  /** Throws Refusal where as many follow as may. */
+  /** Adds a viewer. Throws Refusal if there are as many as may be. */
   async follow(response: ServerResponse, mayLook: () => boolean): Promise<void> {
     if (this.#viewers.isFull) throw new Refusal(503, 'As many as may follow what happens do so already.');
     this.#viewers.add(response, mayLook);
@@ -91,7 +91,10 @@ export class LiveNews implements AsyncDisposable {
     return { nowMs: atMs, localOffset: this.#parts.localOffset };
   }
 
-  /** It counts as running until those who watch were told. */
+  /**
+   * Tells the viewers of an operation's end. It counts as running until all its observers were told, so this waits a
+   * moment.
+   */
   #noteEnd(end: Parameters<PageData['noteEnd']>[0]): void {
     this.#data.noteEnd(end);
     setImmediate(() => this.noteChange());
@@ -103,13 +106,13 @@ export class LiveNews implements AsyncDisposable {
     this.#viewers.tell('progress', progressOf(this.#parts.runner.activity).text, event.kind !== 'phase');
   }
 
-  /** A person has changed something: whoever comes now is to see it. */
+  /** Discards what was gathered, since a person has changed something, and tells the viewers. */
   noteChange(): void {
     this.#data.expire();
     this.tellSoon();
   }
 
-  /** Something has changed. However often this is said, one look follows the other. */
+  /** Tells the viewers that something changed. Repeated calls share the next look. */
   tellSoon(): void {
     this.#mustTellAgain = true;
     this.#telling ??= this.#tell().finally(() => (this.#telling = undefined));
@@ -147,7 +150,7 @@ export class LiveNews implements AsyncDisposable {
     }
   }
 
-  /** At the sensors always, for their charts; at the rest while somebody follows. */
+  /** Samples the sensors for their charts; everything else is gathered only while somebody follows. */
   async #look(): Promise<void> {
     if (this.#viewers.count > 0) return this.tellSoon();
     try {

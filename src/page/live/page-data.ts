@@ -9,7 +9,7 @@ import { describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { SensorTraces } from './sensor-traces.ts';
 
-/** All that the page shows, of one moment. */
+/** Everything that the page shows, at one moment. */
 export interface Snapshot {
   readonly atMs: number;
   readonly monotonicMs: number;
@@ -18,7 +18,7 @@ export interface Snapshot {
   readonly sensors: OutputOf<'sensors'>;
   readonly security: OutputOf<'securityLog'>;
   readonly traces: SensorTraces;
-  /** Of the operation that ended last since the page is there. */
+  /** The end of the last operation since the page was started. */
   readonly lastEnd: { readonly atMs: number; readonly said: Said } | undefined;
 }
 
@@ -39,7 +39,7 @@ export class PageData {
     this.#parts = parts;
   }
 
-  /** Not older than that. */
+  /** A snapshot that is not older than `maxAgeMs`. */
   async snapshot(maxAgeMs: number): Promise<Snapshot> {
     const { clock } = this.#parts;
     const gathered = this.#gathered;
@@ -55,13 +55,13 @@ export class PageData {
     }
   }
 
-  /** Something has happened: what was gathered before, or is being gathered, is old. */
+  /** Discards the snapshot that was gathered, or that is being gathered, since something has changed. */
   expire(): void {
     this.#gathering = undefined;
     this.#gathered = undefined;
   }
 
-  /** Looks at the sensors alone, for their charts. */
+  /** Asks only the sensors, for their charts. */
   async sample(): Promise<void> {
     this.#traces.note(await this.#ask('sensors'), this.#parts.clock.monotonicMs());
   }

@@ -8,10 +8,10 @@ export interface TracePoint {
 
 const MAX_POINTS = 120;
 const MAX_SENSORS = 200;
-/** Ages are rounded: one reading that is seen twice is not two. */
+/** Ages are rounded: two times that differ by less than this are those of one reading. */
 const SAME_MS = 1_000;
 
-/** The last numbers of each sensor that the page saw; in memory alone, and bounded. */
+/** The last numbers of each sensor that the page saw, bounded and in memory. */
 export class SensorTraces {
   readonly #points = new Map<string, readonly TracePoint[]>();
 
@@ -35,7 +35,7 @@ export class SensorTraces {
   }
 }
 
-/** Of a reading as JSON; undefined: it is no number. */
+/** The number in a reading, which is JSON; undefined: it is no number. */
 export function numberOf(reading: string | undefined): number | undefined {
   if (reading === undefined || !/^-?\d/.test(reading)) return undefined;
   const value = Number(reading);

@@ -5,7 +5,7 @@ import type { PageLimits } from '../page-limits.ts';
 
 type ViewerLimits = Pick<PageLimits, 'maxViewers' | 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
-/** A piece of news, of which only the last counts. */
+/** A piece of news; only its last version counts. */
 interface News {
   readonly name: string;
   readonly version: string;
@@ -13,8 +13,8 @@ interface News {
 }
 
 /**
- * Everybody who follows what happens (server-sent events). What is told is made once, whoever many follow. One who does not
- * read misses what moves, and is dropped in the end; nobody waits for anybody.
+ * Everybody who follows the page (server-sent events). Each piece of news is rendered once for all. A slow viewer
+ * misses passing news and is dropped in the end; nobody waits for another one.
  */
 export class Viewers implements Disposable {
   readonly #limits: ViewerLimits;
@@ -36,7 +36,7 @@ export class Viewers implements Disposable {
     return this.#viewers.size >= this.#limits.maxViewers;
   }
 
-  /** Begins with all that was told last; ends when he may not look any more. */
+  /** Adds a viewer, who gets all current news. The stream ends when the viewer may not look any more. */
   add(response: ServerResponse, mayLook: () => boolean): void {
     const viewer = new Viewer(response, this.#limits, mayLook);
     this.#viewers.add(viewer);
@@ -47,7 +47,7 @@ export class Viewers implements Disposable {
     viewer.send([...this.#last.values()].map(({ text }) => text).join(''), false);
   }
 
-  /** Nothing, where it is what was told last. `isPassing`: it will be told again soon. */
+  /** Tells all viewers, unless the value is the same as before. `isPassing`: the next value will follow soon. */
   tell(name: string, value: string, isPassing = false): void {
     const version = createHash('sha256').update(value).digest('base64url');
     if (this.#last.get(name)?.version === version) return;
@@ -100,7 +100,7 @@ class Viewer {
     else this.#response.end();
   }
 
-  /** It reads, or has gone. */
+  /** The viewer reads again, or has gone. */
   leave(): void {
     clearTimeout(this.#stalled);
     this.#stalled = undefined;

@@ -5,11 +5,11 @@ import type { Html } from './html.ts';
 
 const WIDTH = 240;
 const HEIGHT = 48;
-/** So that a line at the edge is not cut. */
+/** Space around the line, so that its edges are not cut. */
 const MARGIN = 3;
 const FEWEST = 3;
 
-/** A line without axes, with what it shows in words; nothing where there is too little to see. */
+/** A line chart without axes, described in words; undefined: there are too few points. */
 export function chart(points: readonly TracePoint[], unit: string | undefined): Html | undefined {
   const [first, last] = [points[0], points.at(-1)];
   if (first === undefined || last === undefined || points.length < FEWEST) return undefined;
@@ -32,7 +32,7 @@ export function chart(points: readonly TracePoint[], unit: string | undefined): 
   </figure>`;
 }
 
-/** Readings have noise; six digits are enough for an eye. */
+/** Six digits, since the rest of a reading is mostly noise. */
 export function short(value: number): string {
   return String(Number(value.toPrecision(6)));
 }

@@ -19,13 +19,13 @@ export interface DocumentParts {
   readonly title: string;
   readonly parts: Parts;
   readonly atMs: number;
-  /** What this viewer may do; undefined: only look. */
+  /** The forms that this viewer may use; undefined: the viewer may only look. */
   readonly actions: Html | undefined;
-  /** Stands beside the name; undefined: nothing does. */
+  /** The button that ends the session; undefined: there is none. */
   readonly leave: Html | undefined;
 }
 
-/** The whole page, for one who may look. */
+/** The whole page for somebody who may look. */
 export function document({ status, title, parts, atMs, actions, leave }: DocumentParts, when: When): Html {
   const { serialNumber, thingId } = status;
   const name = serialNumber ?? 'Gateway';
@@ -63,7 +63,7 @@ function entriesOf(table: Readonly<Record<string, string>>): readonly (readonly 
   return Object.entries(table);
 }
 
-/** Whatever the page says. Without JavaScript it is loaded anew by itself. */
+/** The frame of every page. Without JavaScript a page that is followed reloads itself. */
 export function frame(title: string, content: Html, isFollowed = false): Html {
   return html`<!doctype html>
     <html lang="en">

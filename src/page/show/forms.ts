@@ -7,7 +7,7 @@ import type { PageLimits } from '../page-limits.ts';
 import { html } from './html.ts';
 import type { Html } from './html.ts';
 
-/** The fields of a form. Throws Refusal. */
+/** Reads the fields of a form. Throws Refusal. */
 export async function readForm(
   request: IncomingMessage,
   { maxFormBytes, formMs }: Pick<PageLimits, 'maxFormBytes' | 'formMs'>,
@@ -29,7 +29,7 @@ export async function readForm(
   }
 }
 
-/** Says nothing of the gateway. */
+/** The page that asks for the password; it says nothing about the gateway. */
 export function loginPage(isWrong: boolean): Html {
   return html`<main class="login">
     <h1>Thing Agent</h1>

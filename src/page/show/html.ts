@@ -1,6 +1,6 @@
 import { printable } from '../../control/words/printable.ts';
 
-/** HTML that may be sent as it is. Only `html` makes it, so that no text from outside gets by unescaped. */
+/** HTML that may be sent as it is. Only `html` makes it, so that every text from outside is escaped. */
 export class Html {
   readonly text: string;
 
@@ -15,15 +15,15 @@ export class Html {
   }
 }
 
-/** What stands in a template: a text, which is escaped, or HTML; nothing, where there is nothing to show. */
+/** A value in a template: a text, which is escaped, or HTML; undefined and false show nothing. */
 export type Content = string | number | Html | readonly Html[] | undefined | false;
 
-/** Values stand in elements, or between the double quotes of an attribute; nowhere else. */
+/** Values may stand in elements, or between the double quotes of an attribute; nowhere else. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   return Html.of(strings, values);
 }
 
-/** Longer texts from outside are cut. */
+/** Longer texts from outside are cut to so many characters. */
 const MAX_TEXT_LENGTH = 1_000;
 
 function contentText(content: Content): string {
@@ -41,7 +41,10 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** A text from outside: cut, everything unprintable written out, and no character left that HTML gives a meaning. */
+/**
+ * Makes a text from outside safe: cut, with unprintable characters escaped, and without characters that have a meaning
+ * in HTML.
+ */
 export function escapeText(text: string): string {
   const short = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}…` : text;
   return printable(short.toWellFormed()).replaceAll(/[&<>"']/g, (character) => entities[character] ?? '');

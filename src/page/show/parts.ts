@@ -15,7 +15,7 @@ import { html } from './html.ts';
 import type { Html } from './html.ts';
 import { sensorCards } from './sensor-cards.ts';
 
-/** The pieces of the page that change by themselves, in their order; all viewers see the same. */
+/** The parts of the page that are updated by themselves, in their order. All viewers see the same. */
 export const partNames = ['state', 'progress', 'facts', 'slots', 'boards', 'sensors', 'history', 'log'] as const;
 export type PartName = (typeof partNames)[number];
 export type Parts = Readonly<Record<PartName, Html>>;
@@ -23,9 +23,9 @@ export type Parts = Readonly<Record<PartName, Html>>;
 const MAX_ATTEMPTS = 12;
 const MAX_EVENTS = 12;
 
-/** What stands elsewhere on the page than among the facts. */
+/** Rows that are shown in parts of their own, not among the facts. */
 const elsewhere: ReadonlySet<string> = new Set(['State', 'Now', 'Boards', 'Running']);
-/** What a person should read before all else. */
+/** Rows that a person should read before everything else. */
 const notices: ReadonlySet<string> = new Set(['Warning', 'Hold', 'Reboot', 'Consent']);
 
 export function renderParts(snapshot: Snapshot, when: When): Parts {
@@ -75,7 +75,7 @@ function notice({ label, paragraphs }: Row): Html {
   </div>`;
 }
 
-/** Of what runs now; empty where nothing does. */
+/** The progress of the running operation; empty if none runs. */
 export function progressOf(activity: Activity | undefined): Html {
   if (activity?.phase === undefined) return html``;
   const { phase, board, doneBytes, totalBytes } = activity;

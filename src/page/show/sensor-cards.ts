@@ -8,7 +8,7 @@ import type { Html } from './html.ts';
 
 const MAX_SENSORS = 100;
 
-/** One for each: what it read last, how that went, and what the command line says of it. */
+/** One card for each sensor: its last reading, its chart, and what the command line says of it. */
 export function sensorCards(report: OutputOf<'sensors'>, traces: SensorTraces): Html {
   const { sensors } = report;
   if (sensors.length === 0) return html`<p class="none">No source of datapoints is configured.</p>`;
