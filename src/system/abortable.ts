@@ -1,4 +1,7 @@
-/** The promise's outcome, or the signal's reason as soon as it is aborted; what runs then goes on unheard. */
+/**
+ * The promise's outcome, or the signal's reason as soon as it is aborted; the work behind the promise then continues
+ * unobserved.
+ */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(signal.reason);

@@ -1,28 +1,28 @@
 import { AgentError } from './errors.ts';
 import type { ExitKind, Remedy } from './errors.ts';
 
-/** All that is said about one error code: the only place where it is said. */
+/** Everything that is said about one error code; it is said nowhere else. */
 export interface ErrorMeaning {
   readonly remedy: Remedy;
   readonly exit: ExitKind;
   /** For the catalogue: what has happened, in a sentence that needs no context. */
   readonly means: string;
-  /** What a person can do. Absent: nothing, or the place where it is thrown knows better. */
+  /** What a person can do. Absent: nothing, or only the place that throws can tell. */
   readonly advice?: string;
 }
 
-/** A code that is reported and is no failure of its own: why an update waits, how an attempt ended. */
+/** A code that is reported but is not an error: why an update waits, or how an attempt ended. */
 export interface CodeMeaning {
   readonly means: string;
   readonly advice?: string;
 }
 
 export interface ErrorDetail {
-  /** Instead of what the code advises. */
+  /** Replaces the advice of the table. */
   readonly advice?: string | undefined;
   readonly cause?: unknown;
   readonly retryAfterMs?: number | undefined;
-  /** Where the place that throws knows better than the table. */
+  /** Replaces the remedy of the table where the place that throws knows better. */
   readonly remedy?: Remedy | undefined;
   readonly exit?: ExitKind | undefined;
 }
@@ -35,7 +35,7 @@ export interface DefinedErrors<Code extends string> {
 
 export type CodeOf<E extends { readonly meanings: object }> = Extract<keyof E['meanings'], string>;
 
-/** Makes the class of a room's errors from their table: whoever throws one names its code, and the table says the rest. */
+/** Makes the error class of a room from its table. Whoever throws names the code; the table says the rest. */
 export function defineErrors<Code extends string>(
   name: string,
   meanings: Readonly<Record<Code, ErrorMeaning>>,

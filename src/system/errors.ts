@@ -1,6 +1,6 @@
 import { cutText, maskAddresses } from './log/secrets.ts';
 
-/** What waiting can do about a failure: `retry` later may cure it, `give-up` needs another input or a person. */
+/** What can cure a failure: with `retry`, waiting may; `give-up` needs another input or a person. */
 export type Remedy = 'retry' | 'give-up';
 
 /** Exit codes of the program, after sysexits.h. */
@@ -19,20 +19,20 @@ export const exitCodes = {
 export type ExitKind = Exclude<keyof typeof exitCodes, 'done'>;
 
 export interface Failure {
-  /** Stable, kebab-case, listed in src/ERRORS.md, never reworded. */
+  /** The code: stable, kebab-case, listed in src/ERRORS.md, never reworded. */
   readonly code: string;
-  /** One line for a person: what failed, on what, why. No secret, no stack. */
+  /** One line for a person: what failed, on what, why. It holds no secret and no stack. */
   readonly message: string;
   readonly remedy: Remedy;
   readonly exit: ExitKind;
-  /** One line: what the person can do about it. */
+  /** One line: what the person can do. */
   readonly advice?: string | undefined;
-  /** How long the other side asked to be left alone. */
+  /** How long the other side asked not to be called. */
   readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
-/** Every expected failure. Anything else that is thrown is a bug, or the reason of an aborted signal. */
+/** An expected failure. Anything else that is thrown is a defect, or the reason of an aborted signal. */
 export class AgentError extends Error {
   override readonly name: string = 'AgentError';
   readonly code: string;
@@ -59,7 +59,7 @@ export function systemErrorCode(error: unknown): string | undefined {
 
 const MAX_DESCRIPTION_LENGTH = 1_000;
 
-/** What a person may be told of anything thrown: one line, without a stack, and without the secrets of an address. */
+/** Describes any error for a person: one line, without a stack, and without the secrets of an address. */
 export function describeError(error: unknown): string {
   const text = cutText(error instanceof Error ? error.message : String(error), MAX_DESCRIPTION_LENGTH);
   const line = maskAddresses(text.split('\n', 1)[0] ?? '');

@@ -1,7 +1,10 @@
-/** A value from outside is nested no deeper than this: JSON.parse takes any depth, JSON.stringify ends at some thousands. */
+/**
+ * The depth to which a value from outside may be nested. JSON.parse takes any depth, but JSON.stringify fails at some
+ * thousands.
+ */
 export const maxValueDepth = 32;
 
-/** Whether arrays and objects stand at most `maxDepth` deep in each other. Needs no stack of its own. */
+/** Whether arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
 export function nestedWithin(value: unknown, maxDepth: number = maxValueDepth): boolean {
   let level = [value].filter(isNest);
   for (let depth = 0; depth < maxDepth; depth += 1) {

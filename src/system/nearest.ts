@@ -1,7 +1,7 @@
-/** No name is so long; the work grows with the length of what was typed. */
+/** Longer words are not compared, since no name is so long and the work grows with the length. */
 const MAX_TYPED = 64;
 
-/** Of the candidates, the one that a person most likely meant; undefined: none comes near. */
+/** The candidate that a person most likely meant; undefined: none is similar. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   if (word.length > MAX_TYPED) return undefined;
   const typed = simplify(word);
@@ -23,7 +23,7 @@ function isPart(a: string, b: string): boolean {
   return (a.length >= 4 && b.includes(a)) || (b.length >= 4 && a.includes(b));
 }
 
-/** Insertions, deletions, substitutions, and swaps of neighbours (optimal string alignment). */
+/** The number of insertions, deletions, substitutions and swaps of neighbours (optimal string alignment). */
 export function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);

@@ -8,13 +8,14 @@ interface Context {
 
 const context: Context = {};
 createContext(context);
-// of an error of the script's own world: no instance of ours
+// the error comes from the script's own realm, so that `instanceof` does not know it
 const LATE = 'ERR_SCRIPT_EXECUTION_TIMEOUT';
 const search = new Script('found = texts.map((text) => expression.exec(text))');
 
 /**
- * What an operator's regular expression finds in each text. Undefined: it needs longer than it may for them, as an expression
- * does that nests repetitions; only the engine itself can be made to stop within one.
+ * Searches each text with an operator's regular expression. Undefined: it took longer than `timeoutMs` for all texts,
+ * as nested repetitions can. A script in a context of its own is used since only the engine can interrupt an
+ * expression.
  */
 export function searchWithin(
   expression: RegExp,

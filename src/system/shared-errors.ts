@@ -1,6 +1,6 @@
 import type { ErrorMeaning } from './define-errors.ts';
 
-/** Codes that more than one room can throw, since rooms do not import each other. */
+/** Codes that more than one room can throw; they stand here since rooms do not import each other. */
 export const sharedErrors = {
   'firmware-changed': {
     remedy: 'retry',

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ConnectionOptions } from 'node:tls';
 
-/** The event, or what the socket failed with, or the signal's reason. */
+/** Waits for an event of a socket. Throws the error of the socket, or the signal's reason. */
 export async function occurrence(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onAbort = (): void => reject(signal.reason);
@@ -20,7 +20,7 @@ export async function occurrence(socket: Socket, event: string, signal: AbortSig
   }
 }
 
-/** TLS over this socket, which is destroyed where the certificates cannot be used: node:tls throws for them. */
+/** TLS over a socket. The socket is destroyed if the certificates cannot be used, for which node:tls throws. */
 export function secured(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
   const host = hostOf(peer);
   try {
@@ -31,7 +31,7 @@ export function secured(socket: Socket, peer: URL, options: ConnectionOptions): 
   }
 }
 
-/** Without the brackets of an IPv6 address. */
+/** The host of a URL, without the brackets of an IPv6 address. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.+)\]$/, '$1');
 }

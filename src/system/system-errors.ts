@@ -1,7 +1,7 @@
 import { defineErrors } from './define-errors.ts';
 import { sharedErrors } from './shared-errors.ts';
 
-/** The operating system, or a program of it, does not do what the agent needs of it. */
+/** The operating system, or one of its programs, does not do what the agent needs. */
 export class SystemError extends defineErrors('SystemError', {
   'disk-full': {
     remedy: 'retry',

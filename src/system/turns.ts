@@ -1,6 +1,6 @@
 import { abortable } from './abortable.ts';
 
-/** Work of which only so much is done at once; the rest waits in order. */
+/** Runs a bounded number of works at once; the others wait in order. */
 export class Turns {
   readonly #most: number;
   readonly #waiting: PromiseWithResolvers<void>[] = [];
@@ -10,7 +10,7 @@ export class Turns {
     this.#most = most;
   }
 
-  /** A turn lasts until the work has really ended, though nobody may wait for it any more. */
+  /** Runs the work when its turn comes. The turn ends with the work, even if nobody waits for it any more. */
   async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();
     const turn = Promise.withResolvers<void>();
@@ -28,7 +28,7 @@ export class Turns {
     );
   }
 
-  /** It may just have begun. */
+  /** Gives up a turn that waits, or one that has begun in the same moment. */
   #leave(turn: PromiseWithResolvers<void>): void {
     const at = this.#waiting.indexOf(turn);
     if (at === -1) this.#end();

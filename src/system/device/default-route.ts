@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 
 import { systemErrorCode } from '../errors.ts';
 
-/** Up, and no route that refuses. Source: linux/route.h. */
+/** The route is up, and does not reject packets. Source: linux/route.h. */
 const RTF_UP = 0x0001;
 const RTF_REJECT = 0x0200;
 
@@ -12,8 +12,8 @@ interface Route {
 }
 
 /**
- * The network interfaces through which the gateway reaches what is nowhere else in its routes: of IPv4 and IPv6 the one with the
- * lowest metric each. None: it has no such route.
+ * The network interfaces of the default routes: for IPv4 and IPv6 the one with the lowest metric. Empty: there is no
+ * default route.
  */
 export async function defaultInterfaces(procNet = '/proc/net'): Promise<ReadonlySet<string>> {
   const [v4, v6] = await Promise.all([readTable(`${procNet}/route`), readTable(`${procNet}/ipv6_route`)]);
@@ -21,7 +21,7 @@ export async function defaultInterfaces(procNet = '/proc/net'): Promise<Readonly
   return new Set(best.filter((name) => name !== undefined));
 }
 
-/** A kernel without this family has no such file. */
+/** The text of a routing table; empty if the kernel lacks this address family and so this file. */
 async function readTable(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
@@ -31,14 +31,17 @@ async function readTable(path: string): Promise<string> {
   }
 }
 
-/** Source: proc_net(5), /proc/net/route: numbers are hexadecimal but for the metric. Pure. */
+/** Source: proc_net(5), /proc/net/route: numbers are hexadecimal except the metric. Pure. */
 export function parseRoutes(table: string): readonly Route[] {
   return rowsOf(table)
     .filter(([, destination, , flags, , , , mask]) => isZero(destination) && isZero(mask) && isUp(flags))
     .map(([name = '', , , , , , metric = '']) => ({ name, metric: Number.parseInt(metric, 10) }));
 }
 
-/** Source: linux/net/ipv6/route.c, rt6_info_route(): destination, its length, source, its length, next hop, metric, uses, uses, flags, name. Pure. */
+/**
+ * Source: linux/net/ipv6/route.c, rt6_info_route(): destination, its length, source, its length, next hop, metric,
+ * uses, uses, flags, name. Pure.
+ */
 export function parseRoutes6(table: string): readonly Route[] {
   return rowsOf(table)
     .filter(([destination, length, , , , , , , flags]) => isZero(destination) && isZero(length) && isUp(flags))
@@ -58,14 +61,14 @@ function isUp(flags: string | undefined): boolean {
   return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
 }
 
-/** Of those with the same metric the first: so does the kernel. */
+/** The interface with the lowest metric; of several, the first one, which the kernel takes, too. */
 function preferred(routes: readonly Route[]): string | undefined {
   const [first, ...others] = routes;
   if (first === undefined) return undefined;
   return others.reduce((best, route) => (route.metric < best.metric ? route : best), first).name;
 }
 
-/** The one of these that is the way out of here; undefined: none of them. */
+/** The interface of the default route that one of these patterns names; undefined: no such interface is in use. */
 export async function findMeteredLink(metered: readonly string[], procNet?: string): Promise<string | undefined> {
   if (metered.length === 0) return undefined;
   return [...(await defaultInterfaces(procNet))].find((name) => metered.some((pattern) => isNamed(name, pattern)));

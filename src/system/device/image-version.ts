@@ -6,19 +6,19 @@ import type { Log } from '../log/log.ts';
 
 export interface ImageVersionSettings {
   readonly factoryVersion: string | undefined;
-  /** Undefined: os-release. */
+  /** The file that holds the version; undefined: os-release. */
   readonly factoryVersionFile: string | undefined;
 }
 
-/** Source: os-release(5). Both are read, the first one that exists. */
+/** Source: os-release(5). The first file that exists is read. */
 const OS_RELEASE = ['/etc/os-release', '/usr/lib/os-release'];
 
 const MAX_FILE_BYTES = 65_536;
 const MAX_VERSION_LENGTH = 200;
 
 /**
- * What the image that runs calls itself: configured, else in the configured file, else IMAGE_VERSION of os-release, whose
- * VERSION_ID is usually that of a distribution. Undefined: it does not say.
+ * The version that the running image states: as configured, else in the configured file, else IMAGE_VERSION of
+ * os-release, whose VERSION_ID is usually that of a distribution. Undefined: it states none.
  */
 export async function findImageVersion(
   { factoryVersion, factoryVersionFile }: ImageVersionSettings,
@@ -30,14 +30,14 @@ export async function findImageVersion(
   return osRelease((await firstText(defaults, log)) ?? '').get('IMAGE_VERSION');
 }
 
-/** A file of the operator's choice: like os-release, or the version alone in its first line. */
+/** The version in a file that the operator chose: in the form of os-release, or alone in the first line. */
 export function versionInFile(text: string): string | undefined {
   const variables = osRelease(text);
   if (variables.size > 0) return variables.get('IMAGE_VERSION') ?? variables.get('VERSION_ID');
   return usable(text.split('\n', 1)[0] ?? '');
 }
 
-/** Its variables, unquoted; those without a value are left out. */
+/** The variables of an os-release file, unquoted; those without a value are left out. */
 function osRelease(text: string): ReadonlyMap<string, string> {
   const variables = new Map<string, string>();
   for (const line of text.split('\n')) {
@@ -72,7 +72,7 @@ async function firstText(paths: readonly string[], log: Log): Promise<string | u
   return undefined;
 }
 
-/** Never waits, as a pipe would have it. Undefined: no regular file, or a large one. */
+/** The text of a small file; undefined: it is large, or no regular file. Never waits, as reading a pipe would. */
 async function readSmallFile(path: string): Promise<string | undefined> {
   await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   const stats = await file.stat();

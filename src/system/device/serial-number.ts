@@ -10,10 +10,10 @@ export interface SerialNumberSettings {
   readonly serialNumberFile: string | undefined;
 }
 
-/** Where a machine may keep its serial number. */
+/** The places where a machine may keep its serial number. */
 export interface SerialNumberSources {
   readonly readFile: (path: string) => Promise<string | undefined>;
-  /** DMI, best first. */
+  /** The serial numbers in DMI, best first. */
   readonly dmi: () => Promise<readonly string[]>;
 }
 
@@ -29,7 +29,7 @@ const machineSources: SerialNumberSources = {
   dmi: async () => (await import('./device-facts.ts')).dmiSerialNumbers(),
 };
 
-/** Devicetree Specification 0.4, 2.3.1 root node; the older path is kept by the kernel as a link. */
+/** Source: Devicetree Specification 0.4, 2.3.1 root node. The kernel keeps the older path as a link. */
 const DEVICE_TREE_FILES = ['/sys/firmware/devicetree/base/serial-number', '/proc/device-tree/serial-number'];
 
 const MAX_FILE_BYTES = 64 * 1024;
@@ -37,8 +37,8 @@ const MAX_FILE_BYTES = 64 * 1024;
 const DMI_DEADLINE_MS = 20_000;
 
 /**
- * The gateway's serial number: configured, else from the configured file, else from the hardware. Never from the next
- * source because the one that the configuration names fails: the gateway would become another thing.
+ * The gateway's serial number: as configured, else from the configured file, else from the hardware. If the configured
+ * source fails, no other one is used: the gateway would become another thing.
  */
 export async function findSerialNumber(
   settings: SerialNumberSettings,
@@ -84,7 +84,7 @@ function unknownSerialNumber(why: string, remedy: 'retry' | 'give-up'): AgentErr
 
 const MAX_LENGTH = 128;
 
-/** What vendors leave in place of a serial number; compared without case, spaces and punctuation. */
+/** Texts that vendors leave in place of a serial number. They are compared without case, spaces and punctuation. */
 const placeholders = new Set([
   '',
   'chassisserialnumber',
@@ -115,7 +115,10 @@ const placeholders = new Set([
   '1234567890',
 ]);
 
-/** Trimmed of white space and NUL; undefined where it is none: a placeholder, one character again and again, garbage. */
+/**
+ * A serial number without surrounding white space and NUL. Undefined: a placeholder, one character repeated, or
+ * garbage.
+ */
 export function usableSerialNumber(text: string | undefined): string | undefined {
   const trimmed = (text ?? '').replaceAll(/^[\s\0]+|[\s\0]+$/g, '');
   if (trimmed.length > MAX_LENGTH || !/^[\x20-\x7e]+$/.test(trimmed)) return undefined;

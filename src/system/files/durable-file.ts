@@ -7,23 +7,25 @@ import { AgentError, describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
-/** What a durable file needs of node:fs/promises, which satisfies it, as memfs and the crash sweep's file system do. */
+/**
+ * The functions of node:fs/promises that a durable file needs. memfs and the crash sweep's file system have them, too.
+ */
 export interface DurableFs {
   open(path: string, flags: string | number, mode?: number): Promise<FileHandle>;
   readFile(path: string): Promise<Buffer>;
   rename(from: string, to: string): Promise<void>;
 }
 
-/** The largest is the image of a board. */
+/** The bound for a state file; the largest one is the image of a board. */
 const MAX_BYTES = 256 * 1024 * 1024;
-/** Of what was no file: nothing is removed, and nothing piles up. */
+/** So many entries that are no files are set aside; none is removed, and no more pile up. */
 const MOST_ASIDE = 5;
-/** The second one is Node's own, of `rm`. */
+/** The error codes for a folder; the second one comes from Node's own `rm`. */
 const FOLDER_CODES: ReadonlySet<string | undefined> = new Set(['EISDIR', 'ERR_FS_EISDIR']);
 
 /**
- * Of the agent's own files. A pipe, a device or a link in the place of one is refused where it is read, without being opened,
- * and removed where a new file is to be: whoever planted it gets nothing read, written or held up.
+ * File access for the agent's own files. A pipe, device or link in the place of one is refused unopened when it is
+ * read, and removed when a new file is written: whoever planted it cannot make the agent read, write or wait.
  */
 export const ownFs = {
   open: async (path: string, flags: string | number, mode?: number): Promise<FileHandle> => {
@@ -52,10 +54,10 @@ export class StorageError extends SystemError {
   }
 }
 
-/** What stands in the place of a state file is no file, or has no end: waiting does not cure that. */
+/** What stands in the place of a state file is not a file, or has no end. Waiting does not cure that. */
 export class NoFileError extends StorageError {}
 
-/** The text of a file, or undefined where there is none. */
+/** The text of a file; undefined: there is none. */
 export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
   try {
     return (await fs.readFile(path)).toString('utf8');
@@ -67,8 +69,8 @@ export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise
 }
 
 /**
- * The same, once no power cut can take it back: a program that was killed between its rename and its fsync leaves a text
- * that every reader sees, and that the medium may not have.
+ * The text of a file after making it durable. A program that was killed between rename and fsync may have left a text
+ * that every reader sees, and that a power cut could still take back. Undefined: there is no file.
  */
 export async function readDurableTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
   const text = await readTextFile(path, fs);
@@ -85,7 +87,7 @@ export async function readDurableTextFile(path: string, fs: DurableFs = ownFs): 
   }
 }
 
-/** Where that is written which is to replace a file. */
+/** The path of the draft that is to replace a file. */
 export function draftOf(path: string): string {
   return `${path}.new`;
 }
@@ -96,7 +98,7 @@ interface DraftOptions {
   readonly mode?: number;
 }
 
-/** An empty draft for a file. A folder in its place is moved aside, with what is in it: it is no draft of ours, and stays. */
+/** Opens an empty draft for a file. A folder in its place is not ours: it is moved aside with its content and kept. */
 export async function openDraft(
   path: string,
   { fs = ownFs, flags = 'w', mode = 0o600 }: DraftOptions,
@@ -111,7 +113,10 @@ export async function openDraft(
   return fs.open(draft, flags, mode);
 }
 
-/** A free name for what stands in the place of a file, and is none. Throws StorageError where there were too many before. */
+/**
+ * A free name for something that is not a file but stands in the place of one. Throws StorageError if too many such
+ * names are taken.
+ */
 export async function nameAside(path: string, fs: DurableFs): Promise<string> {
   for (let number = 1; number <= MOST_ASIDE; number += 1) {
     const name = number === 1 ? firstNameAside(path) : `${firstNameAside(path)}-${number}`;
@@ -121,7 +126,7 @@ export async function nameAside(path: string, fs: DurableFs): Promise<string> {
   throw new StorageError('set aside', path, why, 'see what they are, and remove them');
 }
 
-/** Whether something was set aside that stood in the place of this file. */
+/** Whether something that stood in the place of this file was set aside. */
 export async function wasSetAside(path: string, fs: DurableFs): Promise<boolean> {
   return isThere(firstNameAside(path), fs);
 }
@@ -139,7 +144,7 @@ async function isThere(path: string, fs: DurableFs): Promise<boolean> {
   }
 }
 
-/** What is to replace a file, beside it and durable. Returns its path. */
+/** Writes a draft that is to replace a file, and makes it durable. Returns its path. */
 export async function writeDraft(path: string, text: string, fs: DurableFs = ownFs, mode = 0o600): Promise<string> {
   try {
     await using file = await openDraft(path, { fs, mode });
@@ -152,8 +157,8 @@ export async function writeDraft(path: string, text: string, fs: DurableFs = own
 }
 
 /**
- * Replaces a small file so that a power cut leaves the old text or the new one: written beside, fsynced, renamed, the
- * directory fsynced.
+ * Invariant 4: replaces a small file as a whole. A power cut leaves the old text or the new one, since the text is
+ * written beside the file and fsynced, then renamed, and the directory is fsynced.
  */
 export async function replaceFileDurably(
   path: string,
@@ -164,7 +169,7 @@ export async function replaceFileDurably(
   await keepDraft(await writeDraft(path, text, fs, mode), path, fs);
 }
 
-/** Puts a draft in the place of the file that it is to replace. */
+/** Renames a draft to the file that it replaces, and makes the rename durable. */
 export async function keepDraft(draft: string, path: string, fs: DurableFs = ownFs): Promise<void> {
   try {
     await fs.rename(draft, path);
@@ -175,8 +180,8 @@ export async function keepDraft(draft: string, path: string, fs: DurableFs = own
 }
 
 /**
- * Overwrites bytes of a file where they stand, and returns when they are on the medium; within one sector they are old or new
- * after a power cut. For files that a bootloader reads, which knows nothing of a file system's journal.
+ * Overwrites bytes of a file in place, and returns when they are on the medium. Within one sector, a power cut leaves
+ * the old or the new bytes. This is for files that a bootloader reads, which ignores the journal of a file system.
  */
 export async function overwriteDurably(
   path: string,
@@ -188,7 +193,9 @@ export async function overwriteDurably(
   await writeWhole(file, bytes, position, path);
 }
 
-/** As often as a write is short. Throws a StorageError where the file takes nothing, and what the operating system says. */
+/**
+ * Writes all bytes, with as many writes as it takes. Throws StorageError if the file takes none, or the system's error.
+ */
 export async function writeWhole(
   file: Pick<FileHandle, 'write'>,
   bytes: Uint8Array,

@@ -1,10 +1,10 @@
-/** What is smaller may be a constant of somebody, and is not worth it. */
+/** A smaller buffer may be somebody's constant, and would free too little. */
 const leastBytes = 16 * 1024;
 
 /**
- * Gives the memory of a used chunk back now, instead of at some garbage collection 60 MiB later; the next chunk is then
- * read into memory that the processor still has at hand. Only of a chunk at the end of its buffer, behind which nothing
- * will come, and of no buffer that is shared with others.
+ * Frees the memory of a used chunk at once, instead of at a garbage collection 60 MiB later; the next chunk then uses
+ * memory that is still in the processor's cache. Does so only for a chunk at the end of its buffer, behind which
+ * nothing follows, and never for a shared buffer.
  */
 export function giveBack({ buffer, byteOffset, byteLength }: Uint8Array): void {
   const isLast = byteOffset + byteLength === buffer.byteLength;

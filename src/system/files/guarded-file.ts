@@ -8,18 +8,18 @@ import { SystemError } from '../system-errors.ts';
 import { readOutsideFile } from './outside-file.ts';
 import type { OutsideFileOptions } from './outside-file.ts';
 
-/** The slice of node:fs/promises that is needed to look; memfs satisfies it. */
+/** The functions of node:fs/promises that looking needs; memfs has them, too. */
 export interface LookFs {
   lstat(path: string): Promise<Stats>;
   readlink(path: string): Promise<string>;
 }
 
-/** Somebody else than root and the user of this process can change what stands there. */
+/** A place that somebody else than root and the user of this process can change. */
 export interface Exposure {
-  /** The file itself, or a folder or a link on the way to it. */
+  /** The file itself, or a folder or link on the way to it. */
   readonly path: string;
   readonly why: string;
-  /** The line that mends it. */
+  /** The command that mends it. */
   readonly mend: string;
 }
 
@@ -34,10 +34,10 @@ const MAX_LINKS = 40;
 const MAX_ENTRIES = 1_000;
 
 /**
- * What lets others change a file, or put another in its place: itself and each folder from `/` on, through symbolic links,
- * must belong to root or to us, and nobody else may write there. In a sticky folder, such as `/tmp`, others can neither
- * rename nor remove what is not theirs. What is missing, or may not be looked at, ends the way: whoever reads the file
- * tells that.
+ * Promise `guarded-files`: finds what lets others change a file or put another in its place. The file and each folder
+ * from `/` on, through symbolic links, must belong to root or to us, and nobody else may write there. In a sticky
+ * folder such as `/tmp`, others can neither rename nor remove what is not theirs. The search ends at something that is
+ * missing or may not be looked at; whoever reads the file reports that.
  */
 export async function findExposures(
   path: string,
@@ -67,7 +67,7 @@ export async function findExposures(
   return [...found.values()];
 }
 
-/** The same of a folder and of what lies in it. */
+/** Finds what lets others change a folder or what lies in it. */
 async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
   for (const path of [folder, ...(await entriesOf(folder))]) {
@@ -99,7 +99,7 @@ async function look(place: string, fs: LookFs): Promise<Stats | undefined> {
   }
 }
 
-/** The machine needs a device as it is: what is wrong is the link that leads to it, or the name. */
+/** Adds how to mend an exposure. A device must keep its rights, so the link to it or the path has to change. */
 async function withMend(exposure: Exposure, facts: Stats, named: string, fs: LookFs): Promise<Exposure> {
   if (!isDevice(facts)) return exposure;
   const isLink = (await look(named, fs))?.isSymbolicLink() ?? false;
@@ -132,23 +132,26 @@ function writers(mode: number, gid: number): string | undefined {
   return (mode & GROUP_MAY_WRITE) === 0 ? undefined : `group ${gid}`;
 }
 
-/** For a shell. */
+/** Quotes a path for a shell. */
 export function quoted(path: string): string {
   return /^[\w./@:+-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** `chmod go-w /etc/thing-agent && chown root: …`, after what is wrong. */
+/** Says what is wrong, and how to mend it: `chmod go-w /etc/thing-agent && chown root: …`. */
 export function describeExposures(exposures: readonly Exposure[]): string {
   const reasons = exposures.map(({ path, why }) => `${path} ${why}`).join(', ');
   return `${reasons}; mend it with: ${exposures.map(({ mend }) => mend).join(' && ')}`;
 }
 
-/** Throws `writable-by-others`. Where only root and we may write, nobody changes anything between this look and the use. */
+/**
+ * Throws `writable-by-others`. If only root and we may write, nobody can change anything between this check and the
+ * use.
+ */
 async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
   refuse(path, await findExposures(path, fs));
 }
 
-/** The same of a folder and of what lies in it. */
+/** Throws `writable-by-others` for a folder, or for what lies in it. */
 export async function refuseExposedFolder(path: string): Promise<void> {
   refuse(path, await findExposuresIn(path));
 }
@@ -158,7 +161,10 @@ function refuse(path: string, exposures: readonly Exposure[]): void {
   throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
 }
 
-/** Whether every user of this machine may read the file: itself, and each folder on the way to it. Throws the system's error. */
+/**
+ * Whether every user of this machine may read the file, and search each folder on the way to it. Throws the system's
+ * error.
+ */
 export async function mayBeReadByAll(path: string): Promise<boolean> {
   let place = await realFs.realpath(path);
   let needed = ALL_MAY_READ;
@@ -170,7 +176,7 @@ export async function mayBeReadByAll(path: string): Promise<boolean> {
   }
 }
 
-/** Takes from others what they may write in a folder of root or of ours. True: they could. */
+/** Removes the right of others to write in a folder of root or ours. Returns whether they had it. */
 export async function closeFolder(path: string): Promise<boolean> {
   await using folder = await realFs.open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   const { mode, uid } = await folder.stat();
@@ -179,7 +185,10 @@ export async function closeFolder(path: string): Promise<boolean> {
   return true;
 }
 
-/** As `readOutsideFile`, of a file on whose content the safety of the gateway rests: a key, a password, a configuration. */
+/**
+ * Like `readOutsideFile`, for a file on whose content the safety of the gateway depends: a key, a password, a
+ * configuration.
+ */
 export async function readGuardedFile(
   path: string,
   options: OutsideFileOptions,

@@ -8,13 +8,16 @@ import { describeExposures, findExposures } from './guarded-file.ts';
 import type { Exposure, LookFs } from './guarded-file.ts';
 import { OutsideFileError, readOutsideFile } from './outside-file.ts';
 
-/** What Linux reads of a script to find its interpreter (BINPRM_BUF_SIZE). */
+/** Linux reads so many bytes of a script to find its interpreter (BINPRM_BUF_SIZE). */
 const FIRST_BYTES = 256;
 const SEPARATOR = /[ \t]+/;
-/** By no other threads, which cost more than the looks: whoever starts a program goes the same way in execve(2), and waits. */
+/** Looks synchronously: threads would cost more than the looks, and execve(2) walks the same path and waits, too. */
 const atOnce: LookFs = { lstat: async (path) => lstatSync(path), readlink: async (path) => readlinkSync(path) };
 
-/** What lets others change what a program does: the file, and where it is a script, the program that reads it. */
+/**
+ * Promise `guarded-files`: finds what lets others change what a program does: the file and, for a script, its
+ * interpreters.
+ */
 export async function findProgramExposures(
   path: string,
   searched = process.env['PATH'] ?? '',
@@ -26,14 +29,14 @@ export async function findProgramExposures(
   return [...found.values()];
 }
 
-/** Throws `writable-by-others`: who could change a program that has the agent's rights would have them, too. */
+/** Throws `writable-by-others`: whoever can change a program that runs with the agent's rights has them, too. */
 export async function refuseExposedProgram(path: string): Promise<void> {
   const exposures = await findProgramExposures(path);
   if (exposures.length === 0) return;
   throw new SystemError('writable-by-others', `${path} is not trusted: ${describeExposures(exposures)}`);
 }
 
-/** Those that the first line of a script names: one, or env(1) and what that looks for. */
+/** The programs in the first line of a script: the interpreter, and the program that env(1) looks for. */
 async function interpretersOf(path: string, searched: string): Promise<readonly string[]> {
   const [interpreter, ...words] = await wordsOfFirstLine(path);
   if (interpreter === undefined || !isAbsolute(interpreter)) return [];
@@ -43,7 +46,7 @@ async function interpretersOf(path: string, searched: string): Promise<readonly 
   return program === undefined ? [interpreter] : [interpreter, program];
 }
 
-/** After `#!`; none: it is no script, or cannot be read, which who starts it tells. */
+/** The words behind `#!`. Empty: the file is no script, or cannot be read, which starting it will report. */
 async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
   try {
     const bytes = await readOutsideFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });
@@ -55,7 +58,7 @@ async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
   }
 }
 
-/** Where execvp(3) would find it. */
+/** The path where execvp(3) finds a program. */
 export async function findProgram(name: string, searched: string): Promise<string | undefined> {
   if (name.includes('/')) return isAbsolute(name) ? name : undefined;
   for (const folder of searched.split(':').filter(isAbsolute)) {

@@ -7,7 +7,10 @@ import type { Exposure, LookFs } from './guarded-file.ts';
 
 const MAX_LINKS = 40;
 
-/** The files of a root file system that lies in a folder, as of an image that is being built: no link leads out of it. */
+/**
+ * The files of a root file system in a folder, for example an image that is being built. No link leads out of the
+ * folder.
+ */
 export class ImageFiles {
   readonly root: string;
   readonly #look: LookFs;
@@ -20,7 +23,10 @@ export class ImageFiles {
     };
   }
 
-  /** Where a path of the image is on this machine; what is not there is where it would be. Throws ELOOP, as the system does. */
+  /**
+   * Resolves a path of the image on this machine; a path that does not exist is resolved, too. Throws ELOOP, as the
+   * system does.
+   */
   async locate(path: string): Promise<string> {
     const left = partsOf(path);
     let folder = '/';
@@ -39,7 +45,7 @@ export class ImageFiles {
     throw Object.assign(new Error(`more than ${MAX_LINKS} symbolic links`), { code: 'ELOOP' });
   }
 
-  /** As `findExposures`, of the image, whose root belongs to who builds it. */
+  /** Like `findExposures`, for the image. Its root belongs to whoever builds it, who counts as its owner. */
   async exposuresOf(path: string): Promise<readonly Exposure[]> {
     return findExposures(path, this.#look, (await stat(this.root)).uid);
   }

@@ -7,13 +7,13 @@ import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
 import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
-/** Held until it is disposed or this process ends, however it ends. */
+/** A lock that is held until it is disposed or this process ends, however it ends. */
 export type AgentLock = AsyncDisposable;
 
-/** What the daemon holds the lock for. */
+/** The purpose of the daemon's lock. */
 export const DAEMON = 'daemon';
 const ONE_DAEMON = 'a daemon runs already, and one is enough: systemctl status thing-agent';
-/** Whoever could ask it would have. */
+/** The advice where the daemon holds the lock but could not be reached: a command that reaches it does not lock. */
 const UNREACHED =
   'the daemon runs, and nobody reaches it: wait a minute; if that stays so: systemctl restart thing-agent';
 
@@ -42,11 +42,11 @@ const MAX_REPLACED = 10;
 const MAX_HOLDER_BYTES = 4_096;
 
 /**
- * One agent at a time, across processes. The lock is the kernel's (flock(2)): it belongs to the open file of this
- * process, so it ends with the process even after kill -9, and nothing that lies on the disk (an old file, a process
- * id that was used again) can fake or keep it. `purpose` tells others what the holder does.
+ * Promise `one-agent`: takes the lock, which lets one agent work at a time, across processes. It is a lock of the
+ * kernel (flock(2)) on an open file of this process: it ends with the process even after kill -9, and nothing on the
+ * disk (an old file, a reused process id) can fake or keep it. `purpose` tells others what the holder does.
  *
- * Throws AgentBusyError, or `lock-unavailable` where there can be no lock.
+ * Throws AgentBusyError, or `lock-unavailable` if no lock is possible.
  */
 export async function acquireLock(path: string, purpose: string, signal: AbortSignal): Promise<AgentLock> {
   for (let replaced = 0; replaced < MAX_REPLACED; replaced += 1) {
@@ -67,8 +67,8 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
 }
 
 /**
- * Who holds the lock, without taking part: somebody who locks at this moment is not kept from it. Undefined: nobody. What
- * a killed holder left in the file counts only as long as its process lives and has the file open.
+ * Who holds the lock; undefined: nobody. This does not take the lock, so it disturbs nobody who is locking. The name
+ * that a killed holder left in the file counts only while a process with its id has the file open.
  */
 export async function whoHolds(path: string): Promise<LockHolder | undefined> {
   try {
@@ -81,7 +81,7 @@ export async function whoHolds(path: string): Promise<LockHolder | undefined> {
   }
 }
 
-/** Of a process of somebody else nobody may see that: then it counts. */
+/** Whether the process has this file open. True for a process of another user, of which nobody may see that. */
 async function hasOpen(pid: number, path: string): Promise<boolean> {
   const folder = `/proc/${pid}/fd`;
   const file = await realpath(path);
@@ -93,7 +93,7 @@ async function hasOpen(pid: number, path: string): Promise<boolean> {
   }
 }
 
-/** Files are closed while one looks. */
+/** The target of a link; undefined: the file was closed meanwhile. */
 async function linkAt(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);
@@ -118,7 +118,7 @@ function heldLock(descriptor: number): AgentLock {
 async function openLockFile(path: string): Promise<number> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 });
-    // A plain descriptor: nobody closes it behind our back, as the garbage collector does with a FileHandle.
+    // A plain descriptor, since the garbage collector would close a FileHandle.
     const descriptor = openSync(path, HOW_TO_OPEN, 0o600);
     if (fstatSync(descriptor).isFile()) return descriptor;
     closeSync(descriptor);
@@ -129,8 +129,8 @@ async function openLockFile(path: string): Promise<number> {
 }
 
 /**
- * Node has no flock(2), but the program of that name locks an open file that it inherits (flock(1), third form); the
- * lock stays with the open file when the program ends.
+ * Locks an open file by the program flock(1) (third form), which inherits it, since Node has no flock(2). The lock
+ * belongs to the open file and stays when the program ends.
  */
 async function lockDescriptor(path: string, descriptor: number, purpose: string, signal: AbortSignal): Promise<void> {
   const options = { timeoutMs: FLOCK_TIMEOUT_MS, descriptors: [descriptor] };
@@ -140,7 +140,7 @@ async function lockDescriptor(path: string, descriptor: number, purpose: string,
   throw unavailable(path, `flock: ${describeError(stderr.trim())}`);
 }
 
-/** False when the file was removed or replaced while we waited: then others may hold another file of that name. */
+/** False if the file was removed or replaced while we waited: others may then lock another file of that name. */
 function isStillAt(path: string, descriptor: number): boolean {
   try {
     const ours = fstatSync(descriptor);

@@ -18,9 +18,9 @@ export class NewFileError extends Error {
 }
 
 /**
- * Writes a file that a person named, which nobody else may read: beside its place, durable, then under its name. What stands
- * there is replaced only if it is a file, and if that was said. Returns its size. Throws NewFileError, or the system's error; then
- * nothing is left of it.
+ * Writes a file that a person named, readable for the owner alone: under another name, made durable, then renamed. An
+ * existing file is replaced only if `mayReplace`, anything else never. Returns the size. Throws NewFileError or the
+ * system's error; nothing then remains of the file.
  */
 export async function writeNewFile(
   path: string,
@@ -55,7 +55,10 @@ async function replaceFile(draft: string, path: string): Promise<void> {
   await rename(draft, path);
 }
 
-/** A link takes no name that is taken; FAT has none, and is asked first. */
+/**
+ * Gives the draft its name without replacing anything. A hard link cannot replace a file; on FAT, which has no links,
+ * the name is checked before the rename.
+ */
 async function takeName(draft: string, path: string): Promise<void> {
   try {
     await link(draft, path);
@@ -69,7 +72,7 @@ async function takeName(draft: string, path: string): Promise<void> {
 
 const withoutLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
-/** Throws NewFileError. */
+/** Throws NewFileError if something stands there that may not be replaced. */
 export async function refusePlace(path: string, mayReplace: boolean): Promise<void> {
   const facts = await factsOf(path);
   if (facts === undefined) return;

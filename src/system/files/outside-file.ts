@@ -8,30 +8,33 @@ import { Turns } from '../turns.ts';
 
 export interface OutsideFileOptions {
   readonly maxBytes: number;
-  /** What a longer file is: read to the bound, or refused. Default: refused. */
+  /** Whether a longer file is cut at the bound, or refused, which is the default. */
   readonly longer?: 'cut' | 'refused';
   readonly timeoutMs?: number;
   /** Opens a regular file, and nothing else. Default: `openRegularFile`. */
   readonly open?: (path: string) => Promise<FileHandle>;
 }
 
-/** What somebody named is no file, too long, or was not read in time. */
+/** A named file is not a regular file, is too long, or could not be read in time. */
 export class OutsideFileError extends Error {
   override readonly name = 'OutsideFileError';
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const FIRST_BYTES = 4_096;
-/** open(2): a place, without opening what is there. Node does not name it. */
+/** O_PATH of open(2), which Node does not export: opens a place without opening what is there. */
 const O_PATH = 0o10_000_000;
-/** libuv has four threads for files, names and compression: a file system that does not answer gets no more of them. */
+/**
+ * At most two reads at once. libuv has four threads for files, names and compression: a file system that hangs must not
+ * occupy them all.
+ */
 const reads = new Turns(2);
 const never = new AbortController().signal;
 
 /**
- * The bytes of a regular file (also one of /proc or /sys) that somebody else named: a person, the configuration, a program.
- * Throws OutsideFileError, or the system's error. Where a file system does not answer, only others who read such files wait,
- * and those to their deadlines.
+ * The bytes of a regular file (also of /proc or /sys) that somebody else named: a person, the configuration, a program.
+ * If a file system hangs, only other calls of this function wait, each to its deadline. Throws OutsideFileError or the
+ * system's error.
  */
 export async function readOutsideFile(
   path: string,
@@ -45,15 +48,15 @@ export async function readOutsideFile(
 }
 
 /**
- * A regular file. It is looked at before it is opened: opening a pipe waits, opening a terminal may make it ours, opening a
- * watchdog starts it.
+ * Opens a regular file after looking at it: opening a pipe would wait, opening a terminal may make it ours, opening a
+ * watchdog would start it.
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
   await using place = await open(path, O_PATH);
   return await openPlace(place, path, (facts) => facts.isFile());
 }
 
-/** The same of a file, or a folder, that nobody but this program has put there: a link is none. */
+/** Opens a file or folder that only this program can have made, so that a link is refused. */
 export async function openOwn(path: string, kind: 'file' | 'file or folder'): Promise<FileHandle> {
   await using place = await open(path, O_PATH | constants.O_NOFOLLOW);
   return await openPlace(place, path, (facts) => facts.isFile() || (kind === 'file or folder' && facts.isDirectory()));
@@ -71,8 +74,8 @@ async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stat
 }
 
 /**
- * The same without a deadline: of a file system that must answer anyway. A file of the kernel says that it is empty, and a file
- * may grow: only what was read counts.
+ * Reads at most `maxBytes`, without a deadline: for file systems that must answer anyway. The size of a file proves
+ * nothing, since a file of the kernel says that it is empty and others may grow: only what was read counts.
  */
 export async function readToBound(
   path: string,

@@ -4,26 +4,29 @@ import type { KeyObject } from 'node:crypto';
 import { describeError } from '../errors.ts';
 import { readGuardedFile } from './guarded-file.ts';
 
-/** A key with which signatures are checked. */
+/** A key that verifies signatures. */
 export interface PublicKey {
   readonly algorithm: 'ecdsa-p256' | 'rsa' | 'ed25519';
   readonly key: KeyObject;
-  /** `sha256:` and hex, of its SubjectPublicKeyInfo (RFC 5280) in DER: the same for every file that holds this key. */
+  /**
+   * `sha256:` and the hex digest of its SubjectPublicKeyInfo (RFC 5280) in DER, which is the same for every file with
+   * this key.
+   */
   readonly fingerprint: string;
 }
 
-/** Why a text is no key that can be used, as the end of a sentence. */
+/** Why a text is not a usable key, worded as the end of a sentence. */
 export class PublicKeyError extends Error {
   override readonly name = 'PublicKeyError';
 }
 
 const RSA_MINIMUM_BITS = 3072;
-/** RSA-2048 is what imgtool of MCUboot makes by default, and what most of its bootloaders are built for. */
+/** MCUboot's imgtool makes RSA-2048 keys by default, and most of its bootloaders are built for them. */
 export const MCUBOOT_RSA_MINIMUM_BITS = 2048;
-/** Longer files are no keys. */
+/** No key file is longer. */
 export const MAX_KEY_BYTES = 16 * 1024;
 
-/** In PEM form, one in the file. Throws PublicKeyError, an error of the system, or `writable-by-others`. */
+/** Reads a key in PEM form, one in the file. Throws PublicKeyError, an error of the system, or `writable-by-others`. */
 export async function readPublicKey(file: string, rsaMinimumBits = RSA_MINIMUM_BITS): Promise<PublicKey> {
   const bytes = await readGuardedFile(file, { maxBytes: MAX_KEY_BYTES + 1, longer: 'cut' });
   if (bytes.byteLength > MAX_KEY_BYTES) throw new PublicKeyError('it is larger than a key can be');

@@ -4,22 +4,23 @@ import { systemErrorCode } from '../errors.ts';
 import { draftOf, openDraft, ownFs, StorageError } from './durable-file.ts';
 
 /**
- * Replaces a file that everybody may read: a reader sees the old text or the new one. It is written again soon, and spares the
- * flash memory the flush: after a power cut it may be an older one. Throws the system's error, or StorageError.
+ * Replaces a file that everybody may read; a reader sees the old text or the new one. The file is not flushed, which
+ * spares the flash memory: it is written again soon, and an older text after a power cut does no harm. Throws the
+ * system's error, or StorageError.
  */
 export async function publishFile(path: string, text: string): Promise<void> {
   await requireReplaceable(path);
   {
     await using file = await openDraft(path, { mode: 0o644 });
-    await file.chmod(0o644); // whatever the umask
+    await file.chmod(0o644); // the umask may have removed rights
     await file.writeFile(text);
   }
   await ownFs.rename(draftOf(path), path);
 }
 
 /**
- * What a person names to be written may be a device, or a pipe, which a rename would replace by a file. Throws StorageError where
- * something else than a file, or a link, stands there.
+ * Throws StorageError if a device, a pipe or the like stands there: a person may have named one by mistake, and the
+ * rename would replace it by a file. A link may stand there.
  */
 export async function requireReplaceable(path: string): Promise<void> {
   try {

@@ -1,9 +1,12 @@
 import type { LogFields, LogLevel } from './log.ts';
 
-/** Where lines of text go: the journal adds time and reads the priority, a terminal is read while it happens. */
+/**
+ * The reader of the lines: the journal adds the time and reads the priority; a terminal is read by a person while it
+ * happens.
+ */
 export type TextStyle = 'journal' | 'terminal' | 'plain';
 
-/** sd-daemon(3): syslog's priorities. */
+/** The priorities of syslog, as in sd-daemon(3). */
 const priorities: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn: 4, error: 3 };
 
 export interface LogEntry {
@@ -13,7 +16,7 @@ export interface LogEntry {
   readonly fields: LogFields;
 }
 
-/** One line of text, without its line end, whatever the message and the fields hold. */
+/** One line of text without its line end, whatever the message and the fields contain. */
 export function formatLine(style: TextStyle, { at, level, message, fields }: LogEntry): string {
   const text = printable([message, ...Object.entries(fields).flatMap(formatField)].join(' '));
   const word = level.padEnd(5);
@@ -33,7 +36,7 @@ function formatField([name, value]: readonly [string, LogFields[string]]): reado
   return [`${name}=${/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text}`];
 }
 
-/** Escapes what would break the line or steer a terminal. */
+/** Escapes characters that would break the line or steer a terminal. */
 function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\u2028\u2029]/gu, (character) =>
     character === '\n' ? '\\n' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -1,9 +1,9 @@
-/** What a log line may carry. Never a secret: keys, passwords and URLs with a query stay out. */
+/** The fields of a log line. Promise `secrecy`: keys, passwords and URLs with a query are never among them. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** Four levels, fields first, one short sentence after them. Passed as a parameter, never global. */
+/** A log with four levels: the fields first, then one short sentence. It is passed as a parameter, never global. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

@@ -12,17 +12,17 @@ export interface LogOptions {
   readonly level: LogLevel;
   /** `auto` and `text`: lines with a priority where the journal reads them, short ones on a terminal. */
   readonly format: 'auto' | 'text' | 'json';
-  /** Default: standard error. */
+  /** The file descriptor to write to. Default: standard error. */
   readonly descriptor?: number;
 }
 
 /**
- * A log on standard error, written before the call returns, without a thread of its own. Secrets are hidden by the
- * names of the fields, and in addresses wherever they stand.
+ * A log on standard error that is written before the call returns, without a thread of its own. Promise `secrecy`:
+ * secrets are hidden by the names of their fields, and in addresses wherever they stand.
  */
 export function createLog({ level, format, descriptor = 2 }: LogOptions, environment: Environment): Log {
   const output = destination({ fd: descriptor, sync: true });
-  output.on('error', () => {}); // nobody reads the log any more: no reason to stop
+  output.on('error', () => {}); // if nobody reads the log any more, the agent continues
   const options = {
     level,
     base: null,
@@ -38,7 +38,7 @@ export function createLog({ level, format, descriptor = 2 }: LogOptions, environ
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
-/** Of a message, and of each field. */
+/** The bound for a message, and for each field. */
 const MAX_TEXT_LENGTH = 4_096;
 
 function shown(text: string): string {
@@ -54,14 +54,14 @@ function hideSecrets(fields: LogFields): LogFields {
   );
 }
 
-/** systemd.exec(5), $JOURNAL_STREAM: device and inode of what the journal reads. */
+/** Recognizes the journal by $JOURNAL_STREAM, which holds the device and inode of its pipe (systemd.exec(5)). */
 function textStyle(descriptor: number, environment: Environment): TextStyle {
   const { dev, ino } = fstatSync(descriptor, { bigint: true });
   if (environment['JOURNAL_STREAM'] === `${dev}:${ino}`) return 'journal';
   return isatty(descriptor) ? 'terminal' : 'plain';
 }
 
-/** Lines of text in place of JSON: pino tells a destination with this symbol what it is about to write. */
+/** Writes lines of text instead of JSON. By this symbol, pino tells a destination what it is about to write. */
 class TextLines {
   readonly [symbols.needsMetadataGsym] = true;
   readonly #output: { write(line: string): unknown };
@@ -81,7 +81,7 @@ class TextLines {
   }
 }
 
-/** Pino's numbers. */
+/** The level of a pino severity number. */
 function levelOf(severity: number): LogLevel {
   if (severity >= 50) return 'error';
   if (severity >= 40) return 'warn';

@@ -1,20 +1,20 @@
 import { isSecretKey, MASK, maskAddresses } from './secrets.ts';
 
-/** A text without what must not be told. */
+/** A text from which secrets were removed. */
 export interface Redacted {
   readonly text: string;
-  /** Places where something was taken out. */
+  /** The number of places where something was removed. */
   readonly count: number;
 }
 
-/** Shorter ones would be found in every other word: they are hidden where they are a whole word. */
+/** A shorter secret would be found within many words: it is hidden only where it is a whole word. */
 const LEAST_ANYWHERE = 4;
 const MAX_SECRETS = 1_000;
 
-/** RFC 7468; one that does not end goes to the end of the text. */
+/** A private key (RFC 7468); one without an end reaches to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|$(?![\s\S]))/g;
-/** `password = "…"`, `"apiKey": "…"`, `Authorization: Bearer …`, also within a text that is quoted itself. */
+/** `password = "…"`, `"apiKey": "…"`, `Authorization: Bearer …`, also within a quoted text. */
 const named =
   /(?<![\w-])([\w-]{0,40}(?:password|passphrase|secret|token|api[-_]?key|authorization|credential)[\w-]{0,40})(\\?["']?\s{0,4}[:=]\s{0,4})(\\?"[^"\\\n]*(?:\\[^"\n][^"\\\n]*)*\\?"|'[^'\n]*'|(?:(?:bearer|basic|digest) +)?[^\s,;"'&)}\]]+)/gi;
 
@@ -23,7 +23,7 @@ export interface RedactedValue {
   readonly count: number;
 }
 
-/** Takes secrets out of texts: those that it knows, in whatever spelling, and what looks like one. */
+/** Promise `secrecy`: removes secrets from texts, both known ones in any spelling and what looks like one. */
 export class Redactor {
   readonly #spellings: readonly string[];
   readonly #words: RegExp | undefined;
@@ -48,7 +48,9 @@ export class Redactor {
     return { text: left, count: Math.max(0, masksIn(left) - masksIn(text)) };
   }
 
-  /** Each text of a value, and what stands under a name that says that it is secret; it stays as well formed as it was. */
+  /**
+   * Redacts each text of a value, and everything under a name that stands for a secret. The value stays well formed.
+   */
   redactValue(value: unknown, key = ''): RedactedValue {
     if (isSecretKey(key) && value !== undefined) return { value: MASK, count: value === MASK ? 0 : 1 };
     if (typeof value === 'string') {

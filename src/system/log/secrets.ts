@@ -1,18 +1,20 @@
 const secretKey = /pass(word|phrase)|secret|token|api[-_]?key|authorization|credential/i;
-/** Behind the end of a scheme. No two places where it may begin share what they look through. */
+/**
+ * Matches from the end of a scheme. No two matches can begin in the same stretch, so that the search takes linear time.
+ */
 const userInfo = /(?<=[a-z0-9+.-]):\/\/[^/?#\s]*@/gi;
 const word = /[^\s"]+/g;
 const addressStart = /[a-z0-9+.-]:\/\//i;
 
-/** Stands for a secret wherever something is shown. */
+/** Replaces a secret wherever something is shown. */
 export const MASK = '********';
 
-/** A file's name under such a key is no secret. */
+/** Whether a key stands for a secret. The name of a file with a secret is none. */
 export function isSecretKey(key: string): boolean {
   return secretKey.test(key) && !key.endsWith('_file');
 }
 
-/** Hides user name, password and query of the addresses in a text. Takes time in proportion to its length. */
+/** Hides user name, password and query of each address in a text, in linear time. */
 export function maskAddresses(text: string): string {
   if (!text.includes('://')) return text;
   return text.replaceAll(userInfo, `://${MASK}@`).replaceAll(word, maskQuery);
@@ -24,7 +26,10 @@ function maskQuery(text: string): string {
   return query === -1 || query === text.length - 1 ? text : `${text.slice(0, query + 1)}${MASK}`;
 }
 
-/** The beginning of a text from outside, without an address that the cut would leave half hidden. */
+/**
+ * The beginning of a text from outside. An address at the cut is left out as a whole, since it could not be hidden any
+ * more.
+ */
 export function cutText(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const kept = text.slice(0, maxLength);
@@ -32,7 +37,7 @@ export function cutText(text: string, maxLength: number): string {
   return `${address === -1 || /\s/.test(kept.slice(address)) ? kept : kept.slice(0, address)}…`;
 }
 
-/** The same value with every secret in it hidden, wherever it is. */
+/** The same value with every secret hidden, however deep. */
 export function maskSecrets(value: unknown, key = ''): unknown {
   if (isSecretKey(key) && value !== undefined) return MASK;
   if (typeof value === 'string') return maskAddresses(value);

@@ -7,7 +7,7 @@ import { SystemError } from '../system-errors.ts';
 import { asUser, programEnvironment, refuseRights } from './program-rights.ts';
 
 export interface ProgramResult {
-  /** Undefined when a signal ended the program. */
+  /** The exit code; undefined: a signal ended the program. */
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -15,18 +15,18 @@ export interface ProgramResult {
 
 export interface ProgramOptions {
   readonly timeoutMs: number;
-  /** Of stdout and of stderr each; a program that prints more is killed. */
+  /** The bound for stdout and for stderr; a program that prints more is killed. */
   readonly maxOutputBytes?: number;
   readonly input?: string;
-  /** Beside what every program gets (`programEnvironment`). */
+  /** Variables beside those that every program gets (`programEnvironment`). */
   readonly env?: Readonly<Record<string, string>>;
-  /** Whose rights the program has; undefined: those of this process. */
+  /** The user with whose rights the program runs; undefined: those of this process. */
   readonly user?: string | undefined;
-  /** Open files that the program gets as descriptors 3, 4, … */
+  /** Open files that the program inherits as descriptors 3, 4, … */
   readonly descriptors?: readonly number[];
 }
 
-/** A program cannot be started, took too long, or printed too much. */
+/** A program could not be started, took too long, or printed too much. */
 export class ProgramError extends SystemError {
   constructor(
     code: 'program-missing' | 'program-timeout' | 'program-too-loud',
@@ -39,8 +39,8 @@ export class ProgramError extends SystemError {
 }
 
 /**
- * Runs a program to its end without a shell. Whatever its exit code, the result is returned; it is killed with
- * SIGKILL, with its process group, at the deadline, at the output bound, or when the signal is aborted.
+ * Runs a program to its end, without a shell. Returns its result, whatever its exit code. Invariant 6: the program and
+ * its process group are killed with SIGKILL at the deadline, at the output bound, or when the signal is aborted.
  */
 export async function runProgram(
   command: readonly [string, ...string[]],
@@ -101,7 +101,7 @@ function hasPipes(child: ChildProcess): child is StartedProgram {
   return child.stdin !== null && child.stdout !== null && child.stderr !== null;
 }
 
-/** A program and those that it started, where it leads a group of its own; one that has ended is no error. */
+/** Kills a program, and those that it started if it leads a process group. A program that has ended is no error. */
 export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {

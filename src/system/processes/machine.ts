@@ -12,10 +12,10 @@ export interface MachineOptions {
 }
 
 const REBOOT_TIMEOUT_MS = 60_000;
-/** How long the command may go on after this process was told to end. */
+/** How long the command may run on after this process was told to end. */
 const REBOOT_GRACE_MS = 5_000;
 
-/** The machine as a whole: which boot this is, and the next one. Satisfies the port Machine of update/. */
+/** The machine as a whole: its boot id, and its reboot. Implements the port Machine of update/. */
 export class LinuxMachine {
   readonly #rebootCommand: readonly [string, ...string[]];
   readonly #bootIdFile: string;
@@ -25,7 +25,7 @@ export class LinuxMachine {
     this.#bootIdFile = bootIdFile;
   }
 
-  /** random(4). Changes with every boot of the kernel; containers on one kernel share it. */
+  /** The kernel's boot id (random(4)), which changes with every boot. Containers on one kernel share it. */
   async bootId(): Promise<string> {
     const id = (await readTextFile(this.#bootIdFile))?.trim() ?? '';
     if (id !== '') return id;
@@ -33,8 +33,8 @@ export class LinuxMachine {
   }
 
   /**
-   * Starts a reboot and returns when the command has ended well. The reboot ends this process, too, perhaps before that:
-   * the command is then not cut off at once. Throws `reboot-failed` or a ProgramError.
+   * Starts a reboot, and returns when the command has succeeded. The reboot may end this process before the command
+   * does, so an abort gives the command a grace period. Throws `reboot-failed` or a ProgramError.
    */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const command = rebootCommand(this.#rebootCommand, argument);
@@ -45,7 +45,7 @@ export class LinuxMachine {
   }
 }
 
-/** A signal that follows another after a while. Throws the reason if that is aborted already. */
+/** A signal that is aborted some time after another one. Throws the reason if that one is aborted already. */
 function abortedLater(signal: AbortSignal, delayMs: number): Disposable & { readonly signal: AbortSignal } {
   signal.throwIfAborted();
   const later = new AbortController();
@@ -71,9 +71,9 @@ function describeEnd({ exitCode, stderr }: ProgramResult): string {
 const PLACEHOLDER = '{argument}';
 
 /**
- * The configured command with the bootloader's argument, e.g. `0 tryboot`: in place of `{argument}`, where the command
- * has it; else to systemctl as `--reboot-argument=` (systemctl(1)); else as the last argument, as reboot(8) takes it.
- * Without an argument, what contains `{argument}` is left out.
+ * The reboot command with the bootloader's argument, for example `0 tryboot`. The argument replaces `{argument}` if the
+ * command contains it; else systemctl gets it as `--reboot-argument=` (systemctl(1)), and another command as its last
+ * argument, as reboot(8) takes it. Without an argument, words that contain `{argument}` are left out.
  */
 export function rebootCommand(
   command: readonly [string, ...string[]],

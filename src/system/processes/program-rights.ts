@@ -6,20 +6,20 @@ import { refuseExposedProgram } from '../files/guarded-program.ts';
 import { SystemError } from '../system-errors.ts';
 import type { Environment } from './environment.ts';
 
-/** A program, and its arguments. */
+/** A program and its arguments. */
 type Command = readonly [string, ...string[]];
 
 const passedOn = /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR)$/;
 
-/** What a program gets of the agent's environment: nothing that could hold a secret, or steer a runtime. */
+/** The variables that a program inherits from the agent: none that could hold a secret, or steer a runtime. */
 export function programEnvironment(environment: Environment, more: Environment = {}): NodeJS.ProcessEnv {
   const names = Object.keys(environment).filter((name) => passedOn.test(name));
   return { ...Object.fromEntries(names.map((name) => [name, environment[name]])), ...more };
 }
 
 /**
- * With all groups of the user, an environment of the user's, and no way back: setpriv(1) of util-linux. The first argument is
- * the user, the others are the program.
+ * Runs a program as another user, with all groups and an environment of that user, and without a way back (setpriv(1)
+ * of util-linux). The first argument is the user, the others are the program.
  */
 const CHANGE_USER =
   'user=$1; shift; group=$(id -g "$user") || exit 125; ' +
@@ -29,21 +29,24 @@ export function asUser(command: Command, user: string | undefined, us: Us = whoW
   return user === undefined || user === us.name ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
 }
 
-/** Throws `writable-by-others`, of a program that has the agent's rights; `user-not-possible` of one that cannot have its user's. */
+/**
+ * Throws `writable-by-others` for a program that would run with the agent's rights, and `user-not-possible` if the
+ * agent cannot take the rights of the user.
+ */
 export async function refuseRights([program]: Command, user: string | undefined, us: Us = whoWeAre()): Promise<void> {
   const why = user === undefined ? undefined : whyNotAs(user, us);
   if (why !== undefined) throw new SystemError('user-not-possible', `${program} cannot run as ${user}: ${why}`);
   if ((user === undefined || user === us.name) && isAbsolute(program)) await refuseExposedProgram(program);
 }
 
-/** Of this process. */
+/** The identity of this process. */
 export interface Us {
   readonly isRoot: boolean;
-  /** Undefined: the user has none. */
+  /** The name of the user; undefined: the user has none. */
   readonly name: string | undefined;
 }
 
-/** Undefined: nothing is in the way. */
+/** Why this process cannot run a program as that user; undefined: it can. */
 export function whyNotAs(user: string, us: Us = whoWeAre()): string | undefined {
   if (us.isRoot || user === us.name) return undefined;
   return `the agent runs as ${us.name ?? 'a user without a name'}, and only root can take the rights of another user`;

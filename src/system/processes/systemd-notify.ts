@@ -4,17 +4,20 @@ import { SystemError } from '../system-errors.ts';
 import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
 
-/** What the daemon tells its service manager (sd_notify(3)). Every call returns at once; nothing is ever waited for. */
+/**
+ * What the daemon tells its service manager (sd_notify(3)). Every call returns at once, without waiting for the
+ * delivery.
+ */
 export interface ServiceManager extends AsyncDisposable {
-  /** Tell `watchdog` at least this often; undefined: nobody watches. */
+  /** `watchdog` must be called at least this often; undefined: there is no watchdog. */
   readonly watchdogMs: number | undefined;
-  /** Started, or done with reloading. */
+  /** The daemon has started, or has reloaded. */
   ready(): void;
   reloading(): void;
   stopping(): void;
   /** One line for people: what the daemon does. */
   status(text: string): void;
-  /** Still alive and getting on. */
+  /** The daemon is alive and makes progress. */
   watchdog(): void;
 }
 
@@ -25,9 +28,10 @@ const SEND_TIMEOUT_MS = 10_000;
 const MAX_STATUS_LENGTH = 200;
 
 /**
- * The service manager that started this process, told through systemd's own program: Node has no Unix datagram
- * sockets. systemd-notify(1) waits until the manager has read the message, so that it is attributed to the unit; an
- * agent without CAP_SYS_ADMIN needs `NotifyAccess=all`, since the message then carries the program's process id.
+ * Connects to the service manager that started this process. The messages are sent by systemd-notify(1), since Node has
+ * no Unix datagram sockets. That program waits until the manager has read the message, so that it is attributed to the
+ * unit; an agent without CAP_SYS_ADMIN needs `NotifyAccess=all`, since the message then carries the program's process
+ * id.
  *
  * Without `$NOTIFY_SOCKET` nothing is sent.
  */
@@ -48,7 +52,7 @@ export function connectServiceManager(
   };
 }
 
-/** sd_watchdog_enabled(3): the time, unless it is meant for another process. */
+/** The watchdog's time as in sd_watchdog_enabled(3); undefined: none is set, or it is meant for another process. */
 export function watchdogMs(environment: Environment, pid: number): number | undefined {
   const { WATCHDOG_USEC: usec = '', WATCHDOG_PID: watched = '' } = environment;
   if (!/^[1-9]\d{0,17}$/.test(usec) || (watched !== '' && watched !== String(pid))) return undefined;
@@ -80,8 +84,8 @@ async function notify(
 type Subject = 'lifecycle' | 'status' | 'watchdog';
 
 /**
- * One message at a time. While it is under way only the newest word on each subject is kept for the next; what could
- * not be sent is sent with the next word.
+ * Sends one message at a time. Meanwhile, only the newest message on each subject is kept for the next one; so is a
+ * message that could not be sent.
  */
 class Notifier {
   readonly #send: SendToManager;

@@ -1,8 +1,10 @@
-/** Time as a parameter: durations come from the monotonic clock, the wall clock is only for showing and for the service. */
+/**
+ * Time as a parameter. Durations come from the monotonic clock; the wall clock is only shown and sent to the service.
+ */
 export interface Clock {
-  /** Wall clock, milliseconds since the epoch. May be wrong and may jump. */
+  /** The wall clock in milliseconds since the epoch. It may be wrong and may jump. */
   nowMs(): number;
-  /** Monotonic, milliseconds since an arbitrary start. */
+  /** The monotonic clock in milliseconds since an arbitrary start. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason as soon as it is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
@@ -11,7 +13,7 @@ export interface Clock {
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
-  // not by node:timers/promises, which makes an error with a stack for each sleep that is cut short
+  // not node:timers/promises, which makes an error with a stack for each aborted sleep
   sleep: async (ms, signal) => {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,20 +1,20 @@
 import { createTask, validate } from 'node-cron';
 
-/** Five fields, or six with seconds, as node-cron reads them. */
+/** Whether the text is a cron expression as node-cron reads it: five fields, or six with seconds. */
 export function isCronExpression(text: string): boolean {
   return validate(text);
 }
 
 /** The times of a cron expression: wall clock, milliseconds since the epoch. */
 export interface CronTimes {
-  /** The first one after now. */
+  /** The first time after now. */
   readonly nextMs: () => number;
   readonly includes: (timeMs: number) => boolean;
 }
 
 export function cronTimes(expression: string): CronTimes {
   const task = createTask(expression, () => {});
-  // The package keeps every task until it is destroyed; what is asked of it here needs no running task.
+  // Destroys the task, which the package would otherwise keep; the functions used here need no running task.
   void task.destroy();
   return {
     nextMs: () => task.getNextRuns(1)[0]?.getTime() ?? Number.POSITIVE_INFINITY,

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 import { isPlausible } from './wall-clock.ts';
 
-/** In minutes of the local day; crosses midnight where `fromMinute` is the larger. */
+/** A part of the day in minutes of local time. It crosses midnight if `fromMinute` is the larger one. */
 export interface DailyWindow {
   readonly fromMinute: number;
   readonly toMinute: number;
@@ -12,7 +12,7 @@ export function isWithin({ fromMinute, toMinute }: DailyWindow, minute: number):
   return minute >= fromMinute || minute < toMinute;
 }
 
-/** How long it is. */
+/** The length of a window. */
 export function minutesOf({ fromMinute, toMinute }: DailyWindow): number {
   return toMinute > fromMinute ? toMinute - fromMinute : toMinute - fromMinute + 24 * 60;
 }
@@ -31,7 +31,7 @@ export function minuteOfDay(clock: Pick<Clock, 'nowMs'>): number | undefined {
   return now.getHours() * 60 + now.getMinutes();
 }
 
-/** When the local clock shows this minute next, milliseconds since the epoch. */
+/** The next time when the local clock shows this minute, in milliseconds since the epoch. */
 export function nextMinuteMs(minute: number, nowMs: number): number {
   const time = new Date(nowMs);
   time.setHours(0, minute, 0, 0);

@@ -1,10 +1,13 @@
-/** A signal that is aborted with its parent's reason, or with the given one when the time is up. Dispose it at the end. */
+/**
+ * Invariant 6: a signal that is aborted with its parent's reason, or with `reason` when the time is up. Dispose it when
+ * the work has ended.
+ */
 export class Deadline implements Disposable {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal;
   readonly #reason: () => Error;
   #timer: NodeJS.Timeout;
-  /** What was added since the timer was set. */
+  /** The time that was added since the timer was set. */
   #addedMs = 0;
   #addableMs = longestExtensionMs;
   readonly #onAbort = (): void => this.#controller.abort(this.#parent.reason);
@@ -21,7 +24,7 @@ export class Deadline implements Disposable {
     return this.#controller.signal;
   }
 
-  /** It comes so much later, but in all no more than 30 days: it stays a deadline. */
+  /** Postpones the deadline. All extensions together are bounded to 30 days, so that it stays a deadline. */
   extend(ms: number): void {
     const addedMs = Math.min(ms, this.#addableMs);
     this.#addableMs -= addedMs;
@@ -47,5 +50,5 @@ export class Deadline implements Disposable {
 
 const longestExtensionMs = 30 * 24 * 3_600_000;
 
-/** setTimeout takes a signed 32-bit number; more would fire at once. */
+/** setTimeout takes a signed 32-bit number, and fires at once for more. */
 const longestTimerMs = 2 ** 31 - 1;

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-/** So many a second on average, and at once no more than what comes together in some seconds of rest. */
+/** Bounds a rate: so many per second on average. A burst after a rest may be as large as what `burstSeconds` allow. */
 export class RateBound {
   readonly #burstSeconds: number;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -24,14 +24,17 @@ export class RateBound {
     return true;
   }
 
-  /** So many came, wanted or not. Returns how long nothing more should come. */
+  /**
+   * Counts what has come, whether it was within the bound or not. Returns the milliseconds until the rate is within the
+   * bound again.
+   */
   spend(count: number): number {
     this.#refill();
     this.#room -= count;
     return this.#room >= 0 ? 0 : Math.ceil((-this.#room / this.#perSecond) * 1_000);
   }
 
-  /** So many a second from now on; what was spent before stays spent. */
+  /** Changes the rate from now on; what was counted stays counted. */
   change(perSecond: number): void {
     this.#refill();
     this.#perSecond = perSecond;

@@ -2,13 +2,13 @@ import { AgentError } from '../errors.ts';
 import type { Clock } from './clock.ts';
 
 export interface RetryPolicy {
-  /** How often in all, the first time included. */
+  /** The number of attempts, the first one included. */
   readonly attempts: number;
-  /** Upper bound of the first pause; doubles with each failure. */
+  /** The upper bound of the first pause; it doubles with each failure. */
   readonly firstDelayMs: number;
-  /** Upper bound of every pause that we choose ourselves. */
+  /** The upper bound of every pause that we choose ourselves. */
   readonly maxDelayMs: number;
-  /** Upper bound of a pause that the other side asks for (`Retry-After`). */
+  /** The upper bound of a pause that the other side asks for (`Retry-After`). */
   readonly maxRetryAfterMs: number;
 }
 
@@ -20,8 +20,9 @@ export interface RetryContext {
 }
 
 /**
- * Exponential backoff with full jitter: a uniform pause between 0 and min(max, first × 2ⁿ). It comes after what the other side
- * asked for, itself bounded, and is drawn from as long a time as that then: many may have been told the same moment.
+ * Exponential backoff with full jitter: a random pause between 0 and min(max, first × 2ⁿ). If the other side asked for
+ * a pause (bounded, too), the random one comes after it and is drawn from a range at least as long, since many clients
+ * may have been given the same time.
  */
 export function backoffMs(policy: RetryPolicy, failures: number, random: () => number, retryAfterMs = 0): number {
   const ceiling = Math.min(policy.maxDelayMs, policy.firstDelayMs * 2 ** (failures - 1));
@@ -29,7 +30,9 @@ export function backoffMs(policy: RetryPolicy, failures: number, random: () => n
   return askedMs + random() * Math.max(ceiling, Math.min(askedMs, policy.maxDelayMs));
 }
 
-/** The pause after so many failures, of which this was the last; undefined: waiting cannot cure it, or the attempts are used up. */
+/**
+ * The pause after this failure, the last of so many; undefined: waiting cannot cure it, or the attempts are used up.
+ */
 export function retryPauseMs(
   error: unknown,
   failures: number,
@@ -40,7 +43,9 @@ export function retryPauseMs(
   return backoffMs(policy, failures, random, error.retryAfterMs);
 }
 
-/** Tries, waits, tries again; stops at the first failure that waiting cannot cure, or when the attempts are used up. */
+/**
+ * Tries, waits, and tries again. Stops at the first failure that waiting cannot cure, or when the attempts are used up.
+ */
 export async function retry<T>(
   attempt: () => Promise<T>,
   policy: RetryPolicy,
@@ -51,10 +56,10 @@ export async function retry<T>(
   return retryAfter(attempt, pauseMs, context, signal);
 }
 
-/** How long to wait after so many failures, of which this was the last; undefined: not again. */
+/** The pause after this failure, the last of so many; undefined: no further attempt. */
 export type PauseAfter = (error: unknown, failures: number) => number | undefined;
 
-/** The same, with pauses that somebody else decides. */
+/** Like `retry`, with pauses that the caller decides. */
 export async function retryAfter<T>(
   attempt: () => Promise<T>,
   pauseAfter: PauseAfter,

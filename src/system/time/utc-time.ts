@@ -1,6 +1,9 @@
 const pattern = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)Z)?$/i;
 
-/** Milliseconds of a day (its beginning) or a time in UTC, as RFC 3339 writes them; undefined: it is none. */
+/**
+ * The milliseconds of a time in UTC, or of the beginning of a day, as RFC 3339 writes them; undefined: the text is
+ * neither.
+ */
 export function parseUtcTime(text: string | undefined): number | undefined {
   const [, day, time = '00:00'] = pattern.exec(text ?? '') ?? [];
   if (day === undefined) return undefined;
