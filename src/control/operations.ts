@@ -20,13 +20,13 @@ import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
 /**
- * Everything that a person or a local program can ask of the agent. The server of the control socket, its client and
- * the interface of the agent in this process follow from this table.
+ * Everything that a person or a local program can ask of the agent. The control socket's server and client and the
+ * interface of the agent in this process follow from this table.
  *
- * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the member of the input with this
- * name; the other members are the body. An `answered` operation replies with one object, a `followed` one with lines of
- * JSON (NDJSON): its progress, and at last the result or the error (events.ts). Every refusal is `{ "error":
- * ReportedError }`. Besides, `GET /metrics` is a text made of `status` and `history` (metrics/).
+ * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name;
+ * the others are the body. An `answered` operation replies with one object, a `followed` one with lines of JSON
+ * (NDJSON): its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`. `GET
+ * /metrics` is made of `status` and `history`.
  */
 export const operationTable = {
   status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },
@@ -77,8 +77,7 @@ export const operationTable = {
     output: z.object({ versions: z.array(z.string()) }),
   },
   /**
-   * Stops installing for `durationMs`; without it, until `resume`. A look or a download is interrupted and continues
-   * afterwards.
+   * Stops installing for `durationMs`, or until `resume`. A look or a download is interrupted and continues afterwards.
    */
   hold: {
     kind: 'answered',
@@ -123,9 +122,7 @@ export const operationTable = {
     output: takenCareOf(),
     members: 'all',
   },
-  /**
-   * Takes datapoints for several events, all of them or none. The daemon answers when they are durable or delivered.
-   */
+  /** Takes datapoints for several events, all or none. The daemon answers when they are durable or delivered. */
   sendDatapoints: {
     kind: 'answered',
     method: 'POST',
@@ -225,15 +222,9 @@ export interface Answered {
   readonly path: string;
   readonly input: z.ZodObject;
   readonly output: z.ZodType;
-  /**
-   * What may run at the same time. Undefined: anything; `nothing`: no other operation; `makes way`: running operations
-   * that the rules allow are interrupted first; `pauses`: those that can be continued later are (precedence.ts).
-   */
+  /** What may run at the same time; undefined: anything. `makes way` and `pauses` interrupt others (precedence.ts). */
   readonly beside?: 'nothing' | 'makes way' | 'pauses';
-  /**
-   * Members, who may only look, may use this operation, too (access.ts). `listed`: only for the properties that the
-   * configuration names.
-   */
+  /** Members may use it, too, who may only look (access.ts). `listed`: only for the configured properties. */
   readonly members?: 'all' | 'listed';
 }
 
@@ -255,20 +246,14 @@ export type OutputOf<Name extends OperationName> = Table[Name] extends {
   ? Of<Output>
   : OperationOutcome;
 
-/**
- * The table as an interface, implemented by the agent in this process (daemon/agent.ts) and by the client of its socket
- * (control-client.ts).
- */
+/** The table as an interface: of the agent in this process (daemon/agent.ts) and of its client (control-client.ts). */
 export type AgentOperations = {
   readonly [Name in OperationName]: Table[Name] extends { readonly kind: 'followed' }
     ? (input: InputOf<Name>, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };
 
-/**
- * `reboot: false` stops before the reboot and says that one is needed. With `force`, quarantine, attempts, windows and
- * hooks do not count.
- */
+/** `reboot: false`: stop before the reboot. `force`: quarantine, attempts, windows and hooks do not count. */
 export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
 
 function nothing() {
