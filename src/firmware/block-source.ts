@@ -1,7 +1,7 @@
-/** Large enough that handing a block to another thread or process costs little beside the work on it. */
+/** Large enough that handing a block to another thread or process costs little compared with the work on it. */
 export const BLOCK_BYTES = 256 * 1024;
 
-/** Gathers chunks of any size into blocks, one block ahead of the taker, in two buffers used by turns. */
+/** Gathers chunks of any size into blocks. It is one block ahead of its user, and uses two buffers in turn. */
 export class BlockSource {
   readonly #blocks: AsyncGenerator<Uint8Array, void, undefined>;
   #ahead: Promise<IteratorResult<Uint8Array, void>> | undefined;
@@ -12,12 +12,12 @@ export class BlockSource {
     this.#blocks = gather(chunks);
   }
 
-  /** How many bytes were taken. */
+  /** The number of bytes that were taken. */
   get offset(): number {
     return this.#offset;
   }
 
-  /** Valid until the next is asked for; undefined at the end. Throws what the chunks throw. */
+  /** The next block; undefined at the end. It is valid until the next call. Throws what the chunks throw. */
   async next(): Promise<Uint8Array | undefined> {
     const block = this.#returned ?? (await this.#nextGathered());
     this.#returned = undefined;
@@ -25,7 +25,7 @@ export class BlockSource {
     return block;
   }
 
-  /** What the last block had too much; the next taker gets it first. */
+  /** Takes back the unused end of the last block; the next call of `next` returns it. */
   giveBack(rest: Uint8Array): void {
     this.#returned = rest;
     this.#offset -= rest.length;
@@ -36,16 +36,16 @@ export class BlockSource {
     return this.#returned === undefined;
   }
 
-  /** Closes the chunks, at once or as soon as the one under way is there. */
+  /** Closes the chunks, at once or as soon as the pending one has arrived. */
   close(): void {
-    this.#blocks.return().catch(() => {}); // nobody asks for it any more
+    this.#blocks.return().catch(() => {}); // nobody waits for the result any more
   }
 
   async #nextGathered(): Promise<Uint8Array | undefined> {
     const { done, value } = await (this.#ahead ?? this.#blocks.next());
     if (done === true) return undefined;
     this.#ahead = this.#blocks.next();
-    this.#ahead.catch(() => {}); // it is thrown when it is asked for
+    this.#ahead.catch(() => {}); // the error is thrown when the block is asked for
     return value;
   }
 }

@@ -1,11 +1,12 @@
 import { FirmwareFormatError } from './errors.ts';
 
-/** No more than this is ever held in memory at the asker's wish. */
+/** No more than this is held in memory for one call. */
 const READ_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /**
- * Bytes that arrive in chunks of any size, read in portions that the asker chooses. One asker at a time. The source's
- * chunk is valid until its next one is asked for, and so is what `stream` and `rest` yield; `peek` and `read` copy.
+ * Reads bytes that arrive in chunks of any size, in portions that the caller chooses. Only one call at a time. A chunk
+ * of the source is valid until the next one is asked for, and so is what `stream` and `rest` yield; `peek` and `read`
+ * copy.
  */
 export class ByteReader implements AsyncDisposable {
   readonly #source: AsyncIterator<Uint8Array>;
@@ -18,25 +19,25 @@ export class ByteReader implements AsyncDisposable {
 
   readonly #totalBytes: number | undefined;
 
-  /** `where` names the stream in errors. `totalBytes`: so many there are, if that is known already. */
+  /** `where` names the stream in errors. `totalBytes` is the length of the stream if it is known. */
   constructor(bytes: AsyncIterable<Uint8Array>, where: string, totalBytes?: number) {
     this.#source = bytes[Symbol.asyncIterator]();
     this.#where = where;
     this.#totalBytes = totalBytes;
   }
 
-  /** Throws `firmware-truncated` where it is known already that so many bytes will not come. */
+  /** Throws `firmware-truncated` if it is known that fewer bytes are left. */
   requireLeft(sizeBytes: number): void {
     const missingBytes = this.#offset + sizeBytes - (this.#totalBytes ?? Number.POSITIVE_INFINITY);
     if (missingBytes > 0) throw this.#truncated(this.#totalBytes ?? 0, missingBytes);
   }
 
-  /** Bytes consumed so far. */
+  /** The number of bytes consumed. */
   get offset(): number {
     return this.#offset;
   }
 
-  /** From now on, what is consumed by `read` is also kept, for the asker to bound, until the record is asked for. */
+  /** From now on `read` also records what it returns, until `endRecord`. The caller must bound what it reads. */
   startRecord(): void {
     this.#record = [];
   }
@@ -47,18 +48,18 @@ export class ByteReader implements AsyncDisposable {
     return recorded;
   }
 
-  /** Everything that came so far was consumed. */
+  /** Whether everything that has arrived was consumed. */
   get isDrained(): boolean {
     return this.#chunk.length === 0;
   }
 
-  /** The next bytes without consuming them; fewer than asked for only at the end. */
+  /** The next bytes, without consuming them. Fewer are returned only at the end. */
   async peek(sizeBytes: number): Promise<Uint8Array> {
     if (this.#chunk.length < sizeBytes) this.#chunk = await this.#gather(sizeBytes);
     return copyOf(this.#chunk.subarray(0, sizeBytes));
   }
 
-  /** Exactly so many bytes; `firmware-truncated` if there are fewer. */
+  /** Exactly so many bytes. Throws `firmware-truncated` if there are fewer. */
   async read(sizeBytes: number): Promise<Uint8Array> {
     const bytes = await this.peek(sizeBytes);
     if (bytes.length < sizeBytes) throw this.#truncated(this.#end, sizeBytes - bytes.length);
@@ -67,7 +68,7 @@ export class ByteReader implements AsyncDisposable {
     return bytes;
   }
 
-  /** Exactly so many bytes as they come. What is not taken from it stays for the next call. */
+  /** Exactly so many bytes, as they arrive. What the caller does not take remains for the next call. */
   async *stream(sizeBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let left = sizeBytes;
     while (left > 0) {
@@ -87,7 +88,7 @@ export class ByteReader implements AsyncDisposable {
     return !(await this.#fill());
   }
 
-  /** Closes the source; harmless to repeat. */
+  /** Closes the source. May be repeated. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -100,7 +101,7 @@ export class ByteReader implements AsyncDisposable {
     await this.close();
   }
 
-  /** Makes sure that there is a byte to take; false at the end. */
+  /** Waits until at least one byte can be consumed; false at the end. */
   async #fill(): Promise<boolean> {
     while (this.#chunk.length === 0) {
       if (this.#ended) return false;
@@ -145,7 +146,7 @@ export class ByteReader implements AsyncDisposable {
   }
 }
 
-/** Not `slice`, which copies of an Uint8Array, but not of a Buffer. */
+/** Copies bytes. `slice` would not copy if they are a Buffer. */
 function copyOf(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes);
 }

@@ -4,13 +4,16 @@ import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, PayloadWriter, StagingRequest } from '../update/ports.ts';
 import type { StreamPlace } from './firmware-stream.ts';
 
-/** How far apart checkpoints are: what a power cut costs, against a pause and a small durable write each time. */
+/**
+ * The distance between checkpoints. It weighs what a power cut costs against a pause and a small durable write for each
+ * checkpoint.
+ */
 export interface CheckpointDistance {
-  /** So many bytes of payload … */
+  /** A checkpoint is due after so many bytes of payload … */
   readonly bytes: number;
-  /** … and at least so much time, which fast lines need not notice, … */
+  /** … if at least so much time has passed, so that fast lines hardly notice … */
   readonly shortestMs: number;
-  /** … or so much time with however few bytes: on a slow line bytes are time. */
+  /** … or after so much time with any number of bytes, since bytes are precious on a slow line. */
   readonly longestMs: number;
 }
 
@@ -18,20 +21,20 @@ const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestM
 
 export interface CheckpointContext {
   readonly onCheckpoint: StagingRequest['onCheckpoint'];
-  /** Where the firmware's bytes stand; undefined: no checkpoint is possible now, or ever. */
+  /** The present place in the firmware; undefined: no transfer could continue there. */
   readonly place: () => StreamPlace | undefined;
   readonly distance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }
 
-/** What is being written, and what a checkpoint has to say of it beside its prefix. */
+/** A payload that is being written, and what a checkpoint says of it besides the written prefix. */
 export interface Resumable {
   readonly writer: PayloadWriter;
-  /** `place`: where the firmware's bytes stand. Undefined: not here. */
+  /** The checkpoint for the present place in the firmware; undefined: no transfer could continue here. */
   readonly describe: (place: StreamPlace | undefined) => Omit<Checkpoint, 'image'> | undefined;
 }
 
-/** Makes checkpoints while payloads are written: at their distance, and where the line is lost. */
+/** Makes checkpoints while payloads are written: at their distance, and when the line is lost. */
 export class Checkpoints {
   readonly #onCheckpoint: StagingRequest['onCheckpoint'];
   readonly #place: () => StreamPlace | undefined;
@@ -48,7 +51,7 @@ export class Checkpoints {
     this.#lastMs = clock.monotonicMs();
   }
 
-  /** Writes a payload's content. What came before the line was lost need not come again. */
+  /** Writes the content of a payload. If the line is lost, a checkpoint keeps what has arrived. */
   async write(content: AsyncIterable<Uint8Array>, resumable: Resumable, signal: AbortSignal): Promise<void> {
     const { writer } = resumable;
     let isComing = true;
@@ -69,7 +72,7 @@ export class Checkpoints {
     }
   }
 
-  /** Undefined: no checkpoint is possible now, or ever. */
+  /** The present place in the firmware; undefined: no transfer could continue there. */
   get place(): StreamPlace | undefined {
     return this.#place();
   }

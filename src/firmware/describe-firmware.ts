@@ -9,15 +9,18 @@ import { createStageFirmware } from './stage-firmware.ts';
 export interface FirmwareDescription {
   readonly header: FirmwareHeader | undefined;
   readonly digest: string | undefined;
-  /** Of each payload that was read to its end, by its file's name. */
+  /** The size of each payload file that was read to its end, by its name. */
   readonly sizes: ReadonlyMap<string, number>;
-  /** It is a list of keys and revocations, not judged yet. */
+  /** The list of keys and revocations that it holds, not judged yet. */
   readonly list: Uint8Array | undefined;
-  /** It is damaged, or no firmware. */
+  /** Why it cannot be read: it is damaged, or no firmware. */
   readonly damage: AgentError | undefined;
 }
 
-/** Reads it to its end, whoever signed it and whatever it is for. Nothing is written, and no list of keys is taken. */
+/**
+ * Reads a firmware to its end, whoever signed it and whatever device it is for. Nothing is written, and no list of keys
+ * is taken.
+ */
 export async function describeFirmware(
   source: FirmwareSource,
   keys: readonly TrustedKey[],
@@ -53,7 +56,7 @@ export async function describeFirmware(
   }
 }
 
-/** Keeps nothing but the digest. */
+/** Keeps only the digest of what is written. */
 class CountingWriter implements PayloadWriter {
   readonly #hash = createHash('sha256');
   readonly #onEnd: (sizeBytes: number) => void;

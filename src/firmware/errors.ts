@@ -42,8 +42,8 @@ const FormatErrors = defineErrors('FirmwareFormatError', {
 export type FormatErrorCode = CodeOf<typeof FormatErrors>;
 
 /**
- * The text or a container around the payload is malformed. `offset` counts bytes of the stream that `where` names. What
- * ends too early (`*-truncated`) may have been cut on the way: trying again may cure it.
+ * The text, or a container around the payload, is malformed. `offset` counts bytes of the stream that `where` names. If
+ * it ends too early (`*-truncated`), it may have been cut on the way, so that another try may help.
  */
 export class FirmwareFormatError extends FormatErrors {
   constructor(code: FormatErrorCode, where: string, offset: number, why: string) {
@@ -174,14 +174,14 @@ const VerificationErrors = defineErrors('VerificationError', {
 
 export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
 
-/** The firmware is not what a trusted key vouched for, or not meant for this gateway. Nothing of it may boot. */
+/** A trusted key did not sign this firmware, or it is not meant for this gateway. It must not boot. */
 export class VerificationError extends VerificationErrors {
   constructor(code: VerificationErrorCode, message: string, advice?: string, exit?: 'usage') {
     super(code, message, { advice, exit });
   }
 }
 
-/** Where a firmware comes from, or what is needed to read it, fails. */
+/** The source of a firmware, or something that is needed to read it, failed. */
 export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
@@ -244,7 +244,7 @@ export class FirmwareError extends defineErrors('FirmwareError', {
   },
 }) {}
 
-/** What was kept of a transfer that was cut is of no use: it starts over. */
+/** The checkpoint of a cut transfer is of no use: the transfer starts over. */
 export function staleCheckpoint(why: string): FirmwareError {
   return new FirmwareError('checkpoint-stale', `the checkpoint of an interrupted transfer is not usable: ${why}`);
 }

@@ -10,14 +10,14 @@ import { FirmwareError } from './errors.ts';
 const READ_BYTES = 256 * 1024;
 
 /**
- * A decoded artifact or image in a local file. Throws `file-unreadable` (exit 64 for a name that cannot be opened, 74 for
- * a disk that fails), or `file-changed` (retry) if it is written to while it is read.
+ * A source that reads a decoded artifact or image from a local file. Throws `file-unreadable` (exit 64 for a name that
+ * cannot be opened, 74 for a failing disk), or `file-changed` (retry) if the file is written to while it is read.
  */
 export function openFileSource(path: string): FirmwareSource {
   return { form: 'decoded', open: (_from, signal) => openTransfer(path, signal) };
 }
 
-/** Throws `file-unreadable` for a name that cannot be opened, before anything is begun for it. */
+/** Throws `file-unreadable` for a file that cannot be opened, before anything is begun for it. */
 export async function requireFile(path: string): Promise<void> {
   const { file } = await openFile(path);
   await file.close();

@@ -6,27 +6,27 @@ import { ByteReader } from './byte-reader.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 import { FirmwareTextDecoder } from './text/firmware-text.ts';
 
-/** After so much of the text at the latest, the event loop has its turn and progress is told. */
+/** After at most so many bytes of text, other work gets its turn and progress is told. */
 const TURN_BYTES = 256 * 1024;
 
-/** A place in a firmware at which another transfer could go on. */
+/** A place in a firmware where another transfer could continue. */
 export type StreamPlace = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
 
 export interface StreamSettings extends Pick<StagingRequest, 'source' | 'onProgress'> {
   readonly encoding: EncodingSetting;
 }
 
-/** One transfer of a firmware, decoded as it comes. */
+/** One transfer of a firmware, decoded while it arrives. */
 export interface FirmwareStream extends AsyncDisposable {
-  /** The firmware's bytes. Their end comes only after the end of the text was found well. */
+  /** The bytes of the firmware. They end only after the end of the text was checked. */
   readonly bytes: ByteReader;
-  /** True: the bytes go on at the place that was asked for. False: they begin at the beginning. */
+  /** True: the bytes continue at the place that was asked for. False: they begin at the beginning. */
   readonly isContinued: boolean;
-  /** The place up to which `bytes` were read; undefined where another transfer could not go on. */
+  /** The place up to which `bytes` were read; undefined: another transfer could not continue there. */
   readonly place: () => StreamPlace | undefined;
 }
 
-/** Begins a transfer at this place if the source still has the same text, else at the beginning. */
+/** Begins a transfer: at this place if the source still has the same text, else at the beginning. */
 export async function openFirmwareStream(
   { source, encoding, onProgress }: StreamSettings,
   from: StreamPlace | undefined,
@@ -45,7 +45,7 @@ export async function openFirmwareStream(
     isContinued,
     place: () => (decoder?.producedBytes === bytes.offset ? placeOf(transfer, decoder) : undefined),
     [Symbol.asyncDispose]: async () => {
-      await transfer[Symbol.asyncDispose](); // first, as it ends a read that is under way
+      await transfer[Symbol.asyncDispose](); // first, since this ends a pending read
       await bytes.close();
     },
   };

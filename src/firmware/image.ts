@@ -6,7 +6,10 @@ import { FirmwareFormatError, VerificationError } from './errors.ts';
 
 const payload = { fileName: 'image', target: 'default' } as const;
 
-/** Nothing is known of an image but that it is one. Always the same object, so that a second attempt needs no new consent. */
+/**
+ * The header of a raw image, about which nothing is known. It is always the same object, so that a second attempt needs
+ * no new consent.
+ */
 const imageHeader: FirmwareHeader = {
   kind: 'image',
   digest: undefined,
@@ -18,14 +21,14 @@ const imageHeader: FirmwareHeader = {
 export interface ImageContext {
   readonly trust: TrustSettings;
   readonly request: Pick<StagingRequest, 'accept' | 'openPayload'>;
-  /** What the place holds already, before `content`. */
+  /** What the slot already holds before `content`. */
   readonly resumeAt: Checkpoint['image'] | undefined;
   readonly checkpoints: Checkpoints;
 }
 
 /**
- * Stages a raw image. It has no signature, so `image-unsigned` (exit 77) unless the operator permits that; `image-empty`
- * if there is none of it.
+ * Stages a raw image. Throws `image-unsigned` (exit 77) unless the operator permits images, which have no signature,
+ * and `image-empty` for an empty one.
  */
 export async function stageImage(
   content: ByteReader,

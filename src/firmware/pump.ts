@@ -5,24 +5,24 @@ import { giveBack } from '../system/files/give-back.ts';
 import type { BlockSource } from './block-source.ts';
 import { FirmwareError } from './errors.ts';
 
-/** Longest silence of a machine that has work to do, while its output is waited for. */
+/** Invariant 6: the longest time that a machine with work to do may be silent. */
 const SILENCE_MS = 60_000;
 
-/** Something that turns bytes into others, outside of this thread. */
+/** Something outside of this thread that transforms bytes, such as a decompressor. */
 export interface Machine {
-  /** Names it for a person. */
+  /** Its name for a person. */
   readonly name: string;
   readonly input: Writable;
   readonly output: AsyncIterable<Uint8Array>;
-  /** How much of its input it has used so far, if it may end by itself before it used all. */
+  /** How much of its input it has used so far, if it may end before it has used all. */
   readonly takenBytes?: () => number;
-  /** Ends it at once; harmless to repeat. */
+  /** Ends the machine at once. May be repeated. */
   readonly stop: () => void;
 }
 
 /**
- * Drives blocks through a machine and yields what comes out, while the next blocks go in. What the source throws and the
- * signal's reason pass through; what the machine throws is translated. A block that was not used goes back.
+ * Feeds blocks into a machine and yields its output at the same time. Errors of the source and the signal's reason pass
+ * through; errors of the machine are translated. The unused rest of the last block goes back to the source.
  */
 export async function* pump(
   machine: Machine,
@@ -55,7 +55,7 @@ export async function* pump(
   } finally {
     watch.stop();
     signal.removeEventListener('abort', onAbort);
-    if (!ended) machine.stop(); // a program that has ended its output may not have exited yet
+    if (!ended) machine.stop(); // a program that has closed its output may still run
   }
 }
 
@@ -74,7 +74,7 @@ async function feed(machine: Machine, source: BlockSource, watch: SilenceWatch):
   watch.inputEnded();
 }
 
-/** Until the block is used, or can no longer be. */
+/** Resolves when the block is used, or cannot be used any more. */
 function written(input: Writable, block: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -90,7 +90,10 @@ function stalled(name: string): AgentError {
   return new FirmwareError('decompression-stalled', `${name} did nothing for ${SILENCE_MS / 1000} s`);
 }
 
-/** Notices that both sides, or the last one, wait for the machine and nothing happens. Waiting for others is not its matter. */
+/**
+ * Notices that the machine makes no progress although both sides wait for it, or the output alone once the input has
+ * ended. Waiting for the source or the consumer does not count.
+ */
 class SilenceWatch {
   readonly #timer: NodeJS.Timeout;
   #sides = 2;

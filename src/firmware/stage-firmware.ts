@@ -17,7 +17,10 @@ import type { EncodingSetting } from './text/encoding.ts';
 export interface FirmwareSettings {
   readonly encoding: EncodingSetting;
   readonly trust: TrustSettings;
-  /** Compared with an artifact's `device_type`; undefined: it is only described, and fits whatever it needs. */
+  /**
+   * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
+   * fits.
+   */
   readonly deviceType: string | undefined;
   readonly checkpointDistance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
@@ -26,8 +29,9 @@ export interface FirmwareSettings {
 const TAR_BLOCK_BYTES = 512;
 
 /**
- * From the encoded text to verified payload bytes in their places. Throws FirmwareFormatError (exit 76) for what cannot
- * be read, VerificationError (exit 77) for what must not be installed, and what the source and the places throw.
+ * Turns the encoded text into verified payload bytes in their places. Throws FirmwareFormatError (exit 76) for what
+ * cannot be read, VerificationError (exit 77) for what must not be installed, and the errors of the source and the
+ * places.
  */
 export function createStageFirmware(settings: FirmwareSettings): StageFirmware {
   return async (asked, signal) => {
@@ -39,7 +43,10 @@ export function createStageFirmware(settings: FirmwareSettings): StageFirmware {
   };
 }
 
-/** What ends too early may have been cut on its way; a file stays as it is, however often it is read. */
+/**
+ * The error for a file. A text that ends too early may have been cut on its way, but a file stays the same however
+ * often it is read.
+ */
 function asOfFile(error: unknown): unknown {
   if (!(error instanceof FirmwareFormatError) || error.remedy !== 'retry') return error;
   return new FirmwareError('file-truncated', `the file is not whole: ${error.message}`, { cause: error });
@@ -63,8 +70,8 @@ async function stageOrStartOver(
 }
 
 /**
- * What is amiss with a firmware that was put together from two transfers may be the fault of what was kept between them:
- * only one that was read from its beginning is judged.
+ * Whether a failed continuation is worth a start from the beginning. The fault may lie in what was kept between the two
+ * transfers, so only a firmware that was read from its beginning is judged.
  */
 function isWorthStartingOver(error: unknown): boolean {
   if (error instanceof VerificationError || error instanceof FirmwareFormatError) return true;
@@ -123,20 +130,24 @@ async function toEnd(content: ByteReader, staged: StagedFirmware): Promise<Stage
 }
 
 /**
- * An artifact is a tar archive whose first member is `version` (Mender Artifact format version 3). Every other archive
- * counts as a broken artifact, since none is an image of anything. POSIX.1-1988 ustar: name at 0, magic at 257.
+ * Whether this is an archive. An artifact is a tar archive whose first member is `version` (Mender Artifact format
+ * version 3); any other archive counts as a broken artifact, since it cannot be an image. POSIX.1-1988 ustar: name at
+ * 0, magic at 257.
  */
 function isArchive(block: Uint8Array): boolean {
   const text = Buffer.from(block).toString('latin1');
   return text.startsWith('version\0') || text.slice(257, 262) === 'ustar';
 }
 
-/** A checkpoint of another encoding is of another time: the operator has set one meanwhile. */
+/** Whether a checkpoint can be continued. One with another encoding is older than the operator's setting. */
 function isUsable(checkpoint: Checkpoint, { source }: StagingRequest, { encoding }: FirmwareSettings): boolean {
   return source.form === 'json-string' && (encoding === 'auto' || encoding === checkpoint.encoding);
 }
 
-/** A second attempt is for the same firmware as the first; if it found something else, the text has changed. */
+/**
+ * Lets a second attempt pass only for the firmware that was accepted first; if the header differs, the text has
+ * changed.
+ */
 function once(accept: StagingRequest['accept']): StagingRequest['accept'] {
   let accepted: FirmwareHeader | undefined;
   return async (header) => {

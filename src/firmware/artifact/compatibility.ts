@@ -2,12 +2,12 @@ import { VerificationError } from '../errors.ts';
 import type { ArtifactDescription, Depends, Provides } from './header.ts';
 import { quoted } from './refusal.ts';
 
-/** What stands in the way of installing. */
+/** Why an artifact cannot be installed on this gateway. */
 export type Obstacle =
   | { readonly kind: 'device-type'; readonly why: string }
   | { readonly kind: 'depends'; readonly why: string };
 
-/** Compares all `artifact_depends` with what the gateway is and has. */
+/** Compares the device type and all `artifact_depends` with the gateway. */
 export function findObstacle(
   artifact: ArtifactDescription,
   deviceType: string,
@@ -21,8 +21,8 @@ export function findObstacle(
 }
 
 /**
- * What the gateway provides once the artifact is installed: what it provided before, without what the payloads clear,
- * and with what artifact and payloads provide. Mender Artifact format version 3, "clears_artifact_provides".
+ * What the gateway provides after the artifact was installed: what it provided before, minus what the payloads clear,
+ * plus what artifact and payloads provide. Source: Mender Artifact format version 3, "clears_artifact_provides".
  */
 export function providesAfter(artifact: ArtifactDescription, installed: Provides): Provides {
   const patterns = artifact.payloads.flatMap((payload) => payload.clears);
@@ -32,8 +32,8 @@ export function providesAfter(artifact: ArtifactDescription, installed: Provides
 }
 
 /**
- * The number that the artifact provides as `security_version`: of all its parts the lowest, since each part is installed.
- * What others have installed before does not count.
+ * Promise `floors`: the number that the artifact provides as `security_version`. If several parts provide one, the
+ * lowest counts, since every part is installed. What was installed earlier does not count.
  */
 export function securityVersionOf({ provides, payloads }: ArtifactDescription): number | undefined {
   const texts = [provides, ...payloads.map((payload) => payload.provides)].flatMap((part) => {
@@ -52,7 +52,7 @@ export function securityVersionOf({ provides, payloads }: ArtifactDescription): 
 
 const SECURITY_VERSION = 'security_version';
 
-/** `*` stands for any characters, also none; everything else for itself. */
+/** Matches a text with a pattern in which `*` stands for any characters or none, and everything else for itself. */
 export function matches(text: string, pattern: string): boolean {
   const [start = '', ...pieces] = pattern.split('*');
   const end = pieces.pop();

@@ -15,23 +15,26 @@ const MANIFEST_LIMIT_BYTES = 128 * 1024;
 const SIGNATURE_LIMIT_BYTES = 8 * 1024;
 const HEADER_LIMIT_BYTES = 2 * 1024 * 1024;
 
-/** Who vouches for an artifact. `unknown-signer`: there is a signature, but no trusted key made it. */
+/** Who signed an artifact. `unknown-signer`: there is a signature, but not of a trusted key. */
 export type Provenance =
   | { readonly kind: 'signed'; readonly by: string }
   | { readonly kind: 'unknown-signer' }
   | { readonly kind: 'unsigned' };
 
-/** The part of an artifact that stands before its payloads, verified in this order: signature, version, header. */
+/** The part of an artifact before its payloads, verified in this order: signature, version, header. */
 export interface Envelope {
   readonly provenance: Provenance;
   readonly manifest: Manifest;
-  /** `sha256:` and hex, of the manifest: the artifact's own digest. */
+  /** The artifact's own digest: `sha256:` and the hex digest of its manifest. */
   readonly digest: string;
-  /** The member `header.tar` as it stands there, perhaps compressed. */
+  /** The member `header.tar` as it is in the artifact, perhaps compressed. */
   readonly header: Uint8Array;
 }
 
-/** Mender Artifact format version 3, "Ordering". Nothing of the header is looked at before all of this is well. */
+/**
+ * Reads the envelope in the order of Mender Artifact format version 3, "Ordering". The header is parsed only after the
+ * signature and the checksums were verified.
+ */
 export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promise<Envelope> {
   await expect(tar, 'version');
   const version = await tar.read(VERSION_LIMIT_BYTES);
@@ -55,7 +58,7 @@ export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promis
   return { provenance, manifest, digest: digestOf(manifestBytes), header };
 }
 
-/** The refusal of a member that stands where another should. */
+/** The refusal of a member that stands in the place of another one. */
 export function unexpected(name: string | undefined, wanted: string): VerificationError {
   if (name?.includes('-augment') === true) {
     return new VerificationError(
@@ -74,8 +77,9 @@ async function expect(tar: TarReader, name: string): Promise<void> {
 }
 
 /**
- * With `allowUnsigned`, a signature by an unknown key counts as none: whoever could forge an artifact could as well
- * leave the signature away, so refusing would protect nobody. It is told apart only to be reported.
+ * Promise `vouched`: decides by the signature who vouches for the artifact, or refuses it. With `allowUnsigned`, a
+ * signature by an unknown key counts as none: whoever could forge an artifact could also leave out the signature, so a
+ * refusal would protect nobody. `unknown-signer` is distinguished only for the report.
  */
 function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
   const signer = signature === undefined ? undefined : findSigner(manifest, signature, trust.keys);
@@ -103,7 +107,7 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
   );
 }
 
-/** Undefined: the key is believed. */
+/** Why a key is not trusted any more, or not yet; undefined: it is trusted. */
 function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError | undefined {
   const refuse = (code: 'key-revoked' | 'key-expired' | 'key-not-yet-valid', why: string): VerificationError =>
     new VerificationError(code, `artifact: the key that signed it ${why} (${signer.fingerprint})`);
@@ -120,7 +124,7 @@ function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError 
   }
 }
 
-/** Enough of the fingerprint to tell it from others, as `agent status` shows it. */
+/** The beginning of the fingerprint, enough to identify the key, as `agent status` shows it. */
 function shortOf({ fingerprint }: TrustedKey): string {
   return fingerprint.replace('sha256:', '').slice(0, 10);
 }

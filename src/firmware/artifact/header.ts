@@ -29,7 +29,7 @@ const typeInfoSchema = z.strictObject({
   clears_artifact_provides: z.array(z.string()).nullish(),
 });
 
-/** As many as an artifact may have files. */
+/** The number of files that an artifact may have. */
 const MAX_ORDERED = 256;
 
 const prefixSchema = z.object({
@@ -37,22 +37,28 @@ const prefixSchema = z.object({
   sizeBytes: z.int().positive(),
 });
 
-/** Without a target it is for the partition that a `rootfs-image` goes to. */
+/** A delta without a target is for the partition that a `rootfs-image` goes to. */
 const deltaSchema = z.object({ target: z.string().min(1).optional(), base: prefixSchema, result: prefixSchema });
 
-/** Other members are anyone's: the format leaves the content to the payload's type. */
+/** Members with other names are ignored: the format leaves the content to the type of payload. */
 const metaDataSchema = z.object({
   targets: keyValues.optional(),
-  /** By file. Not beside their targets: an agent that knows no deltas is to refuse such a file, not to install it. */
+  /**
+   * Deltas by file. They are not in `targets`, so that an agent that knows no deltas refuses such a file instead of
+   * installing it.
+   */
   deltas: z.record(z.string(), deltaSchema).optional(),
   order: z.array(z.string()).max(MAX_ORDERED).optional(),
 });
 
-/** Key → the values of which the gateway must provide one. */
+/** For each key, the values of which the gateway must provide one. */
 export type Depends = Readonly<Record<string, readonly string[]>>;
 export type Provides = Readonly<Record<string, string>>;
 
-/** Mender Artifact format version 3, "header.tar": `header-info`, and `type-info` and `meta-data` of each payload. */
+/**
+ * Source: Mender Artifact format version 3, "header.tar": `header-info`, and for each payload `type-info` and
+ * `meta-data`.
+ */
 export interface ArtifactDescription {
   readonly name: string;
   readonly provides: Provides;
@@ -64,19 +70,19 @@ export interface PayloadDescription {
   readonly type: string | undefined;
   readonly provides: Provides;
   readonly depends: Depends;
-  /** Patterns of what is no longer provided once this is installed. */
+  /** Patterns of what the gateway no longer provides after this payload was installed. */
   readonly clears: readonly string[];
-  /** File → name of its target; undefined if the meta-data names none. */
+  /** The name of the target of each file; undefined: the meta-data name no targets. */
   readonly targets: ReadonlyMap<string, string> | undefined;
-  /** Files that are deltas, none of which has a target in `targets`. */
+  /** The files that are deltas; none of them is in `targets`. */
   readonly deltas: ReadonlyMap<string, DescribedDelta>;
-  /** Targets that are installed one after the other. */
+  /** Targets that are installed one after the other, in this order. */
   readonly order: readonly string[];
 }
 
 export type DescribedDelta = z.infer<typeof deltaSchema>;
 
-/** The content of the member `version`. */
+/** Checks the content of the member `version`. */
 export function requireVersion3(bytes: Uint8Array): void {
   const { format, version } = parseJson(bytes, 'version', versionSchema);
   if (format === 'mender' && version === 3) return;
@@ -86,7 +92,7 @@ export function requireVersion3(bytes: Uint8Array): void {
   );
 }
 
-/** Reads the tar archive inside `header.tar`; members in the order that the format prescribes, and no others. */
+/** Reads the tar archive inside `header.tar`, whose members must be exactly those of the format, in its order. */
 export async function readDescription(tar: TarReader): Promise<ArtifactDescription> {
   const first = await tar.next();
   if (first?.name !== 'header-info') throw unexpected(first?.name, 'header-info');
@@ -116,7 +122,7 @@ export async function readDescription(tar: TarReader): Promise<ArtifactDescripti
   };
 }
 
-/** mender-artifact before 4.3.1 leaves the type of a rootfs-image empty in type-info. */
+/** Whether the types agree. mender-artifact before 4.3.1 leaves the type of a rootfs-image empty in type-info. */
 function isSameType(inHeaderInfo: string | null, inTypeInfo: string | null): boolean {
   return inTypeInfo === inHeaderInfo || (inHeaderInfo === 'rootfs-image' && inTypeInfo === '');
 }

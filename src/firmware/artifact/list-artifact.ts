@@ -6,7 +6,10 @@ import type { Manifest } from './manifest.ts';
 import type { PromisedFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';
 
-/** A release, in contrast to a list, is refused where it was revoked, or where nobody knows any more what was. */
+/**
+ * Promise `revocation`: refuses a release that was revoked, and every release if it is not known any more what was
+ * revoked. Lists are not refused for that.
+ */
 export function requireKnownRevocations({ digest }: Envelope, name: string, { revoked, damage }: TrustSettings): void {
   if (damage !== undefined) throw damage;
   if (revoked?.releases.has(digest) !== true) return;
@@ -16,7 +19,10 @@ export function requireKnownRevocations({ digest }: Envelope, name: string, { re
   );
 }
 
-/** An artifact with a list holds nothing else, and is believed only by its signature, whatever the operator permits. */
+/**
+ * Requires that an artifact with a list holds nothing else, and is signed by a trusted key even if `allowUnsigned` is
+ * set.
+ */
 export function requireList({ payloads }: ArtifactDescription, { provenance }: Envelope, trust: TrustSettings): void {
   if (provenance.kind !== 'signed') {
     const why = 'artifact: a list of keys and revocations must be signed with a trusted key';
@@ -29,7 +35,7 @@ export function requireList({ payloads }: ArtifactDescription, { provenance }: E
   }
 }
 
-/** Its one file. */
+/** The one file of an artifact with a list. */
 export function promisedList({ payloads }: Manifest): readonly (readonly PromisedFile[])[] {
   const [files, ...more] = payloads.values();
   const [only, ...others] = files ?? [];

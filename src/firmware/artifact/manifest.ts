@@ -2,11 +2,11 @@ import type { Compression } from '../compression/compression.ts';
 import { VerificationError } from '../errors.ts';
 import { quoted } from './refusal.ts';
 
-/** Mender Artifact format version 3, "manifest": which files there are, and the SHA-256 of each in hex. */
+/** Source: Mender Artifact format version 3, "manifest": the files of the artifact, and the SHA-256 of each in hex. */
 export interface Manifest {
   readonly versionDigest: string;
   readonly header: { readonly memberName: string; readonly compression: Compression; readonly digest: string };
-  /** By number of the payload; file name → digest, in the order of the manifest. */
+  /** The payloads by their number: the digest of each file by its name, in the order of the manifest. */
   readonly payloads: ReadonlyMap<number, ReadonlyMap<string, string>>;
 }
 
@@ -20,7 +20,7 @@ const compressions: ReadonlyMap<string, Compression> = new Map([
   ['.zst', 'zstd'],
 ]);
 
-/** The compression that the end of a name such as `header.tar.gz` tells, given the name without it. */
+/** The compression that a name such as `header.tar.gz` tells by its end; `stem` is the name without that end. */
 export function compressionOf(memberName: string, stem: string): Compression | undefined {
   return memberName.startsWith(stem) ? compressions.get(memberName.slice(stem.length)) : undefined;
 }

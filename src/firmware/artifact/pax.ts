@@ -2,7 +2,7 @@ import { VerificationError } from '../errors.ts';
 import { quoted } from './refusal.ts';
 import { NAME_FIELD_BYTES, OCTAL_SIZE_END, malformed } from './tar-header.ts';
 
-/** What pax records (POSIX.1-2001, pax, "Extended Header") may say about the file after them. */
+/** What pax records may say about the file that follows them (POSIX.1-2001, pax, "Extended Header"). */
 export interface PaxOverrides {
   readonly path?: string | undefined;
   readonly sizeBytes?: number | undefined;
@@ -13,7 +13,7 @@ interface TarFile {
   readonly sizeBytes: number;
 }
 
-/** Owner and times in a form that a plain header cannot hold: they change nothing here. */
+/** Owners and times that a plain header cannot hold; they have no effect here. */
 const withoutEffect = new Set(['mtime', 'atime', 'ctime', 'uid', 'gid', 'uname', 'gname']);
 
 export function parsePaxRecords(bytes: Uint8Array, where: string): PaxOverrides {
@@ -27,9 +27,9 @@ export function parsePaxRecords(bytes: Uint8Array, where: string): PaxOverrides 
 }
 
 /**
- * Pax records may say only what the header itself cannot: a name longer than its field, which then holds the beginning,
- * and a size from 8 GiB on, the field then being 0. So Go's archive/tar writes both. Anything else would let two readers
- * see two different archives.
+ * Applies pax records. They may only say what the header itself cannot: a name that is longer than its field, which
+ * then holds the beginning of the name, and a size from 8 GiB on, where the field is 0. Go's archive/tar writes both
+ * like this. Anything else would make two readers see two different archives.
  */
 export function applyPax(file: TarFile, overrides: PaxOverrides, where: string): TarFile {
   const { path, sizeBytes } = overrides;
@@ -41,7 +41,7 @@ export function applyPax(file: TarFile, overrides: PaxOverrides, where: string):
   return { name: path ?? file.name, sizeBytes: sizeBytes ?? file.sizeBytes };
 }
 
-/** Each record is its own length in decimal, a space, `key=value` and a line end. */
+/** Splits pax records. Each one is its own length in decimal, a space, `key=value` and a line end. */
 function splitRecords(text: string, where: string): Map<string, string> {
   const records = new Map<string, string>();
   let rest = text;

@@ -21,7 +21,10 @@ import type { TrustSettings } from './trust.ts';
 
 export interface ArtifactContext {
   readonly trust: TrustSettings;
-  /** Compared with the artifact's `device_type`; undefined: it is only described, and fits whatever it needs. */
+  /**
+   * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
+   * fits.
+   */
   readonly deviceType: string | undefined;
   readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload' | 'openBase'>;
   readonly decompress: Decompress;
@@ -29,9 +32,10 @@ export interface ArtifactContext {
 }
 
 /**
- * Reads a Mender Artifact, format version 3, and stages its payloads in constant memory. Order: signature, header's
- * checksum, compatibility, `accept`, then each payload's bytes and their digest. Whatever is amiss is a VerificationError
- * (exit 77); an artifact that ends too early is a FirmwareFormatError `firmware-truncated`.
+ * Reads a Mender Artifact, format version 3, and stages its payloads in constant memory. The order is: signature,
+ * checksum of the header, compatibility, `accept`, then the bytes of each payload and their digest. Throws a
+ * VerificationError (exit 77) for everything that is wrong, except that an artifact that ends too early is a
+ * FirmwareFormatError `firmware-truncated`.
  */
 export async function readArtifact(
   bytes: ByteReader,
@@ -48,7 +52,7 @@ export async function readArtifact(
   return { ...accepted.firmware, payloads };
 }
 
-/** A list of keys and revocations goes into no target: it is in effect when this returns. */
+/** Takes a list of keys and revocations, which goes into no target. The list is in effect when this returns. */
 async function takeList(
   tar: TarReader,
   accepted: Accepted,
@@ -65,8 +69,8 @@ async function takeList(
 }
 
 /**
- * The same from a place within a payload on, where an earlier transfer was cut: what stands before it comes from the
- * checkpoint, and is verified as if it had just come. `checkpoint-stale` (retry) where that place is none.
+ * Continues an artifact within a payload, where an earlier transfer was cut. The part before that place comes from the
+ * checkpoint and is verified as if it had just arrived. Throws `checkpoint-stale` (retry) if the place does not fit.
  */
 export async function resumeArtifact(
   bytes: ByteReader,

@@ -2,7 +2,7 @@ import { FirmwareFormatError, VerificationError } from '../errors.ts';
 
 const SHOWN_CHARACTERS = 80;
 
-/** A name from an artifact as it may stand in a message: one line, printable, bounded. */
+/** A name from an artifact in a form for messages: on one line, printable, bounded. */
 export function quoted(name: string): string {
   const shown = name.length > SHOWN_CHARACTERS ? `${name.slice(0, SHOWN_CHARACTERS)}...` : name;
   return JSON.stringify(shown).replaceAll(
@@ -12,8 +12,8 @@ export function quoted(name: string): string {
 }
 
 /**
- * Hands a member's content to `use`. What is wrong inside the member is the artifact's fault and becomes a refusal;
- * what goes wrong in bringing the content passes through untouched.
+ * Passes the content of a member to `use`. Errors in the content become refusals of the artifact; errors in delivering
+ * the content pass through untouched.
  */
 export async function insideMember<T>(
   name: string,

@@ -5,8 +5,8 @@ import type { TrustedKey } from './trust.ts';
 const P256_COORDINATE_BYTES = 32;
 
 /**
- * The trusted key that made this signature over the manifest, if one did. `text` is the content of `manifest.sig`:
- * base64 (Mender Artifact format version 3, "manifest.sig").
+ * The trusted key that made this signature of the manifest; undefined: none did. `text` is the content of
+ * `manifest.sig`, in base64 (Mender Artifact format version 3, "manifest.sig").
  */
 export function findSigner(
   manifest: Uint8Array,
@@ -30,12 +30,12 @@ function isSignedBy(trusted: TrustedKey, manifest: Uint8Array, signature: Uint8A
   }
 }
 
-/** mender-artifact writes r and s side by side; keys behind PKCS#11 and signing services give DER. */
+/** mender-artifact writes r and s one after the other; keys behind PKCS#11 and signing services produce DER. */
 function ecdsaEncoding(signature: Uint8Array): 'ieee-p1363' | 'der' {
   return signature.length === 2 * P256_COORDINATE_BYTES ? 'ieee-p1363' : 'der';
 }
 
-/** Strictly: Node's decoder skips what is not base64. One line end may follow. */
+/** Decodes base64 strictly, since Node's decoder skips foreign characters. One line end may follow. */
 function decodeBase64(text: string): Uint8Array | undefined {
   const encoded = text.replace(/\r?\n$/, '');
   const decoded = Buffer.from(encoded, 'base64');

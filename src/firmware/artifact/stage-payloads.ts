@@ -30,7 +30,7 @@ export type Decompress = (
 export interface PayloadContext {
   readonly promised: readonly (readonly PromisedFile[])[];
   readonly isSigned: boolean;
-  /** What stands before the payloads, as a checkpoint keeps it; undefined: too large to be kept. */
+  /** The part before the payloads, as a checkpoint keeps it; undefined: it is too large to be kept. */
   readonly head: string | undefined;
   readonly openPayload: StagingRequest['openPayload'];
   readonly openBase: StagingRequest['openBase'];
@@ -40,13 +40,13 @@ export interface PayloadContext {
 
 type WholeFile = ArtifactPlace['whole'][number];
 
-/** Where another transfer left an artifact. */
+/** The place in an artifact where an earlier transfer was cut. */
 export interface ResumedAt {
   readonly place: ArtifactPlace;
   readonly image: WrittenPrefix;
 }
 
-/** A `data/NNNN.tar`, and how it is read. */
+/** A member `data/NNNN.tar`, and the readers of its content. */
 interface DataMember {
   readonly number: number;
   readonly outer: TarReader;
@@ -65,11 +65,14 @@ interface FileMember {
   readonly name: string;
   readonly sizeBytes: number;
   readonly resumeAt?: WrittenPrefix | undefined;
-  /** Where in the file, if it is a delta. */
+  /** If the file is a delta: the place in its content. */
   readonly delta?: ArtifactPlace['delta'];
 }
 
-/** Stages the payloads of one artifact: each file's bytes go to their place, and their digest is what the manifest promises. */
+/**
+ * Stages the payloads of one artifact: writes each file to its place, and compares its digest with that in the
+ * manifest.
+ */
 export class PayloadStager {
   readonly #context: PayloadContext;
   readonly #staged: StagedPayload[] = [];
@@ -79,13 +82,13 @@ export class PayloadStager {
     this.#context = context;
   }
 
-  /** From the first `data/NNNN.tar` to the artifact's end. */
+  /** Stages everything from the first `data/NNNN.tar` to the artifact's end. */
   async stage(outer: TarReader, signal: AbortSignal): Promise<readonly StagedPayload[]> {
     await this.#stageFrom(0, outer, signal);
     return this.#staged;
   }
 
-  /** The same, from a place within a file on; throws `checkpoint-stale` where the place is none of this artifact. */
+  /** Stages everything from a place within a file on. Throws `checkpoint-stale` if this artifact has no such place. */
   async resume(bytes: ByteReader, resumed: ResumedAt, signal: AbortSignal): Promise<readonly StagedPayload[]> {
     const { place, image } = resumed;
     const { payload: number, member, file, delta } = place;
@@ -113,7 +116,7 @@ export class PayloadStager {
     if (extra !== undefined) throw unexpected(extra.name, 'the end');
   }
 
-  /** One `data/NNNN.tar`: exactly the files that the manifest promises, in any order. */
+  /** Stages one `data/NNNN.tar`, which must hold exactly the files that the manifest names, in any order. */
   async #stageData(number: number, outer: TarReader, signal: AbortSignal): Promise<void> {
     const stem = `data/${digits(number)}.tar`;
     const member = await outer.next();
@@ -161,7 +164,7 @@ export class PayloadStager {
     return await this.#judge(writer, file, file.fileDigest, signal);
   }
 
-  /** From the image that runs. Cut off, it goes on behind the last window that was rebuilt. */
+  /** Rebuilds a file from the image that runs. After a cut, it continues behind the last window that was rebuilt. */
   async #rebuildFile(
     data: DataMember,
     member: FileMember,
@@ -209,7 +212,10 @@ export class PayloadStager {
     return { header: file.header, written, promise };
   }
 
-  /** Was staged before a restart: its place is read, and must hold what the manifest promises. */
+  /**
+   * Takes over a file that was staged before a restart: reads its place, and compares the digest with that in the
+   * manifest.
+   */
   async #takeWhole(whole: WholeFile, signal: AbortSignal): Promise<void> {
     const { payload: number, name, sizeBytes } = whole;
     const file = this.#promised(number).find(({ header }) => header.fileName === name);
@@ -234,7 +240,7 @@ export class PayloadStager {
     return this.#context.promised[number] ?? [];
   }
 
-  /** Undefined: nobody could go on here. */
+  /** The place for a checkpoint; undefined: a transfer could not be continued here. */
   #placeIn(
     { number, outer, sizeBytes, unpacked, isCompressed }: DataMember,
     { name, sizeBytes: fileBytes }: FileMember,

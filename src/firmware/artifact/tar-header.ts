@@ -2,8 +2,8 @@ import { VerificationError } from '../errors.ts';
 import { quoted } from './refusal.ts';
 
 /**
- * One header block of a tar archive, POSIX.1-1988 ustar, as Go's archive/tar writes it (and so mender-artifact), or GNU
- * tar for a regular file. Fields that say nothing about names and contents (mode, owner, times) are not looked at.
+ * One header block of a tar archive: POSIX.1-1988 ustar as Go's archive/tar writes it (and so mender-artifact), or GNU
+ * tar for a regular file. Fields that do not concern names and contents (mode, owner, times) are ignored.
  */
 export type TarHeader =
   | { readonly kind: 'zero-block' }
@@ -12,7 +12,7 @@ export type TarHeader =
 
 export const BLOCK_BYTES = 512;
 
-/** From here on the eleven octal digits of a header cannot hold a size. */
+/** The first size that does not fit into the eleven octal digits of a header. */
 export const OCTAL_SIZE_END = 8 ** 11;
 
 export const NAME_FIELD_BYTES = 100;
@@ -35,7 +35,7 @@ const refusedTypes: Readonly<Record<string, string>> = {
   V: 'a volume label',
 };
 
-/** `where` names the archive and the place in it. */
+/** `where` names the archive and the place in it, for errors. */
 export function parseTarHeader(block: Uint8Array, where: string): TarHeader {
   if (block.every((byte) => byte === 0)) return { kind: 'zero-block' };
   const fields = Buffer.from(block.buffer, block.byteOffset, block.byteLength).toString('latin1');
@@ -68,7 +68,7 @@ function requireChecksum(block: Uint8Array, fields: string, where: string): void
   }
 }
 
-/** Eleven octal digits; from 8 GiB on, where those end, GNU's base-256. */
+/** Parses a size: eleven octal digits, or from 8 GiB on GNU's base-256. */
 function parseSize(field: Uint8Array, where: string): number {
   if ((field[0] ?? 0) < 0x80) {
     const digits = /^([0-7]{1,11})[\0 ]+$/.exec(Buffer.from(field).toString('latin1'))?.[1];

@@ -7,10 +7,10 @@ import type { TarHeader } from './tar-header.ts';
 
 const MEMBERS_LIMIT = 1024;
 const PAX_LIMIT_BYTES = 8 * 1024;
-/** GNU tar fills its last record with zeros: 10 KiB, or what a blocking factor makes of it. */
+/** GNU tar fills its last record with zeros: up to 10 KiB, or more with a larger blocking factor. */
 const FILL_LIMIT_BYTES = 64 * 1024;
 
-/** What ends an archive. */
+/** The size of the end of an archive: two blocks of zeros. */
 const END_BYTES = 2 * BLOCK_BYTES;
 
 export interface TarMember {
@@ -19,8 +19,8 @@ export interface TarMember {
 }
 
 /**
- * Reads a tar archive member by member, and refuses everything but plain files with distinct, harmless names. Errors are
- * VerificationErrors (`tar-*`); an archive that ends too early is a `firmware-truncated` of the ByteReader.
+ * Reads a tar archive member by member, and refuses everything but plain files with distinct, harmless names. Throws
+ * VerificationErrors (`tar-*`), or `firmware-truncated` of the ByteReader for an archive that ends too early.
  */
 export class TarReader {
   readonly #bytes: ByteReader;
@@ -36,7 +36,7 @@ export class TarReader {
     this.#contentEnd = bytes.offset;
   }
 
-  /** Reads an archive on that another reader left inside of a member's content. */
+  /** A reader for an archive that another reader left within the content of a member. */
   static within(bytes: ByteReader, where: string, member: TarMember & { readonly leftBytes: number }): TarReader {
     const reader = new TarReader(bytes, where);
     reader.#names.add(member.name);
@@ -45,12 +45,15 @@ export class TarReader {
     return reader;
   }
 
-  /** How much of the current member's content is still to be taken. */
+  /** The bytes of the current member's content that were not taken yet. */
   get leftBytes(): number {
     return this.#contentEnd - this.#bytes.offset;
   }
 
-  /** The next member, once the content of the one before was taken whole; undefined after the archive's proper end. */
+  /**
+   * The next member; undefined after the proper end of the archive. The content of the previous member must have been
+   * taken completely.
+   */
   async next(): Promise<TarMember | undefined> {
     await this.#leaveMember();
     const member = await this.#readHeaders();
@@ -67,12 +70,12 @@ export class TarReader {
     return member;
   }
 
-  /** The current member's content; slices are valid until the next one is asked for. */
+  /** The current member's content. Each slice is valid until the next one is asked for. */
   content(): AsyncIterable<Uint8Array> {
     return this.#bytes.stream(this.leftBytes);
   }
 
-  /** The current member's content whole, if it is no larger than this. */
+  /** The whole content of the current member. Throws if it is larger than `limitBytes`. */
   async read(limitBytes: number): Promise<Uint8Array> {
     const sizeBytes = this.leftBytes;
     if (sizeBytes > limitBytes) {

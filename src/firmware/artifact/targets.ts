@@ -7,20 +7,21 @@ import { quoted } from './refusal.ts';
 /** More than `order` may name. */
 const ORDERED_PER_PAYLOAD = 1_000;
 
-/** One payload file that the manifest promises. */
+/** A file of a payload that the manifest names. */
 export interface PromisedFile {
   readonly header: PayloadHeader;
-  /** `sha256:` and hex of what its place is to hold: of the file itself, or of what a delta is rebuilt to. */
+  /** What its target will hold: `sha256:` and the hex digest of the file, or of the result of a delta. */
   readonly digest: string;
-  /** Of the file itself. */
+  /** The digest of the file itself. */
   readonly fileDigest: string;
 }
 
 /**
- * Where each file of each payload goes, in the order of the manifest. The one file of a `rootfs-image` goes to the only
- * target of kind slots, whatever its meta-data could say, so it may say nothing; every other type of payload names its
- * targets in its meta-data: `{"targets": {"FILE": "TARGET"}}`, those of deltas in `deltas`. No target takes two files of one artifact. With
- * `"order": ["TARGET", …]` microcontrollers are flashed one after the other; those that it does not name in parallel.
+ * Assigns a target to each file of each payload, in the order of the manifest. The one file of a `rootfs-image` goes to
+ * the only target of kind slots, and its meta-data must not name targets. Every other type of payload names its targets
+ * in its meta-data: `{"targets": {"FILE": "TARGET"}}`, and those of deltas in `deltas`. No target gets two files of one
+ * artifact. `"order": ["TARGET", …]` names boards that are flashed one after the other; boards that it does not name
+ * are flashed in parallel.
  */
 export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly PromisedFile[])[] {
   for (const number of manifest.payloads.keys()) {
@@ -93,7 +94,10 @@ function targetOf(payload: PayloadDescription, fileName: string): PayloadHeader[
   return { name };
 }
 
-/** Payload after payload, each in the order that its meta-data gives. */
+/**
+ * The position of a file in the order of installation: by payload, then by the `order` of its meta-data; undefined:
+ * none is given.
+ */
 function orderOf({ targets, order }: PayloadDescription, number: number, fileName: string): number | undefined {
   const place = order.indexOf(targets?.get(fileName) ?? '');
   return place < 0 ? undefined : number * ORDERED_PER_PAYLOAD + place;

@@ -7,23 +7,26 @@ import { FirmwareError } from '../errors.ts';
 import { validityOf } from '../trust/key-validity.ts';
 import type { KeyLife, KeyValidity, KnownTime } from '../trust/key-validity.ts';
 
-/** Whose signatures are believed, and whether firmware without one may be installed: `[trust]` of the configuration. */
+/** The trusted keys, and whether firmware without a signature may be installed: `[trust]` of the configuration. */
 export interface TrustSettings {
   readonly keys: readonly TrustedKey[];
   readonly allowUnsigned: boolean;
-  /** By fingerprint, and by the digest of the artifact's manifest. */
+  /** Revoked keys by their fingerprint, and revoked releases by the digest of the artifact's manifest. */
   readonly revoked?: { readonly keys: ReadonlySet<string>; readonly releases: ReadonlySet<string> } | undefined;
   readonly time?: KnownTime | undefined;
-  /** What was revoked is not known any more: only a new list may come. */
+  /** The list of revocations is damaged, so it is not known what was revoked: only a new list may be installed. */
   readonly damage?: AgentError | undefined;
-  /** Keeps a list of keys and revocations; undefined: none are taken. */
+  /** Keeps a list of keys and revocations; undefined: no lists are taken. */
   readonly takeList?: ((list: Uint8Array, artifact: string, signedBy: string | undefined) => Promise<void>) | undefined;
-  /** The artifact, by its digest, whose list is in effect: it was believed when it came, and may have revoked its own key. */
+  /**
+   * The digest of the artifact whose list is in effect. Its signature was valid when it arrived, and stays so even if
+   * the list revoked its key.
+   */
   readonly inEffect?: string | undefined;
 }
 
 export interface TrustedKey extends PublicKey, KeyLife {
-  /** For people. */
+  /** The name that people see. */
   readonly name: string;
 }
 
@@ -34,7 +37,10 @@ export interface KeyFile extends KeyLife {
   readonly name?: string | undefined;
 }
 
-/** Loads public keys in PEM form; `trust-key-unreadable` or `trust-key-refused` (exit 78) names the file and the reason. */
+/**
+ * Loads public keys in PEM form. Throws `trust-key-unreadable` or `trust-key-refused` (exit 78) with the file and the
+ * reason.
+ */
 export async function loadTrustedKeys(files: readonly KeyFile[]): Promise<readonly TrustedKey[]> {
   const keys: TrustedKey[] = [];
   for (const { file, name = basename(file), notBeforeMs, notAfterMs } of files) {

@@ -9,7 +9,7 @@ import type { FormatErrorCode } from '../errors.ts';
 import { FirmwareFormatError, FirmwareError } from '../errors.ts';
 import { pump } from '../pump.ts';
 
-/** `xz -9` needs 65 MiB to decompress, its default 9 MiB. */
+/** `xz -9` needs 65 MiB to decompress, the default level 9 MiB. */
 const MEMORY_LIMIT_MIB = 80;
 const EXIT_DEADLINE_MS = 10_000;
 const STDERR_LIMIT_CHARACTERS = 4096;
@@ -21,10 +21,10 @@ const options = [
   '--threads=1',
   `--memlimit-decompress=${MEMORY_LIMIT_MIB}MiB`,
 ];
-/** What it says is read; what others wish of it is not. */
+/** In a fixed language, since its messages are parsed, and without the options that others may have set for xz. */
 const environment = { LC_ALL: 'C', XZ_DEFAULTS: '', XZ_OPT: '' };
 
-/** As decompress() of compression.ts. Node has no xz, so the program of that name does the work. */
+/** Implements decompress() of compression.ts with the program xz, since Node has no decoder for it. */
 export async function* decompressWithXz(
   bytes: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
@@ -44,7 +44,7 @@ export async function* decompressWithXz(
     if (problem !== undefined) throw describeProblem(problem, source.offset);
   } finally {
     stop();
-    // Output that nobody reads any more would keep its pipe open.
+    // Destroys the pipes: unread output would keep its pipe open.
     for (const pipe of child.stdio) pipe?.destroy();
     source.close();
   }
@@ -54,14 +54,14 @@ type Problem =
   | { readonly kind: 'not-started'; readonly cause: Error }
   | { readonly kind: 'failed'; readonly why: string };
 
-/** Never rejects. Undefined: it ended well. */
+/** The problem with which the program ended; undefined: it succeeded. Never rejects. */
 function endOf(child: ChildProcessWithoutNullStreams): Promise<Problem | undefined> {
   let said = '';
   child.stderr.setEncoding('latin1');
   child.stderr.on('data', (text: string) => {
     said = (said + text).slice(0, STDERR_LIMIT_CHARACTERS);
   });
-  child.stdin.on('error', () => {}); // it may end without reading its input
+  child.stdin.on('error', () => {}); // the program may end without reading its input
   return new Promise((resolve) => {
     child.on('error', (cause) => resolve({ kind: 'not-started', cause }));
     child.on('close', (code, signal) => {
@@ -80,7 +80,7 @@ function describeProblem(problem: Problem, offset: number): AgentError {
   return new FirmwareFormatError(codeOf(problem.why), 'xz stream', offset, problem.why);
 }
 
-/** By the messages of xz 5; for what stands behind the end it has no other than for damage. */
+/** The code of a message of xz 5. Bytes behind the end have the same message as damage. */
 function codeOf(why: string): FormatErrorCode {
   if (why === 'Unexpected end of input') return 'compression-truncated';
   return why === 'Memory usage limit reached' ? 'compression-memory' : 'compression-corrupt';

@@ -7,14 +7,14 @@ import { FirmwareFormatError } from '../errors.ts';
 import { pump } from '../pump.ts';
 
 /**
- * zstd needs a window of this size in memory to decompress: 32 MiB. Its own levels up to 20 keep within it; RFC 8878,
- * section 3.1.1.1.2, asks for 8 MiB of every decoder.
+ * The largest zstd window that is accepted: 32 MiB of memory. The levels of zstd up to 20 stay below; RFC 8878, section
+ * 3.1.1.1.2, demands 8 MiB of every decoder.
  */
 const ZSTD_WINDOW_LOG = 25;
 
 type Kind = 'gzip' | 'zstd';
 
-/** As decompress() of compression.ts. Node's threads do the work. */
+/** Implements decompress() of compression.ts on Node's threads. */
 export async function* decompressWithZlib(
   kind: Kind,
   bytes: AsyncIterable<Uint8Array>,
@@ -30,7 +30,8 @@ export async function* decompressWithZlib(
       const stop = (): void => void member.destroy();
       yield* pump({ name: kind, input: member, output: member, takenBytes, stop }, source, translate, signal);
       stop();
-      // Node goes on from one gzip member to the next by itself, but from one zstd frame only if a block ends there.
+      // Node itself continues from one gzip member to the next, but from one zstd frame to the next only at the end of
+      // a block.
     } while (!(await source.atEnd()));
   } finally {
     source.close();
@@ -48,7 +49,10 @@ function openZstd(): ZstdDecompress {
   });
 }
 
-/** Codes: node:zlib, "Constants", and zstd_errors.h. `offset` is the last place that was well. */
+/**
+ * Translates an error of zlib (codes: node:zlib, "Constants") or zstd (zstd_errors.h). `offset` is the last place
+ * without an error.
+ */
 function translateError(kind: Kind, offset: number, error: unknown): unknown {
   const code = systemErrorCode(error) ?? '';
   const why = describeError(error);

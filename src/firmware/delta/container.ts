@@ -1,30 +1,33 @@
 import { VerificationError } from '../errors.ts';
 
 /**
- * The file of a delta: this text, then windows to the end of the result. A window is a record of 28 bytes, numbers little
- * endian, and a zstd frame behind it if it has one.
+ * The file of a delta begins with this text; windows up to the end of the result follow. A window is a record of 28
+ * bytes with little-endian numbers and, if its kind has one, a zstd frame.
  */
 export const MAGIC = Buffer.from('thing-delta 1\n', 'latin1');
 
-/** What is in memory at a time: a window of the result, the part of the base that it is made from, and its frame. */
+/**
+ * The most that is in memory at a time: a window of the result, the part of the base from which it is made, and its
+ * frame.
+ */
 export const MAX_WINDOW_BYTES = 1 * 1024 * 1024;
 export const MAX_BASE_BYTES = 2 * 1024 * 1024;
 export const MAX_FRAME_BYTES = MAX_WINDOW_BYTES + 64 * 1024;
-/** But for the last window: so many windows, and no more, can a delta of a given size be made of. */
+/** The smallest window, except the last one. It bounds the number of windows for a given size. */
 export const MIN_WINDOW_BYTES = 4096;
-/** A frame refers to any place of window and base. */
+/** A frame may refer to any place of window and base. */
 export const FRAME_WINDOW_LOG = 22;
 
 export const RECORD_BYTES = 28;
 
-/** `copy`: the part of the base itself. `frame`: a zstd frame, with the part of the base as its dictionary. */
+/** `copy`: the window equals a part of the base. `frame`: a zstd frame, with a part of the base as its dictionary. */
 export interface DeltaWindow {
   readonly kind: 'copy' | 'frame';
   readonly resultBytes: number;
   readonly baseOffset: number;
   /** 0: a frame without a dictionary. */
   readonly baseBytes: number;
-  /** CRC-32 of that part of the base. */
+  /** CRC-32 of this part of the base. */
   readonly baseChecksum: number;
   readonly frameBytes: number;
 }
@@ -42,14 +45,17 @@ export function encodeWindow(window: DeltaWindow): Buffer {
   return record;
 }
 
-/** What is signed bounds what a window may be. */
+/** The bounds of a window, which follow from what is signed. */
 export interface WindowBounds {
-  /** Of the result, that is not rebuilt yet. */
+  /** Bytes of the result that are not rebuilt yet. */
   readonly leftBytes: number;
   readonly baseSizeBytes: number;
 }
 
-/** Throws `delta-malformed` for what is out of bounds; nothing was allocated for it then. */
+/**
+ * Decodes the record of a window. Throws `delta-malformed` for what is out of bounds, before any memory is allocated
+ * for it.
+ */
 export function decodeWindow(bytes: Uint8Array, { leftBytes, baseSizeBytes }: WindowBounds): DeltaWindow {
   const record = Buffer.from(bytes.buffer, bytes.byteOffset, RECORD_BYTES);
   const kind = kindOf(record.readUInt32LE(0));

@@ -11,7 +11,9 @@ import { isZstdError } from './rebuild.ts';
 const compressFrame = promisify(zstdCompress);
 const decompressFrame = promisify(zstdDecompress);
 
-/** With tables that hold the whole of a part of the base: those of the level itself forget most of it, and find nothing there. */
+/**
+ * The tables hold a whole part of the base. Those of the level alone would forget most of it and find nothing there.
+ */
 const params = {
   [constants.ZSTD_c_compressionLevel]: 9,
   [constants.ZSTD_c_windowLog]: FRAME_WINDOW_LOG,
@@ -23,7 +25,10 @@ export interface DeltaSizes {
   readonly windowBytes?: number;
 }
 
-/** The file of a delta, piece by piece, from images that are whole in memory: only a release machine makes one. */
+/**
+ * Makes the file of a delta piece by piece. The images are entirely in memory, since only a release machine makes
+ * deltas.
+ */
 export async function* encodeDelta(
   base: Buffer,
   result: Buffer,
@@ -44,7 +49,7 @@ function sha256(image: Uint8Array): string {
   return createHash('sha256').update(image).digest('hex');
 }
 
-/** A copy where one of the places holds the same; else the shortest of the frames. */
+/** A copy if one of the places holds the same bytes, else the shortest frame. */
 async function encodeBest(base: Buffer, wanted: Buffer, places: readonly number[]): Promise<readonly Buffer[]> {
   for (const baseOffset of places) {
     const same = base.subarray(baseOffset, baseOffset + wanted.byteLength);
@@ -70,13 +75,16 @@ interface Frame {
   readonly bytes: Buffer;
 }
 
-/** Where it begins; what surrounds the place is part of it. */
+/** The beginning of the part of the base that surrounds a place. */
 function partAround(base: Buffer, place: number, wantedBytes: number): number {
   const before = Math.floor((MAX_BASE_BYTES - wantedBytes) / 2);
   return Math.max(0, Math.min(place - before, base.byteLength - MAX_BASE_BYTES));
 }
 
-/** Undefined: zstd takes this part of the base for something else, and does not give back the window. */
+/**
+ * A zstd frame for a window; undefined: zstd mistakes this part of the base for a dictionary of another kind, so that
+ * the frame does not yield the window.
+ */
 async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Promise<Frame | undefined> {
   const baseOffset = from ?? 0;
   const part = from === undefined ? Buffer.alloc(0) : base.subarray(from, from + MAX_BASE_BYTES);

@@ -2,20 +2,23 @@ import { createHash } from 'node:crypto';
 
 import { MAX_WINDOW_BYTES } from './container.ts';
 
-/** What file systems move as a whole: the smallest block of ext4. */
+/** The unit that file systems move as a whole: the smallest block of ext4. */
 const BLOCK_BYTES = 1024;
-/** A window is no shorter where another part of the base begins to fit better. */
+/** A window that ends early because another part of the base fits better is at least this long. */
 const SHORTEST_BYTES = 64 * 1024;
-/** So many of the next blocks must stand there. */
+/** The base fits better elsewhere if so many of the next blocks stand there. */
 const LOOK_BLOCKS = 64;
 const FITTING_BLOCKS = 16;
-/** How many places of the base are tried for a window, and how far apart they are: what is tried is longer. */
+/**
+ * How many places of the base are tried for a window, and their least distance, since a part around each place is
+ * tried.
+ */
 const PLACES = 3;
 const APART_BYTES = 512 * 1024;
-/** A block that stands in the base more than once, such as zeros: tells no place. */
+/** A block that occurs more than once in the base, such as zeros: it tells no place. */
 const AMBIGUOUS = -1;
 
-/** A part of the result, and where in the base it may stand, or most of it. */
+/** A part of the result, and the places of the base where it, or most of it, may stand. */
 export interface PlacedPart {
   readonly at: number;
   readonly bytes: Buffer;
@@ -23,8 +26,9 @@ export interface PlacedPart {
 }
 
 /**
- * Cuts the result into windows, none of them longer than `windowBytes`: where what follows stands elsewhere in the base, and
- * evenly in between. Found by whole blocks, though what is before them grew, shrank or was moved.
+ * Cuts the result into windows of at most `windowBytes`: where the content that follows comes from elsewhere in the
+ * base, and evenly between these cuts. Content is found by whole blocks, also if something before it grew, shrank or
+ * moved.
  */
 export function* placedParts(
   base: Buffer,
@@ -45,7 +49,10 @@ export function* placedParts(
 
 type Shift = number | undefined;
 
-/** Of each block of the result: how far away it stands in the base; undefined: it does not, or more than once. */
+/**
+ * For each block of the result, the distance to its place in the base; undefined: the base does not hold it, or more
+ * than once.
+ */
 function shiftsOf(base: Buffer, result: Buffer): readonly Shift[] {
   const known = new Map<string, number>();
   for (let at = 0; at + BLOCK_BYTES <= base.byteLength; at += BLOCK_BYTES) {
@@ -60,7 +67,7 @@ function shiftsOf(base: Buffer, result: Buffer): readonly Shift[] {
   return shifts;
 }
 
-/** From where to where the result stands in the base without a jump, but for what changed. */
+/** The ranges of the result that stand in the base without a jump, apart from changed blocks. */
 function runsOf(shifts: readonly Shift[], sizeBytes: number): readonly (readonly [number, number])[] {
   const runs: (readonly [number, number])[] = [];
   let from = 0;
@@ -81,7 +88,7 @@ function runsOf(shifts: readonly Shift[], sizeBytes: number): readonly (readonly
   return [...runs, [from, sizeBytes]];
 }
 
-/** The same place first, then those that most blocks vote for. */
+/** The places to try: first the same place as in the result, then those that most blocks suggest. */
 function placesOf(at: number, votes: readonly Shift[], last: number): readonly number[] {
   const counts = new Map<number, number>();
   for (const shift of votes) if (shift !== undefined) counts.set(shift, (counts.get(shift) ?? 0) + 1);

@@ -12,33 +12,36 @@ const CHUNK_BYTES = 32 * 1024;
 
 export interface DeltaFile {
   readonly name: string;
-  /** Of the file itself: `sha256:` and hex, as the manifest promises. */
+  /** The digest of the file itself as the manifest states it: `sha256:` and hex. */
   readonly digest: string;
   readonly promise: DeltaPromise;
-  /** Told where windows begin and end. */
+  /** Is told where windows begin and end. */
   readonly watch?: WindowWatch | undefined;
-  /** Undefined: from its beginning on. */
+  /** Where to continue; undefined: from the beginning. */
   readonly resumed?: ResumedDelta | undefined;
 }
 
 export interface WindowWatch {
   readonly windowBegins: () => void;
-  /** Before the last bytes of its result are given: so much of the content was used. */
+  /**
+   * Called before the last bytes of a window are yielded; `usedBytes` of the content were used up to the window's end.
+   */
   readonly windowEnds: (usedBytes: number) => void;
 }
 
 /** A place behind a window that was rebuilt before. */
 export interface ResumedDelta {
-  /** So much of the result is there. */
+  /** The bytes of the result that exist. */
   readonly resultBytes: number;
-  /** So much of the content stands before the place. */
+  /** The bytes of the content that stand before the place. */
   readonly skipBytes: number;
 }
 
 /**
- * The result of a delta, window by window: a chunk is valid until the next one is asked for. Each part of the base is
- * compared with its checksum when it is read (`delta-base`). The file itself, from its beginning on, is as the manifest promises,
- * or its end is a VerificationError; whether the result is, is for the taker to see.
+ * Promise `delta`: rebuilds the result of a delta, window by window. A chunk is valid until the next one is asked for.
+ * Each part of the base is compared with its checksum when it is read (`delta-base`). Unless it was resumed, the file
+ * itself is compared with the manifest, and a difference is a VerificationError at the end. The caller must verify the
+ * result.
  */
 export async function* rebuild(
   content: AsyncIterable<Uint8Array>,
@@ -97,7 +100,9 @@ async function readBase(window: DeltaWindow, base: BaseReader, signal: AbortSign
   throw wrongBase(`${range} of what runs are not those from which the delta was made`);
 }
 
-/** In chunks: buffers of a whole window would be garbage that nobody collects until there are 64 MiB of it. */
+/**
+ * Decompresses a frame in chunks. Buffers of a whole window would be garbage that is collected only after 64 MiB of it.
+ */
 async function* unpack(
   frame: Uint8Array,
   { resultBytes, baseBytes }: DeltaWindow,
@@ -124,7 +129,7 @@ async function* unpack(
     throw malformed(`a window cannot be unpacked: it has not the ${resultBytes} bytes that it names`);
 }
 
-/** What zstd says of a frame; everything else is no fault of the frame. */
+/** Whether zstd complains about a frame. All other errors are not the frame's fault. */
 export function isZstdError(error: unknown): boolean {
   return /^(?:Z(?:STD)?_|ERR_BUFFER_TOO_LARGE)/.test(systemErrorCode(error) ?? '');
 }
@@ -139,7 +144,10 @@ async function* hashed(
   }
 }
 
-/** Whoever reads this needs the whole image, or the delta for what runs. */
+/**
+ * The error of a delta that needs another base. The next look then asks for the whole image, or for the delta that
+ * fits.
+ */
 export function wrongBase(why: string): FirmwareError {
   return new FirmwareError('delta-base', `the delta does not fit what runs: ${why}`);
 }

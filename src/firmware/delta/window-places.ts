@@ -1,27 +1,30 @@
 import type { ArtifactPlace } from '../../update/ports.ts';
 
-/** However small the chunks are in which the file comes. */
+/** The bound for the places that are kept, however small the chunks of the file are. */
 export const MAX_PLACES = 128;
 
 interface Seen<Place> {
-  /** Of the file: so much of it came before the place. */
+  /** The bytes of the file before the place. */
   readonly takenBytes: number;
   readonly place: Place;
 }
 
 /**
- * Where a delta may go on: the last place of the transfer before the end of a window that was rebuilt. What came between the
- * two is fetched again, and passed over.
+ * Finds where a delta can continue: at the last place of the transfer before the end of a rebuilt window. The bytes
+ * between the place and the window's end are fetched again and skipped.
  */
 export class WindowPlaces<Place> {
   readonly #beginBytes: number;
   readonly #placeNow: () => Place | undefined;
-  /** In their order. But for the first one they lie behind the end of the last window. */
+  /** The places in their order. All but the first one lie behind the end of the last window. */
   #seen: readonly Seen<Place>[] = [];
   #endBytes: number;
   #isWithin = false;
 
-  /** `beginBytes`: so much of the file came before what is to be watched. `placeNow`: undefined where nobody could go on. */
+  /**
+   * `beginBytes` of the file came before what is observed here. `placeNow` returns undefined where no transfer could
+   * continue.
+   */
   constructor(beginBytes: number, placeNow: () => Place | undefined) {
     this.#beginBytes = beginBytes;
     this.#endBytes = beginBytes;
@@ -32,7 +35,7 @@ export class WindowPlaces<Place> {
     return this.#seen.length;
   }
 
-  /** The same bytes: when the next are asked for, those before were taken. */
+  /** Passes on the same bytes. When the next chunk is asked for, the previous one was consumed. */
   async *through(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     let takenBytes = this.#beginBytes;
     this.#note(takenBytes);
@@ -47,7 +50,7 @@ export class WindowPlaces<Place> {
     this.#isWithin = true;
   }
 
-  /** So much of what is watched was used, up to the end of a window. */
+  /** A window was rebuilt; `usedBytes` of what is observed were used up to its end. */
   windowEnds(usedBytes: number): void {
     this.#isWithin = false;
     this.#endBytes = this.#beginBytes + usedBytes;
@@ -55,7 +58,7 @@ export class WindowPlaces<Place> {
     this.#seen = this.#seen.slice(Math.max(0, before));
   }
 
-  /** Undefined: a window is half rebuilt, or nobody could go on behind the last one. */
+  /** The place where the delta can continue; undefined: a window is half rebuilt, or no place is known. */
   get last(): { readonly place: Place; readonly delta: NonNullable<ArtifactPlace['delta']> } | undefined {
     const seen = this.#seen.findLast(({ takenBytes }) => takenBytes <= this.#endBytes);
     if (seen === undefined || this.#isWithin) return undefined;

@@ -10,9 +10,9 @@ import { FirmwareError } from '../errors.ts';
 import { encodeDelta, promiseOf } from './encode.ts';
 import { rebuild } from './rebuild.ts';
 
-/** What a release person wants; files as they were typed. */
+/** What a release engineer wants of a delta. Files are named as they were typed. */
 export interface DeltaOrder {
-  /** The image that runs, and the one that is to. */
+  /** The image that runs, and the image that is to run. */
   readonly base: string;
   readonly result: string;
   readonly name: string;
@@ -20,9 +20,9 @@ export interface DeltaOrder {
   /** Undefined: the partition that a `rootfs-image` goes to. */
   readonly target: string | undefined;
   readonly securityVersion: string | undefined;
-  /** A private key; undefined: it is signed later. */
+  /** The file of a private key; undefined: the artifact is signed later. */
   readonly key: string | undefined;
-  /** The artifact. */
+  /** The file of the artifact. */
   readonly output: string;
 }
 
@@ -35,7 +35,7 @@ const FILE_NAME = 'rootfs.delta';
 const READ_BYTES = 16 * 1024 * 1024;
 const SIGNING_DEADLINE_MS = 600_000;
 
-/** Makes the delta, rebuilds the result from it once, and has mender-artifact write the artifact around it. */
+/** Makes the delta, rebuilds the result from it once as a check, and has mender-artifact write the artifact. */
 export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta> {
   const { output, key } = order;
   if (key !== undefined) await requireReadable(key);
@@ -55,7 +55,7 @@ export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promis
   return { path: output, deltaBytes: (await stat(output)).size, ...promise };
 }
 
-/** mender-artifact finds it missing only when all else is done. */
+/** Checks the key first: mender-artifact would notice only at the end that it is missing. */
 async function requireReadable(key: string): Promise<void> {
   try {
     await using file = await openRegularFile(key);
@@ -73,7 +73,7 @@ async function makeFolderBeside(output: string): Promise<string> {
   });
 }
 
-/** Whole: a delta is made on a release machine, which has the memory. */
+/** Reads a whole image into memory, which a release machine has. */
 async function readImage(path: string): Promise<Buffer> {
   try {
     await using file = await openRegularFile(path);
@@ -101,7 +101,7 @@ interface Made {
   readonly promise: DeltaPromise;
 }
 
-/** As a gateway does it. */
+/** Rebuilds the result from the delta, as a gateway does. */
 async function requireRebuilds(path: string, { base, promise }: Made, signal: AbortSignal): Promise<void> {
   const reader: BaseReader = {
     read: async (position, sizeBytes) => base.subarray(position, position + sizeBytes),
@@ -151,7 +151,10 @@ async function wrap(
   throw new FirmwareError('delta-unwritten', `mender-artifact: ${stderr.trim().split('\n').at(-1) ?? ''}`);
 }
 
-/** What mender-artifact says of a rootfs-image: a gateway is afterwards what it would be with the whole one. */
+/**
+ * What the artifact provides: the same that mender-artifact says of a rootfs-image, so that a gateway ends up like one
+ * that installed the whole image.
+ */
 function providesOfImage(name: string, digest: string): readonly string[] {
   const provides = [`rootfs-image.version:${name}`, `rootfs-image.checksum:${digest.replace('sha256:', '')}`];
   const clears = ['artifact_group', 'rootfs_image_checksum', 'rootfs-image.*'];

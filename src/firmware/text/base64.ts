@@ -5,10 +5,10 @@ import { SLICE_BYTES } from './text-kernel.ts';
 const PADDING = '='.charCodeAt(0);
 const QUANTUM = 4;
 
-/** What each alphabet has and the other lacks. */
+/** The characters that only one of the alphabets has. */
 const ownCharacters = { base64: ['+', '/'], base64url: ['-', '_'] } as const;
 
-/** The six bits of each character of either alphabet; ILLEGAL for every other. */
+/** The six bits of each character of either alphabet, and ILLEGAL for every other one. */
 const ILLEGAL = 0xff;
 const bits = new Uint8Array(256).fill(ILLEGAL);
 for (const last of ['+/', '-_']) {
@@ -19,9 +19,9 @@ for (const last of ['+/', '-_']) {
 type Alphabet = keyof typeof ownCharacters;
 
 /**
- * Base64 with padding, base64url with or without (RFC 4648, sections 3.2, 4 and 5). Without a given alphabet it is told by
- * the first character that only one of the two has. The bits that the last character has too many must be zero (section
- * 3.5): two texts for the same bytes would be a sign of damage.
+ * Decodes base64 with padding, or base64url with or without (RFC 4648, sections 3.2, 4 and 5). Unless the alphabet is
+ * given, the first character that only one of them has decides. Surplus bits of the last character must be zero
+ * (section 3.5): two texts for the same bytes would be a sign of damage.
  */
 export class Base64Decoder implements EncodingDecoder {
   readonly #locate: Locate;
@@ -73,12 +73,12 @@ export class Base64Decoder implements EncodingDecoder {
     return tail;
   }
 
-  /** As many whole groups as there are, if every character is right; else none. Returns where it ended. */
+  /** Decodes all whole groups if every character is legal, else none. Returns the index where it ended. */
   #takeQuanta(text: Buffer, from: number): number {
     const end = text.length - ((text.length - from) % QUANTUM);
     if (this.#quantum !== '' || this.#padding > 0 || end === from || this.#isForeign(text)) return from;
     const expected = ((end - from) / QUANTUM) * 3;
-    // Buffer skips what is not base64, so the count tells whether everything was.
+    // Buffer skips illegal characters, so the number of bytes shows whether there were any.
     const taken = this.#decoded.write(
       text.toString('latin1', from, end),
       this.#decodedBytes,
@@ -89,7 +89,7 @@ export class Base64Decoder implements EncodingDecoder {
     return end;
   }
 
-  /** Settles the alphabet if the text shows it. True if a character of the other one is in the text. */
+  /** Determines the alphabet if the text shows it. True if the text has a character of the other alphabet. */
   #isForeign(text: Buffer | string): boolean {
     const has = (alphabet: Alphabet): boolean => ownCharacters[alphabet].some((character) => text.includes(character));
     if (this.#alphabet !== undefined) return has(this.#alphabet === 'base64' ? 'base64url' : 'base64');

@@ -1,38 +1,43 @@
 import type { Checkpoint } from '../../update/ports.ts';
 
-/** RFC 4648: base64 in section 4, base64url in section 5, hex (base16, here in either case) in section 8. */
+/** Source: RFC 4648: base64 in section 4, base64url in section 5, hex (base16, here in either case) in section 8. */
 export type TextEncoding = Checkpoint['encoding'];
 
-/** `auto`: see detectEncoding. */
+/** `auto`: the encoding is detected (detectEncoding). */
 export type EncodingSetting = TextEncoding | 'auto';
 
-/** Where a decoder stands between two slices, so that another can go on: its encoding and the characters it holds. */
+/**
+ * The state of a decoder between two slices, from which another one can continue: its encoding and the characters that
+ * it holds.
+ */
 export type EncodingState = Pick<Checkpoint, 'encoding' | 'carry'>;
 
 /**
- * Turns the characters of an encoding into bytes, strictly. Throws `text-illegal-character`, `text-bad-padding` or
- * `text-odd-hex`. White space does not come here.
+ * Decodes characters strictly. Throws `text-illegal-character`, `text-bad-padding` or `text-odd-hex`. White space was
+ * removed before.
  */
 export interface EncodingDecoder {
   /** The bytes of one slice of characters, valid until the next call. */
   decode(text: Buffer): Uint8Array;
-  /** The bytes that only the end makes sure of. `endOffset` is for errors. */
+  /** The bytes that only the end makes certain. `endOffset` is for errors. */
   finish(endOffset: number): Uint8Array;
-  /** Undefined where another decoder cannot go on from, for now. */
+  /** Undefined: another decoder cannot continue here. */
   readonly state: EncodingState | undefined;
 }
 
-/** Gives the place in the firmware text of a character of the slice that is being decoded. */
+/** Returns the place in the firmware text of a character of the current slice. */
 export type Locate = (index: number) => number;
 
-/** In text that could also be base64 of zeros, so many other digits make sure that it is hex: one in 2⁴⁹ at random. */
+/**
+ * Text that could also be base64 of zeros counts as hex if it has so many digits other than `A`: by chance, one in 2⁴⁹.
+ */
 const CERTAINTY_DIGITS = 32;
 
 /**
- * Hex or base64, from the beginning of a text; which base64 shows itself later. A character that is not a hexadecimal
- * digit decides for base64. Digits only are hex, except where they are base64 of zeros, with which images like to begin:
- * nothing but `A`, or, in the beginning of a longer text, hardly anything else. (Base64 of whatever is recognised by its
- * content, artifact, gzip, xz or zstd, has another character among the first six.)
+ * Decides between hex and base64 by the beginning of a text; the alphabet of base64 is determined later. A character
+ * that is no hexadecimal digit means base64. Only digits mean hex, unless they look like base64 of zeros, with which
+ * images often begin: only `A`, or hardly anything else at the beginning of a longer text. (Base64 of an artifact,
+ * gzip, xz or zstd has another character among its first six.)
  */
 export function detectEncoding(beginning: Buffer, isWhole: boolean): 'hex' | 'base64' {
   let others = 0;

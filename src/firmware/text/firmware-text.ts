@@ -6,22 +6,22 @@ import { JsonStringDecoder, countWhiteSpace } from './json-string.ts';
 import { textError } from './text-errors.ts';
 import { SLICE_BYTES, openTextKernel } from './text-kernel.ts';
 
-/** Where a text was left, so that another decoder can go on there. */
+/** A place in a text where another decoder can continue. */
 export interface TextPosition extends EncodingState {
-  /** Of the next byte of the text. */
+  /** The offset of the next byte of the text. */
   readonly offset: number;
 }
 
 /**
- * From the text as the service sends it, one JSON string that holds an encoded firmware, to the firmware's bytes. All
- * errors are FirmwareFormatErrors with the offset in the text; their codes are those of text-errors.ts.
+ * Decodes the text that the service sends, one JSON string with an encoded firmware, into the firmware's bytes. All
+ * errors are FirmwareFormatErrors with the offset in the text and the codes of text-errors.ts.
  */
 export class FirmwareTextDecoder {
   readonly #kernel = openTextKernel();
   readonly #locate: Locate = (index) => this.#json.locate(index);
   readonly #json: JsonStringDecoder;
   #encoding: EncodingDecoder | undefined;
-  /** The first slice is held back until it is full: it is what the encoding is told from. */
+  /** The first slice, which is held back until it is full, since the encoding is detected by it. */
   #beginning: Buffer | undefined;
   #beginningBytes = 0;
   #producedBytes = 0;
@@ -36,25 +36,25 @@ export class FirmwareTextDecoder {
     else this.#beginning = Buffer.allocUnsafe(SLICE_BYTES);
   }
 
-  /** Bytes of the firmware so far. */
+  /** The number of bytes of the firmware so far. */
   get producedBytes(): number {
     return this.#producedBytes;
   }
 
-  /** The place behind the last slice; undefined while the encoding is not certain, and at the very end. */
+  /** The place behind the last slice; undefined while the encoding is uncertain, and at the very end. */
   get position(): TextPosition | undefined {
     const offset = this.#json.resumeOffset;
     const state = this.#encoding?.state;
     return offset === undefined || state === undefined ? undefined : { offset, ...state };
   }
 
-  /** The firmware's bytes in slices of at most SLICE_BYTES; each valid until the next is asked for. */
+  /** The bytes of the firmware in slices of at most SLICE_BYTES; each is valid until the next one is asked for. */
   *push(chunk: Uint8Array): Generator<Uint8Array, void, undefined> {
     const kept = yield* this.#keepBeginning(chunk);
     if (this.#beginning === undefined) yield* this.#decode(chunk.subarray(kept));
   }
 
-  /** No more will come: what is left, or an error if the text is not complete. */
+  /** Ends the text: yields what is left. Throws if the text is not complete. */
   *finish(): Generator<Uint8Array, void, undefined> {
     yield* this.#decodeBeginning();
     const endOffset = this.#json.finish();
@@ -64,7 +64,7 @@ export class FirmwareTextDecoder {
     if (tail.length > 0) yield tail;
   }
 
-  /** Returns how much of the chunk was dealt with. */
+  /** Returns how many bytes of the chunk were handled. */
   *#keepBeginning(chunk: Uint8Array): Generator<Uint8Array, number, undefined> {
     if (this.#beginning === undefined) return 0;
     const blank = this.#beginningBytes === 0 ? countWhiteSpace(chunk) : 0;

@@ -3,7 +3,7 @@ import { describeByte, textError } from './text-errors.ts';
 import type { TextKernel } from './text-kernel.ts';
 import { SLICE_BYTES } from './text-kernel.ts';
 
-/** Hexadecimal digits in either case, two for each byte (RFC 4648, section 8). */
+/** Decodes hexadecimal digits in either case, two for each byte (RFC 4648, section 8). */
 export class HexDecoder implements EncodingDecoder {
   readonly #kernel: TextKernel;
   readonly #locate: Locate;
@@ -35,7 +35,7 @@ export class HexDecoder implements EncodingDecoder {
     throw textError('text-odd-hex', endOffset, 'the hexadecimal text has an odd number of digits');
   }
 
-  /** What the kernel takes at once. Returns where it ended. */
+  /** Decodes what the kernel takes at once. Returns the index where it ended. */
   #takePairs(text: Buffer, from: number): number {
     const bytes = this.#kernel.unhex(text.subarray(from));
     this.#decoded.set(bytes, this.#decodedBytes);

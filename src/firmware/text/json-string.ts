@@ -9,42 +9,45 @@ const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 const ESCAPE_BYTES = 2;
 const UNICODE_ESCAPE_BYTES = 6;
-/** UTF-8's. RFC 8259, section 8.1: must not be sent, may be ignored; it is, once, at the very beginning. */
+/**
+ * The byte order mark of UTF-8. By RFC 8259, section 8.1, it must not be sent but may be ignored; it is ignored once,
+ * at the very beginning.
+ */
 const byteOrderMark = Buffer.from('\uFEFF', 'utf8');
 const nothing = Buffer.alloc(0);
 
 /**
- * Takes a JSON text that is one string (RFC 8259, section 7), in chunks cut anywhere, and gives its characters, in
- * constant memory. It knows that they are some encoding of bytes: white space, which no encoding means (line breaks as
- * escapes), is left out; an escape for any other character that no encoding has is an error. Control characters without
- * an escape, which JSON forbids, are passed on: no encoding takes them.
+ * Reads a JSON text that is one string (RFC 8259, section 7), in chunks of any size, and yields its characters in
+ * constant memory. The characters are some encoding of bytes. White space (line breaks as escapes) belongs to no
+ * encoding and is left out; an escape for any other character outside of all encodings is an error. Unescaped control
+ * characters, which JSON forbids, are passed on, since no encoding accepts them.
  *
  * Throws `text-truncated` (retry), `text-not-a-string`, `text-bad-escape`, `text-illegal-character` or `text-trailing`,
- * once all characters before the place were given.
+ * after all characters before the error were yielded.
  */
 export class JsonStringDecoder {
   readonly #kernel: TextKernel;
   #state: 'before' | 'inside' | 'after';
-  /** Of the next byte to be taken. */
+  /** The offset of the next byte. */
   #offset: number;
   #markBytes = 0;
-  /** The beginning of an escape that the end of a chunk cut. */
+  /** The beginning of an escape that the end of a chunk has cut. */
   #unfinished: Buffer = nothing;
   #closingOffset = 0;
-  /** Thrown once the characters before it were given. */
+  /** Thrown after the characters before it were yielded. */
   #problem: FirmwareFormatError | undefined;
-  /** Where the slice given last came from: the offset of its first byte, and the escaped bytes if it had escapes. */
+  /** The origin of the last slice: the offset of its first byte, and its escaped bytes if it had escapes. */
   #sliceOffset = 0;
   #sliceInput: Buffer | undefined;
 
-  /** `insideAt`: go on inside the string, at this offset. */
+  /** `insideAt`: continue inside the string, at this offset. */
   constructor(kernel: TextKernel, insideAt?: number) {
     this.#kernel = kernel;
     this.#state = insideAt === undefined ? 'before' : 'inside';
     this.#offset = insideAt ?? 0;
   }
 
-  /** Characters as bytes, in slices of at most SLICE_BYTES and one; each valid until the next is asked for. */
+  /** The characters as bytes, in slices of at most SLICE_BYTES + 1; each is valid until the next one is asked for. */
   *push(chunk: Uint8Array): Generator<Buffer, void, undefined> {
     for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
       const text = this.#take(chunk.subarray(at, at + SLICE_BYTES));
@@ -53,19 +56,19 @@ export class JsonStringDecoder {
     }
   }
 
-  /** No more will come. Returns the offset of the closing quotation mark. */
+  /** Ends the text. Returns the offset of the closing quotation mark. */
   finish(): number {
     if (this.#state === 'after') return this.#closingOffset;
     const mark = this.#state === 'before' ? 'opening' : 'closing';
     throw textError('text-truncated', this.#offset, `ends before the ${mark} quotation mark`);
   }
 
-  /** The offset at which another decoder can go on inside the string; undefined outside of it. */
+  /** The offset where another decoder can continue inside the string; undefined outside of it. */
   get resumeOffset(): number | undefined {
     return this.#state === 'inside' ? this.#offset - this.#unfinished.length : undefined;
   }
 
-  /** The offset in the JSON text of a character of the slice given last. */
+  /** The offset in the JSON text of a character of the last slice. */
   locate(index: number): number {
     const input = this.#sliceInput;
     if (input === undefined) return this.#sliceOffset + index;
@@ -111,7 +114,7 @@ export class JsonStringDecoder {
     return bytes.length;
   }
 
-  /** Is there neither escape nor space before the closing quotation mark, or the end? */
+  /** Whether there is neither an escape nor a space before the closing quotation mark, or the end. */
   #isVerbatim(bytes: Buffer, from: number): boolean {
     if (this.#unfinished.length > 0 || bytes.includes(SPACE, from)) return false;
     const escape = bytes.indexOf(BACKSLASH, from);
@@ -154,13 +157,13 @@ export class JsonStringDecoder {
   }
 }
 
-/** White space of JSON at the beginning of a chunk. */
+/** The number of white space characters at the beginning of a chunk. */
 export function countWhiteSpace(chunk: Uint8Array): number {
   const at = chunk.findIndex((byte) => !isWhiteSpace(byte));
   return at === -1 ? chunk.length : at;
 }
 
-/** RFC 8259, section 2. */
+/** White space of JSON: RFC 8259, section 2. */
 function isWhiteSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
@@ -175,7 +178,10 @@ function isLeftOut(input: Buffer, at: number): boolean {
   return /^\\(?:[nrt]|u00(?:09|0[aA]|0[dD]|20))/.test(input.toString('latin1', at, at + UNICODE_ESCAPE_BYTES));
 }
 
-/** `escape` is empty, or begins with one that the kernel did not take: cut off by the end, or else wrong. */
+/**
+ * The problem with an escape. `escape` is empty, or begins with an escape that the kernel refused: it was cut by the
+ * end, or is wrong.
+ */
 function findEscapeProblem(escape: Buffer, offset: number): FirmwareFormatError | undefined {
   const text = escape.toString('latin1', 0, UNICODE_ESCAPE_BYTES);
   if (/^(?:\\(?:u[0-9a-fA-F]{0,3})?)?$/.test(text)) return undefined;

@@ -3,17 +3,17 @@ import type { TextKernel, Unescaped } from './text-kernel.ts';
 const QUOTE = 0x22;
 const SPACE = 0x20;
 const BACKSLASH = 0x5c;
-/** What `unhex` takes at once: sixteen digits. */
+/** `unhex` takes blocks of sixteen digits. */
 const BLOCK_BYTES = 8;
 const shortEscapes: Readonly<Record<string, number>> = { '/': 0x2f, n: SPACE, r: SPACE, t: SPACE };
 
 interface Escape {
-  /** A space stands for white space. */
+  /** A space stands for any white space. */
   readonly character: number;
   readonly length: number;
 }
 
-/** The same without WebAssembly, one character after the other. */
+/** A text kernel without WebAssembly, which takes one character after the other. */
 export class PlainTextKernel implements TextKernel {
   unescape(unfinished: Uint8Array, slice: Uint8Array): Unescaped {
     const input = Buffer.concat([unfinished, slice]);
@@ -39,7 +39,7 @@ export class PlainTextKernel implements TextKernel {
   }
 }
 
-/** Undefined: it is cut off, or none that the text of a firmware may have. */
+/** The escape at this index; undefined: it is cut, or must not be in the text of a firmware. */
 function escapeAt(input: Buffer, at: number): Escape | undefined {
   const letter = input.toString('latin1', at + 1, at + 2);
   const short = shortEscapes[letter];

@@ -1,13 +1,13 @@
 import { PlainTextKernel } from './plain-text-kernel.ts';
 
-/** The text decoder never works on more than this at once, so that the event loop turns between. */
+/** The text decoder never takes more than this at once, so that other work gets its turn. */
 export const SLICE_BYTES = 64 * 1024;
 
-/** Room behind a slice: for the beginning of an escape that stands before it, and for stores of whole blocks. */
+/** Room behind a slice, for the beginning of an escape before it, and for stores of whole blocks. */
 const SLACK_BYTES = 64;
 const REGION_BYTES = SLICE_BYTES + SLACK_BYTES;
 
-/** Where the kernel's memory holds what: the text of the JSON string, its characters, hexadecimal text, its bytes. */
+/** The regions of the kernel's memory: the text of the JSON string, its characters, hexadecimal text, its bytes. */
 const ESCAPED_AT = 0;
 const UNESCAPED_AT = REGION_BYTES;
 const HEX_AT = 2 * REGION_BYTES;
@@ -20,7 +20,7 @@ interface KernelExports {
   readonly unhex: (at: number, end: number, out: number) => number;
 }
 
-/** What is used here of the WebAssembly JavaScript Interface; the exports are those of text-kernel.wat. */
+/** The part of the WebAssembly JavaScript Interface that is used here. The exports are those of text-kernel.wat. */
 declare const WebAssembly: {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (module: object) => { readonly exports: KernelExports };
@@ -30,22 +30,28 @@ declare const WebAssembly: {
 /** `text` and `bytes` are valid until the next call of the same method. */
 export interface Unescaped {
   readonly text: Buffer;
-  /** What was looked at, and how far: to its end, a quotation mark, or an escape that is cut off or not known. */
+  /**
+   * The examined bytes, and the index where it stopped: at the end, a quotation mark, or an escape that is cut or
+   * unknown.
+   */
   readonly input: Buffer;
   readonly stoppedAt: number;
 }
 
-/** The inner loops over escaped and over hexadecimal text. */
+/** The inner loops over escaped text and over hexadecimal text. */
 export interface TextKernel {
-  /** The inside of a JSON string: the unfinished escape before the slice, and the slice. */
+  /** Unescapes the inside of a JSON string: the unfinished escape before the slice, then the slice. */
   readonly unescape: (unfinished: Uint8Array, slice: Uint8Array) => Unescaped;
-  /** Pairs of hexadecimal digits, as many as stand in whole blocks of sixteen: two characters for each byte. */
+  /** Decodes pairs of hexadecimal digits, as many as there are in whole blocks of sixteen. */
   readonly unhex: (text: Uint8Array) => Buffer;
 }
 
 let knownVectors: boolean | undefined;
 
-/** A processor without SSE4.1, as older gateways have, has no vectors for WebAssembly. Answering takes 1 ms: it is asked once. */
+/**
+ * Whether WebAssembly has vectors here; it needs SSE4.1, which older gateways lack. This is asked once, since it takes
+ * 1 ms.
+ */
 function processorHasVectors(): boolean {
   knownVectors ??= WebAssembly.validate(compiledKernel());
   return knownVectors;
@@ -56,9 +62,9 @@ export function openTextKernel(hasVectors: boolean = processorHasVectors()): Tex
 }
 
 /**
- * Sixteen characters at a time. In JavaScript they were the slowest part of an update: escapes
- * 1.6 GB/s by JSON.parse against 2.5 to 5 here, hexadecimal 1.8 GB/s by Buffer against 4.5; base64 without escapes needs
- * neither (20 GB/s by Buffer).
+ * Takes sixteen characters at a time. In JavaScript these loops were the slowest part of an update: escapes 1.6 GB/s by
+ * JSON.parse against 2.5 to 5 here, hexadecimal 1.8 GB/s by Buffer against 4.5. Base64 without escapes needs neither
+ * (20 GB/s by Buffer).
  */
 export class VectorTextKernel implements TextKernel {
   readonly #exports: KernelExports;
@@ -94,7 +100,7 @@ function requireRoom(length: number): void {
   if (length > REGION_BYTES - 16) throw new RangeError(`${length} bytes at once; cut them into slices`);
 }
 
-/** The module, in WebAssembly's binary format. */
+/** The module in the binary format of WebAssembly. */
 export function compiledKernel(): Buffer {
   return Buffer.from(compiled.join(''), 'base64');
 }

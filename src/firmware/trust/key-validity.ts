@@ -1,23 +1,23 @@
-/** From when until when a key is believed; undefined: since ever, for ever. Milliseconds since the epoch. */
+/** The time during which a key is valid, in milliseconds since the epoch; undefined: no bound. */
 export interface KeyLife {
   readonly notBeforeMs?: number | undefined;
   readonly notAfterMs?: number | undefined;
 }
 
-/** What is known of the time, on a gateway whose clock perhaps nobody has set. */
+/** What is known of the time on a gateway whose clock may not be set. */
 export interface KnownTime {
-  /** It is later than that: the service said so, or a trusted key did. Undefined: nobody said. */
+  /** The present time is later than this, as the service or a trusted key said. Undefined: nobody did. */
   readonly atLeastMs: number | undefined;
-  /** By a clock that a time server has set; undefined: there is none. */
+  /** The present time by a clock that a time server has set; undefined: there is none. */
   readonly nowMs: number | undefined;
 }
 
-/** `unknown`: it has a beginning or an end, and nobody can say whether it is before or after that. */
+/** `unknown`: the key has a beginning or an end, and the present time is not known well enough. */
 export type KeyValidity = 'valid' | 'not-yet' | 'expired' | 'unknown';
 
 /**
- * A key has expired once it is certain that its end is over, and is not valid yet only by a clock that was set. A clock that
- * nobody has set decides nothing: it would keep a gateway from its updates for ever.
+ * Promise `revocation`: a key has expired only if its end has certainly passed, and is not yet valid only by a clock
+ * that was set. A clock that nobody has set decides nothing, since it could keep a gateway from its updates for ever.
  */
 export function validityOf({ notBeforeMs, notAfterMs }: KeyLife, { atLeastMs, nowMs }: KnownTime): KeyValidity {
   const known = [atLeastMs, nowMs].filter((time) => time !== undefined);

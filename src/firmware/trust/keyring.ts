@@ -4,10 +4,10 @@ import type { KnownTime } from './key-validity.ts';
 import type { KeptList, TrustStore } from './trust-store.ts';
 
 export interface KeyringSources {
-  /** Those of the configuration. */
+  /** The keys of the configuration. */
   readonly configured: () => Promise<readonly TrustedKey[]>;
   readonly store: TrustStore;
-  /** Asked only where a key has a beginning or an end. */
+  /** Called only if a key has a beginning or an end. */
   readonly knownTime: () => Promise<KnownTime>;
 }
 
@@ -19,7 +19,10 @@ export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList
 
 const nothingKnown: KnownTime = { atLeastMs: undefined, nowMs: undefined };
 
-/** Read anew for each use: keys can be renewed in place. What the list says of a key wins over what the configuration says. */
+/**
+ * Loads the keys anew for each use, since files may be replaced. For a key in both, the list wins over the
+ * configuration.
+ */
 export async function loadKeyring({ configured: load, store, knownTime }: KeyringSources): Promise<Keyring> {
   const configured = await load();
   const { list, damage } = await readList(store);
@@ -31,7 +34,7 @@ export async function loadKeyring({ configured: load, store, knownTime }: Keyrin
   return { keys, revoked, time, list, damage, inEffect: list?.artifact };
 }
 
-/** Who signed the list says that it is later than when it was written. */
+/** The known time, at least that of the list: whoever signed it stated that time. */
 function later({ atLeastMs, nowMs }: KnownTime, issuedMs: number | undefined): KnownTime {
   const known = [atLeastMs, issuedMs].filter((ms) => ms !== undefined);
   return { nowMs, atLeastMs: known.length === 0 ? undefined : Math.max(...known) };

@@ -4,7 +4,7 @@ import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/
 import { VerificationError } from '../errors.ts';
 import { MAX_LIST_BYTES } from './trust-list.ts';
 
-/** Takes a list into memory, up to its bound. */
+/** Collects a list in memory, up to its bound. */
 export class ListWriter implements PayloadWriter {
   readonly #chunks: Uint8Array[] = [];
   #sizeBytes = 0;

@@ -12,10 +12,10 @@ export const MAX_LIST_BYTES = 256 * 1024;
 const MAX_KEYS = 32;
 const MAX_REVOKED_KEYS = 256;
 const MAX_REVOKED_RELEASES = 2_000;
-/** Also a date such as 20261122 or seconds since 1970 may be the number; what comes after it must still be larger. */
+/** A number may also be a date such as 20261122, or seconds since 1970, with room for larger ones to follow. */
 const MAX_NUMBER = 1_000_000_000_000;
 
-/** Which keys are trusted beside those of the configuration, and what is trusted no more. */
+/** The keys that are trusted beside those of the configuration, and what is not trusted any more. */
 export interface TrustList {
   /** A list replaces only one with a lower number. */
   readonly number: number;
@@ -39,7 +39,7 @@ const listedKey = z.strictObject({
   not_after: time.optional(),
 });
 
-/** As a release machine writes it. */
+/** The file that a release machine writes. */
 export const trustListFile = z.strictObject({
   format: z.literal('thing-trust'),
   version: z.literal(1),
@@ -52,9 +52,9 @@ export const trustListFile = z.strictObject({
   }),
 });
 
-/** As a gateway keeps it. */
+/** The file that a gateway keeps. */
 const keptListFile = trustListFile.extend({
-  /** Digest of the manifest of the artifact that brought it. */
+  /** The digest of the manifest of the artifact that brought the list. */
   artifact: digest.optional(),
 });
 
@@ -97,7 +97,10 @@ function keyOf({ name, pem, not_before: notBefore, not_after: notAfter }: z.infe
   }
 }
 
-/** What is revoked stays revoked, whatever a later list says. Throws `trust-list-malformed` where that is too much. */
+/**
+ * Promise `revocation`: joins what both lists revoke, since what is revoked stays revoked, whatever a later list says.
+ * Throws `trust-list-malformed` if that exceeds the bound.
+ */
 export function joinRevoked(before: TrustList['revoked'] | undefined, { revoked }: TrustList): TrustList['revoked'] {
   const keys = [...new Set([...(before?.keys ?? []), ...revoked.keys])];
   const releases = [...new Set([...(before?.releases ?? []), ...revoked.releases])];

@@ -17,13 +17,16 @@ interface Judged {
   readonly isKnown: boolean;
 }
 
-/** Undefined: there is no such file. */
+/** Reads the text of a state file; undefined: there is none. */
 export type ReadStateText = (path: string, fs: DurableFs) => Promise<string | undefined>;
 
-/** Keeps the last list of keys and revocations, outside the slots, in a file of its own: older agents leave it alone. */
+/**
+ * Keeps the last list of keys and revocations in the state directory. It has a file of its own, which older agents
+ * leave alone.
+ */
 export class TrustStore {
   readonly #path: string;
-  /** A file that is gone looks as if no list had ever been taken. */
+  /** A second copy: without it, a lost file would look as if no list had ever been taken. */
   readonly #copyPath: string;
   readonly #fs: DurableFs;
   readonly #readText: ReadStateText;
@@ -35,19 +38,22 @@ export class TrustStore {
     this.#readText = readText;
   }
 
-  /** Undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
+  /** The last list; undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
   async read(): Promise<KeptList | undefined> {
     return keptListOf(await this.#readFile());
   }
 
-  /** What is known of the last list although its file may be damaged: by it lists are judged. Throws StorageError. */
+  /**
+   * The last list as far as it is known, even if its file is damaged: new lists are compared with it. Throws
+   * StorageError.
+   */
   async lastKnown(): Promise<KeptList | undefined> {
     return keptListOf((await this.#readLastKnown()).file);
   }
 
   /**
-   * Keeps what is durable when this returns. A list with a lower number than the last one is refused, and so is another one
-   * with the same; the same one again changes nothing. A damaged file is replaced.
+   * Promise `revocation`: keeps a list, which is durable when this returns. Refuses a list with a lower number than the
+   * last one, and a different one with the same number. The same list again changes nothing. Replaces a damaged file.
    */
   async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
     const { kept, isKnown } = await this.judge(file, artifact);
@@ -57,7 +63,7 @@ export class TrustStore {
     return 'taken';
   }
 
-  /** What `take` would keep, and refuses; writes nothing. */
+  /** Decides what `take` would keep or refuse; writes nothing. */
   async judge(file: TrustListFile, artifact?: string): Promise<Judged> {
     const { file: before, isDamaged } = await this.#readLastKnown();
     const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };

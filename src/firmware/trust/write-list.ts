@@ -13,15 +13,15 @@ import { openFileSource } from '../file-source.ts';
 import { fromFile, joinRevoked, MAX_LIST_BYTES, parseTrustListFile, trustListFile } from './trust-list.ts';
 import type { TrustListFile } from './trust-list.ts';
 
-/** What a release person wants in the next list. */
+/** What a release engineer wants in the next list. */
 export interface ListOrder {
-  /** The list before this one: it is continued. Undefined: this is the first. */
+  /** The previous list, which is continued; undefined: this is the first one. */
   readonly from: string | undefined;
-  /** Undefined: one more than the list before. */
+  /** Undefined: one more than the previous list. */
   readonly number: number | undefined;
   /** Files with public keys that are trusted from now on. */
   readonly keys: readonly string[];
-  /** Of these keys, as they are written in a list. */
+  /** The validity of these keys, as it is written in a list. */
   readonly notBefore: string | undefined;
   readonly notAfter: string | undefined;
   /** Fingerprints, or files with public keys. */
@@ -39,7 +39,7 @@ const emptyList: TrustListFile = {
   revoked: { keys: [], releases: [] },
 };
 
-/** Writes the next list, for mender-artifact to sign. A key that is revoked is listed no more. */
+/** Writes the next list, which mender-artifact then signs. A revoked key is removed from the trusted ones. */
 export async function writeTrustList(path: string, order: ListOrder, nowMs: number): Promise<TrustListFile> {
   await refuseForgetting(path, order.from);
   const before = order.from === undefined ? emptyList : await readList(order.from);
@@ -60,7 +60,9 @@ export async function writeTrustList(path: string, order: ListOrder, nowMs: numb
   return list;
 }
 
-/** A list that is written anew would forget what the file revokes, which only the gateways would still know. */
+/**
+ * Refuses to replace a list without continuing it: what it revokes would be lost here, and known only to the gateways.
+ */
 async function refuseForgetting(path: string, from: string | undefined): Promise<void> {
   const existing = await placeOf(path);
   if (existing === undefined || (from !== undefined && (await placeOf(from)) === existing)) return;
@@ -69,7 +71,7 @@ async function refuseForgetting(path: string, from: string | undefined): Promise
   });
 }
 
-/** Undefined: there is no such file. */
+/** The real path of a file; undefined: there is none. */
 async function placeOf(path: string): Promise<string | undefined> {
   try {
     return await realpath(path);
@@ -104,7 +106,10 @@ function mutable({ keys, releases }: { readonly keys: readonly string[]; readonl
   return { keys: [...keys], releases: [...releases] };
 }
 
-/** One list cannot trust and revoke a key; of two entries of a key the later one counts. */
+/**
+ * Removes revoked keys, since one list cannot both trust and revoke a key. Of two entries of one key the later one
+ * counts.
+ */
 async function withoutRevoked(
   keys: readonly TrustListFile['keys'][number][],
   revoked: readonly string[],
@@ -139,7 +144,7 @@ async function readKey(file: string): ReturnType<typeof readPublicKey> {
   }
 }
 
-/** Whoever signed it. */
+/** The digest of a release: given as such, or of an artifact file, whoever signed it. */
 async function digestOf(text: string): Promise<string> {
   if (isDigest(text)) return text;
   await using transfer = await openFileSource(text).open(undefined, new AbortController().signal);
