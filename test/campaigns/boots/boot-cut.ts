@@ -175,7 +175,7 @@ class WatchedService implements AsyncDisposable {
     const thing = thingAt(recording, cut.position);
     if (thing !== undefined) {
       const { currentVersionId, ...others } = thing;
-      service.world.things.push({ ...others, currentVersionId, properties: new Map(), datapoints: new Map() });
+      service.world.know({ ...others, currentVersionId, properties: new Map(), datapoints: new Map() });
     }
     service.world.targetVersionId = knowledgeAt(recording, cut.position).wanted ?? factory;
     const isReported = recording.happenings.some(({ kind, at }) => kind === 'reported' && at <= cut.position);

@@ -73,6 +73,12 @@ export class World {
     this.#updates.set(fromVersionId, toVersionIds);
   }
 
+  /** A thing that was activated before. */
+  know(thing: Thing): void {
+    this.#places.set(thing.serialNumber, this.things.length);
+    this.things.push(thing);
+  }
+
   /** States, rules 5 and 6: the thing is made, or stays and gets a new key. */
   activate(serialNumber: string): Thing {
     let thing = this.things[this.#places.get(serialNumber) ?? -1];
@@ -86,8 +92,7 @@ export class World {
         properties: new Map(),
         datapoints: new Map(),
       };
-      this.#places.set(serialNumber, this.things.length);
-      this.things.push(thing);
+      this.know(thing);
     }
     thing.apiKey = `key-${randomUUID()}`;
     thing.activations += 1;
