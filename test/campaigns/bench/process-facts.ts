@@ -1,5 +1,7 @@
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 
+import { systemErrorCode } from '../../../src/system/errors.ts';
+
 export interface ProcessMemory {
   readonly rssMib: number;
   /** Pages that several processes share count in parts. */
@@ -23,22 +25,31 @@ export async function memoryOf(pid: number): Promise<ProcessMemory> {
   return { rssMib: mib('Rss'), pssMib: mib('Pss'), privateDirtyMib: mib('Private_Dirty') };
 }
 
-/** Since it was started: of all its threads (schedstat, proc_pid_status(5)), and of children that have ended. */
+/**
+ * Since it was started: of all its threads, ended ones too, and of children that have ended (utime to cstime, proc_pid_stat(5);
+ * Linux scales them to what the scheduler counted). Only threads that live know how often they were woken up.
+ */
 export async function workOf(pid: number): Promise<ProcessWork> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
     .map(Number);
-  let cpuMs = ((fields[13] ?? NaN) + (fields[14] ?? NaN)) * TICK_MS;
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + field, 0);
   let wakeUps = 0;
-  for (const thread of await readdir(`/proc/${pid}/task`)) {
-    const folder = `/proc/${pid}/task/${thread}`;
-    cpuMs += Number((await readFile(`${folder}/schedstat`, 'utf8')).split(' ')[0]) / 1e6;
+  for (const thread of await readdir(`/proc/${pid}/task`)) wakeUps += await wakeUpsOf(`/proc/${pid}/task/${thread}`);
+  return { cpuMs: ticks * TICK_MS, wakeUps };
+}
+
+/** Of a thread; one that has ended since its folder was listed counts as none. */
+async function wakeUpsOf(folder: string): Promise<number> {
+  try {
     const status = await readFile(`${folder}/status`, 'utf8');
-    wakeUps += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+    return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes(systemErrorCode(error) ?? '')) return 0;
+    throw error;
   }
-  return { cpuMs, wakeUps };
 }
 
 /** proc_pid_clear_refs(5): the peak is counted from now on. */
