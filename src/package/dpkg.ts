@@ -23,7 +23,9 @@ export async function readFields(path: string, run: typeof runProgram, signal: A
   const [name, architecture, version] = [field('Package'), field('Architecture'), field('Version')];
   if (exitCode === 0 && name !== undefined && architecture !== undefined && version !== undefined)
     return { name, architecture, version };
-  throw new PackageError('package-malformed', `no package that dpkg can read: ${stderr.trim().split('\n')[0] ?? ''}`);
+  const [why = ''] = stderr.trim().split('\n');
+  const said = why.replace(/^dpkg-deb: error: /, '').replaceAll(`'${path}'`, 'the payload');
+  throw new PackageError('package-malformed', `no package that dpkg can read: ${said}`);
 }
 
 /** Refuses another package, one for another architecture, and what dpkg cannot unpack. */

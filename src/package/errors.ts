@@ -3,7 +3,12 @@ import { sharedErrors } from '../system/shared-errors.ts';
 
 /** Everything that goes wrong with a package: its file (found before dpkg sees it), what stands before it, its installation. */
 export class PackageError extends defineErrors('PackageError', {
-  'package-malformed': { remedy: 'give-up', exit: 'refused', means: 'The file is no package that dpkg can read.' },
+  'package-malformed': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The file is no package that dpkg can read.',
+    advice: 'dpkg-deb --info FILE shows whether it is one; sign the artifact again with one that is',
+  },
   'package-wrong': {
     remedy: 'give-up',
     exit: 'refused',

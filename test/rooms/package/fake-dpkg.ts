@@ -41,7 +41,7 @@ export class FakeDpkg {
     const last = args.at(-1) ?? '';
     switch (program) {
       case 'sh':
-        return controlOf(await readFile(last));
+        return controlOf(await readFile(last), last);
       case 'dpkg':
         return ended(0, 'amd64\n');
       case 'dpkg-query':
@@ -94,9 +94,11 @@ function versionOf(bytes: Buffer): string | undefined {
   return /^Version: (\S+)/m.exec(bytes.toString())?.[1];
 }
 
-function controlOf(bytes: Buffer): ProgramResult {
+function controlOf(bytes: Buffer, path: string): ProgramResult {
   const text = bytes.toString();
-  return text.startsWith('Package: ') ? ended(0, text) : ended(2, '', 'dpkg-deb: error: not a Debian format archive\n');
+  return text.startsWith('Package: ')
+    ? ended(0, text)
+    : ended(2, '', `dpkg-deb: error: '${path}' is not a Debian format archive\n`);
 }
 
 function ended(exitCode: number, stdout = '', stderr = ''): ProgramResult {

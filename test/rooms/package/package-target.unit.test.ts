@@ -73,6 +73,12 @@ describe('a package of an update', () => {
     expect(await readdir(join(root, 'app'))).toEqual([]);
   });
 
+  test('that dpkg cannot read is refused in words without a path of the agent', async () => {
+    await expect(stage(Buffer.from('no package'))).rejects.toThrow(
+      'no package that dpkg can read: the payload is not a Debian format archive',
+    );
+  });
+
   test('is not installed where what stands there cannot be kept', async () => {
     dpkg.unkeepable = true;
     await stage(newer);
