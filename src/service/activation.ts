@@ -13,24 +13,28 @@ export interface ActivationContext {
   readonly store: IdentityStore;
   readonly serialNumber: string;
   readonly limit: RenewalLimit;
-  /** Of activations because the thing is gone. */
+  /** Limits activations for a thing that the service does not know any more. */
   readonly remakes: RenewalLimit;
-  /** The gateway is a thing anew: what an older one was refused may be tried again. */
+  /**
+   * Called after an activation. The thing may be a new one, so that what the service refused to the old one may be
+   * tried again.
+   */
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
-  /** Another device takes the key away, again and again. */
+  /** Called when another device repeatedly takes the key away. */
   readonly onShared?: (() => void) | undefined;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly log: Log;
 }
 
 /**
- * The identity of this gateway: from the store, else from activation. One caller at a time, so that several calls that
- * find their key rejected activate once. A crash between the service's answer and the disk costs one more activation.
+ * The identity of this gateway: from the store, else from activation. Calls run one after the other, so that several
+ * calls whose key was rejected cause one activation. A crash between the service's answer and the disk costs one more
+ * activation.
  */
 export class ActivatedIdentity {
   readonly #context: ActivationContext;
   #identity: Identity | undefined;
-  /** What the store was last seen to hold; another key in it is another process's activation. */
+  /** The key that was last seen in the store. A different one there comes from the activation of another process. */
   #storedKey: string | undefined;
   #lastTurn: Promise<void> = Promise.resolve();
 
@@ -38,7 +42,7 @@ export class ActivatedIdentity {
     this.#context = context;
   }
 
-  /** Without asking the service. Undefined: this gateway is not activated, as far as is known. */
+  /** The identity as far as it is known without asking the service; undefined: this gateway is not activated. */
   async known(): Promise<Identity | undefined> {
     return this.#identity ?? (await this.#load());
   }
@@ -50,7 +54,10 @@ export class ActivatedIdentity {
     );
   }
 
-  /** After the service rejected this identity's key. Throws `serial-number-shared` when that happens too often. */
+  /**
+   * A new identity after the service has rejected the key of this one. Throws `serial-number-shared` if that happens
+   * too often.
+   */
   async renew(rejected: Identity, signal: AbortSignal): Promise<Identity> {
     return this.#inTurn(signal, async () => {
       if (this.#identity !== undefined && this.#identity.apiKey !== rejected.apiKey) return this.#identity;
@@ -59,8 +66,8 @@ export class ActivatedIdentity {
   }
 
   /**
-   * After the service said that it does not know this thing: activation makes it again. Undefined: that did not help a
-   * while ago.
+   * A new identity after the service has said that it does not know this thing: activation creates the thing again.
+   * Undefined: that was tried a while ago and did not help.
    */
   async remake(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
     const { remakes, clock, serialNumber, log } = this.#context;
@@ -76,7 +83,7 @@ export class ActivatedIdentity {
     });
   }
 
-  /** Whatever there is. */
+  /** Activates, even if there is an identity. */
   async activate(signal: AbortSignal): Promise<Identity> {
     return this.#inTurn(signal, async () => this.#activate(signal));
   }
@@ -104,7 +111,7 @@ export class ActivatedIdentity {
     return identity;
   }
 
-  /** What the store holds, if we have not seen it yet. */
+  /** The identity in the store if it is not the one that was last seen there; undefined: there is no other one. */
   async #adoptStored(): Promise<Identity | undefined> {
     const stored = await this.#load();
     if (stored === undefined || stored.apiKey === this.#storedKey) return undefined;
@@ -113,7 +120,10 @@ export class ActivatedIdentity {
     return stored;
   }
 
-  /** One that cannot be read is as none: the gateway activates again, and keeps what it gets in memory. */
+  /**
+   * The identity in the store; undefined: none that can be read. The gateway then activates again, and keeps the
+   * identity in memory.
+   */
   async #load(): Promise<Identity | undefined> {
     try {
       return await this.#context.store.load();
@@ -124,7 +134,7 @@ export class ActivatedIdentity {
     }
   }
 
-  /** A full disk does not keep the gateway from working: the identity is stored when there is room again. */
+  /** Stores the identity. If the disk is full the gateway works on, and stores it when there is room. */
   async #store(identity: Identity): Promise<void> {
     if (identity.apiKey === this.#storedKey) return;
     try {

@@ -17,7 +17,7 @@ export interface Datapoint {
   readonly at: string;
 }
 
-/** Where in the text a transfer goes on. See WirePosition in update/ports.ts. */
+/** The place in the text where a transfer continues; see WirePosition in update/ports.ts. */
 export interface FirmwarePosition {
   readonly offset: number;
   readonly validator: string;
@@ -28,17 +28,19 @@ export interface FirmwareText extends AsyncDisposable {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;
   readonly validator: string | undefined;
-  /** In order, without gaps. A chunk is valid until the next one is asked for. */
+  /** The bytes of the text in order, without gaps. A chunk is valid until the next one is asked for. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** What every call about a thing names; an activation is one. */
+/** The members that every call about a version names; an activation yields the others. */
 export type OfVersion = Activation & { readonly versionId: string };
 
-/** One form of the service (operations.ts). Errors are ServiceErrors; retry policy and re-activation are in session.ts. */
+/**
+ * One form of the service (operations.ts). Errors are ServiceErrors; retries and repeated activation are in session.ts.
+ */
 export interface ServiceTransport extends AsyncDisposable {
-  /** One call, one attempt. */
+  /** Makes one attempt at a call. */
   call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O>;
-  /** Takes up a cut transfer by itself. */
+  /** Opens a firmware. A transfer that is cut is continued within this call. */
   firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText>;
 }

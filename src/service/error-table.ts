@@ -4,8 +4,9 @@ import { sharedErrors } from '../system/shared-errors.ts';
 import { wayErrors } from './way-errors.ts';
 
 /**
- * What each code means to a caller. `give-up` only where the service judged this very request, or where something on
- * this gateway is wrong; whatever the network, the certificates or the service may cure by themselves is `retry`.
+ * The meaning of each code for a caller. A code has `give-up` only if the service judged this very request, or if
+ * something on this gateway is wrong; everything that the network, the certificates or the service may cure by
+ * themselves is `retry`.
  */
 export const ServiceErrors = defineErrors('ServiceError', {
   // the key

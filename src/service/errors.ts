@@ -7,15 +7,15 @@ export interface ServiceFailure {
   readonly code: ServiceErrorCode;
   /** What happened, without the operation: "things.example.com:443 refused the connection". */
   readonly why: string;
-  /** What was being done: "target version". */
+  /** The name of the operation: "target version". */
   readonly operation?: string | undefined;
   readonly retryAfterMs?: number | undefined;
-  /** Instead of what the code advises. */
+  /** Replaces the advice of the code. */
   readonly advice?: string | undefined;
   readonly cause?: unknown;
 }
 
-/** Anything that goes wrong between this gateway and the provisioning service, in either form. */
+/** A failure between this gateway and the provisioning service, in either form. */
 export class ServiceError extends ServiceErrors {
   readonly #failure: ServiceFailure;
 
@@ -25,7 +25,7 @@ export class ServiceError extends ServiceErrors {
     this.#failure = failure;
   }
 
-  /** The same failure, named after what was being done when it struck. */
+  /** The same failure with the name of the operation during which it happened. */
   during(operation: string): ServiceError {
     return new ServiceError({ ...this.#failure, operation });
   }

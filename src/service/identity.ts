@@ -7,17 +7,17 @@ import type { DurableFs } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { activationShape } from './replies.ts';
 
-/** What makes this gateway a thing: its serial number, and what activation gave. */
+/** What makes this gateway a thing: its serial number, and what activation returned. */
 export interface Identity {
   readonly serialNumber: string;
   readonly thingId: string;
   readonly apiKey: string;
-  /** ISO 8601, by the gateway's clock: only for showing. */
+  /** ISO 8601, by the gateway's clock. It is only shown. */
   readonly activatedAt: string;
 }
 
 export interface IdentityStore {
-  /** Undefined: there is none that can be used, so activate. */
+  /** The identity; undefined: there is none that can be used, so the gateway activates. */
   load(): Promise<Identity | undefined>;
   save(identity: Identity): Promise<void>;
 }
@@ -29,8 +29,8 @@ const identitySchema = z.object({
 });
 
 /**
- * `identity.json` in the state directory, mode 0600. A file that cannot be understood, or that belongs to another serial
- * number, is set aside under another name: activation gives a new one.
+ * Invariant 7: keeps the identity in `identity.json` in the state directory, mode 0600. A file that cannot be
+ * understood, or that belongs to another serial number, is renamed; activation then yields a new identity.
  */
 export class FileIdentityStore implements IdentityStore {
   readonly #path: string;
@@ -58,7 +58,7 @@ export class FileIdentityStore implements IdentityStore {
     await replaceFileDurably(this.#path, `${JSON.stringify(identity, undefined, 2)}\n`, this.#fs, 0o600);
   }
 
-  /** One name per reason: an older file set aside for the same reason is replaced, so that they do not pile up. */
+  /** Renames an unusable file. Each reason has one name, so that such files do not pile up. */
   async #setAside(reason: 'damaged' | 'other-serial-number'): Promise<undefined> {
     const aside = `${this.#path}.${reason}`;
     try {

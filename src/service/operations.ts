@@ -2,42 +2,42 @@ import type { Datapoint } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import { readActivation, readVersion, readVersions } from './replies.ts';
 
-/** What is asked of the service, and of whom: the parts of the path, the thing's key, and what is sent. */
+/** The input of a call: the parts of its path, the key of the thing, and the value to send. */
 export type Input = object;
 
-/** One row of interface.md's tables; `{name}` stands for the member of the input that is called so. */
+/** One row of the tables in interface.md. `{name}` stands for the member of the input with this name. */
 export interface Row {
-  /** What is being done, for messages. */
+  /** The name of the operation in messages. */
   readonly title: string;
   readonly method: 'GET' | 'PUT' | 'POST';
   readonly path: string;
-  /** The method's name in the messaging form; undefined: it is only spoken of in REST form. */
+  /** The name of the method in the messaging form; undefined: the operation exists in REST form only. */
   readonly rpc?: string;
-  /** Whether a key is sent in REST form: there is none yet, as `service.key_on_provisioning` says, or always. */
+  /** Whether REST sends a key: never, since there is none yet; as `service.key_on_provisioning` says; or always. */
   readonly key: 'none' | 'provisioning' | 'always';
-  /** How the input's `value` is sent: as JSON, or a text as itself where `service.property_text` says so. */
+  /** How the `value` of the input is sent: as JSON, or a string as plain text where `service.property_text` says so. */
   readonly body?: Body<unknown>;
   readonly reply: Reply<unknown>;
-  /** Asked twice it does what it does asked once. */
+  /** True if repeating the call has no further effect. */
   readonly isRepeatable: boolean;
 }
 
 export interface Operation<I extends Input, O> extends Row {
   readonly reply: Reply<O>;
-  /** Never set: the type of what it is asked with. */
+  /** Never set: carries the type of the input. */
   readonly input?: (input: I) => void;
 }
 
 export interface Body<T> {
   readonly form: 'json' | 'json-or-text';
-  /** Never set: the type of `value`. */
+  /** Never set: carries the type of `value`. */
   readonly type?: T;
 }
 
 export interface Reply<O> {
-  /** `consent`: that there is a reply is all; `stream`: a text that may be as long as it likes. */
+  /** `consent`: only the success of the call counts; `stream`: a text of any length. */
   readonly form: 'json' | 'json-or-text' | 'consent' | 'stream';
-  /** Of a value whose form is not known yet; `operation` is for messages. */
+  /** Reads a reply whose form is not known yet; `operation` is for error messages. */
   readonly read: (value: unknown, operation: string) => O;
 }
 
@@ -67,7 +67,7 @@ function json<O>(read: Reply<O>['read']): Reply<O> {
 const consent: Reply<void> = { form: 'consent', read: () => undefined };
 const stream: Reply<void> = { form: 'stream', read: () => undefined };
 
-/** The service's nine operations, each told once: `rest/` and `messaging/` interpret them. */
+/** The nine operations of the service, each described once; `rest/` and `messaging/` interpret them. */
 export const operations = {
   activate: operation({
     title: 'activation',
@@ -155,28 +155,28 @@ function jsonBody<T>(): Body<T> {
   return { form: 'json' };
 }
 
-/** The call in a message: ids without control characters, and not endless. */
+/** The name of a call in messages, with ids that are shortened and free of control characters. */
 export function titleOf({ title }: Row, input: Input): string {
   return filled(title, input, (id) => id.replace(/\p{C}/gu, '?').slice(0, 64));
 }
 
-/** The path of the call in REST form. Every id is percent-encoded as one segment (RFC 3986, section 2.1). */
+/** The path of a call in REST form. Every id is percent-encoded as one segment (RFC 3986, section 2.1). */
 export function pathOf({ path }: Row, input: Input): string {
   return filled(path, input, segment);
 }
 
-/** What the messaging form names: the same as the path. */
+/** The parameters of a call in messaging form, which are those of the path. */
 export function paramsOf({ path }: Row, input: Input): Readonly<Record<string, string>> {
   return Object.fromEntries(placesIn(path).map((name) => [name, textOf(input, name)]));
 }
 
-/** A part of the input that is a text. */
+/** A member of the input that is a text. */
 export function textOf(input: Input, name: string): string {
   const value: unknown = Reflect.get(input, name);
   return typeof value === 'string' ? value : '';
 }
 
-/** Empty and dot segments would name another resource, lone surrogates cannot be encoded. */
+/** Encodes one segment. Empty and dot segments would name another resource, and lone surrogates cannot be encoded. */
 function segment(id: string, name: string): string {
   if (id === '' || id === '.' || id === '..' || !id.isWellFormed()) {
     const what = name.replace(/[A-Z]/g, (capital) => ` ${capital.toLowerCase()}`);

@@ -2,7 +2,7 @@ import { AgentError } from '../system/errors.ts';
 import { retryPauseMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 
-/** A call of its own takes a few attempts; whoever calls on a schedule comes again anyway. */
+/** A single call makes a few attempts; callers with a schedule come back anyway. */
 export const defaultCallRetry: RetryPolicy = {
   attempts: 4,
   firstDelayMs: 1_000,
@@ -10,7 +10,7 @@ export const defaultCallRetry: RetryPolicy = {
   maxRetryAfterMs: 27_000,
 };
 
-/** How often a call is tried, and after which pauses. It waits for nothing. */
+/** Decides how often a call is tried, and how long the pauses are. It does not wait itself. */
 export class Patience {
   readonly #policy: RetryPolicy;
   readonly #random: () => number;
@@ -20,19 +20,22 @@ export class Patience {
     this.#random = random;
   }
 
-  /** How often in all. */
+  /** The number of attempts in all. */
   get attempts(): number {
     return this.#policy.attempts;
   }
 
-  /** After so many failures of one call, of which this was the last; undefined: it has failed. */
+  /** The pause after this failure of a call, the last of so many; undefined: the call has failed. */
   pauseMs(error: unknown, failures: number): number | undefined {
     if (!isWorthWaiting(error, this.#policy)) return undefined;
     return retryPauseMs(error, failures, this.#policy, this.#random);
   }
 }
 
-/** Not: what only a person or another device can end, and pauses that the service wants longer than we would wait. */
+/**
+ * Whether waiting here makes sense. It does not if only a person or another device can end the failure, or if the
+ * service wants a longer pause than the policy allows.
+ */
 function isWorthWaiting(error: unknown, policy: RetryPolicy): boolean {
   if (!(error instanceof AgentError)) return false;
   return !neverSoon.has(error.code) && (error.retryAfterMs ?? 0) <= policy.maxRetryAfterMs;

@@ -1,11 +1,11 @@
 /**
- * How often a rejected key may be replaced by a new activation. Two devices with one serial number take the key from
- * each other without end; the limit turns that into a slow, visible failure.
+ * Limits how often a rejected key is replaced by a new activation. Two devices with one serial number would take the
+ * key from each other without end; the limit turns that into a slow and visible failure.
  */
 export class RenewalLimit {
   readonly #count: number;
   readonly #windowMs: number;
-  /** Monotonic, oldest first, at most `count` of them. */
+  /** The times of the renewals on the monotonic clock, oldest first, at most `count` of them. */
   #renewalsMs: readonly number[] = [];
 
   constructor(count = 3, windowMs = 3_600_000) {
@@ -13,7 +13,7 @@ export class RenewalLimit {
     this.#windowMs = windowMs;
   }
 
-  /** How long until another renewal is permitted; 0: now. */
+  /** The time until another renewal is allowed; 0: now. */
   waitMs(nowMs: number): number {
     const oldest = this.#renewalsMs[0];
     if (oldest === undefined || this.#renewalsMs.length < this.#count) return 0;

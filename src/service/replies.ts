@@ -5,35 +5,35 @@ import type { Activation, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 
 /**
- * What the service says, parsed: the shapes of interface.md ("Resources and their fields"), the same in both forms.
- * Unknown members are ignored, an absent or null description is none; anything else that differs is `reply-malformed`
- * with the operation and the offending part.
+ * Parses the replies of the service. Their shapes are those of interface.md ("Resources and their fields"), the same in
+ * both forms. Unknown members are ignored, and an absent or null description counts as none. Everything else that
+ * differs is `reply-malformed`, with the operation and the wrong part.
  */
 
-/** Longer ones are nobody's names: they would be in every log line, in the journal, and in the addresses of requests. */
+/** Real names are shorter. A name stands in log lines, in the journal, and in the addresses of requests. */
 const MAX_NAME_LENGTH = 512;
 const MAX_DESCRIPTION_LENGTH = 4_096;
 const MAX_KEY_LENGTH = 4_096;
 const MAX_VERSIONS = 10_000;
 
-/** It becomes a part of an address (operations.ts), where these would name another one. */
+/** Whether an id can be a segment of an address (operations.ts). These texts would name another resource. */
 const isSegment = (text: string): boolean => text !== '.' && text !== '..' && text.isWellFormed();
 
 const id = z.string().min(1).max(MAX_NAME_LENGTH).refine(isSegment, 'cannot be used in an address');
 const name = z.string().max(MAX_NAME_LENGTH);
-/** Nobody but a person reads it, so it is cut. */
+/** A description is cut, since only people read it. */
 const description = z
   .string()
   .nullish()
   .transform((text) => text?.slice(0, MAX_DESCRIPTION_LENGTH) ?? undefined);
 
-/** RFC 9110, section 5.5: what a header field may carry, without leading or trailing blanks. */
+/** The value of a header field without surrounding blanks (RFC 9110, section 5.5). */
 const headerValue = z
   .string()
   .max(MAX_KEY_LENGTH)
   .regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, 'cannot be sent as a header');
 
-/** Shared with the file in which both are kept. */
+/** The shape of an activation, which the file of the identity uses, too. */
 export const activationShape = { thingId: id, apiKey: headerValue };
 
 const activationSchema = z.object(activationShape);
@@ -52,7 +52,7 @@ export function readVersions(reply: unknown, operation: string): readonly Versio
   return readAs(versionsSchema, reply, operation);
 }
 
-/** JSON text in UTF-8 (RFC 8259). */
+/** Parses JSON in UTF-8 (RFC 8259). */
 export function readJson(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) throw malformed(operation, 'the reply has no body');
   try {
@@ -67,7 +67,10 @@ function shallow(value: unknown, operation: string): unknown {
   throw malformed(operation, `the reply is nested deeper than ${maxValueDepth} levels`);
 }
 
-/** For values whose form the interface does not show: JSON if it is JSON, else the text itself; nothing is undefined. */
+/**
+ * Parses a value whose form interface.md does not show: JSON if it is JSON, else the text itself; an empty body is
+ * undefined.
+ */
 export function readJsonOrText(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) return undefined;
   const text = readText(body, operation);

@@ -23,24 +23,24 @@ export interface SessionContext {
   readonly log: Log;
   readonly retry?: RetryPolicy;
   readonly renewals?: RenewalLimit;
-  /** After each activation. */
+  /** Called after each activation. */
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
   readonly onShared?: (() => void) | undefined;
 }
 
-/** A thing that is not known right after activation is not made again and again. */
+/** The least time between two activations for a thing that the service does not know. */
 const REMAKE_PAUSE_MS = 6 * 3_600_000;
 
 export interface ServiceContact {
-  /** What went wrong last, since the service was last heard; one line for a person. */
+  /** The last error since the last success, as one line for a person. */
   readonly lastError: string | undefined;
   /** ISO 8601, by the gateway's clock. */
   readonly lastContactAt: string | undefined;
 }
 
 /**
- * The service as this one gateway sees it, whatever the transport: activated when there is need, activated again when the
- * key was dropped, with a few attempts where waiting may help.
+ * The service as seen by this gateway, with any transport. It activates the gateway if needed, activates again if the
+ * key was rejected, and makes a few attempts where waiting may help.
  */
 export class ServiceSession implements ProvisioningService {
   readonly #context: SessionContext;
@@ -70,13 +70,13 @@ export class ServiceSession implements ProvisioningService {
     return this.#contact;
   }
 
-  /** The thing that this gateway is; activates only if it is none yet. */
+  /** The thing that this gateway is. Activates only if it is none yet. */
   async thing(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
     const { serialNumber, thingId } = await this.#attempts(async () => this.#identity.obtain(signal), signal);
     return { serialNumber, thingId };
   }
 
-  /** Activates, whatever there is: a person asked for it. */
+  /** Activates even if there is an identity, since a person asked for it. */
   async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
     const activate = async (): Promise<Identity> => this.#heard(this.#identity.activate(signal));
     const { serialNumber, thingId } = await this.#attempts(activate, signal);
@@ -87,7 +87,7 @@ export class ServiceSession implements ProvisioningService {
     return this.#ofThing(operations.currentVersion, signal);
   }
 
-  /** For who only looks: activates nothing, whatever becomes of the call. Undefined: this gateway is not activated. */
+  /** The current version for a caller that only looks: never activates. Undefined: this gateway is not activated. */
   async look(signal: AbortSignal): Promise<{ readonly thingId: string; readonly version: Version } | undefined> {
     const identity = await this.#identity.known();
     if (identity === undefined) return undefined;
@@ -116,7 +116,9 @@ export class ServiceSession implements ProvisioningService {
     await this.#ask(operations.setProperty, { propertyId, value }, signal);
   }
 
-  /** One attempt: points that were sent twice would be there twice, and whoever keeps them has a policy of its own. */
+  /**
+   * Posts datapoints in one attempt: a second one could duplicate them, and whoever keeps them decides about repeating.
+   */
   async postDatapoints(eventId: string, value: readonly Datapoint[], signal: AbortSignal): Promise<void> {
     await this.#noted(this.#once(operations.postDatapoints, { eventId, value }, signal));
   }
@@ -144,7 +146,10 @@ export class ServiceSession implements ProvisioningService {
     return this.#withIdentity(call, signal);
   }
 
-  /** A call that names nothing but the thing: where that is not known, it was deleted, and is made again. */
+  /**
+   * Makes a call that names only the thing. If the service does not know the thing, somebody deleted it there, and it
+   * is created again.
+   */
   async #ofThing<O>(operation: Operation<Activation, O>, signal: AbortSignal): Promise<O> {
     try {
       return await this.#ask(operation, {}, signal);
@@ -156,7 +161,7 @@ export class ServiceSession implements ProvisioningService {
     return this.#ask(operation, {}, signal);
   }
 
-  /** If the key was dropped: once more with a new one. */
+  /** Makes a call; if the key was rejected, once more with a new one. */
   async #withIdentity<T>(operation: (thing: Identity) => Promise<T>, signal: AbortSignal): Promise<T> {
     const identity = await this.#identity.obtain(signal);
     try {
@@ -167,7 +172,7 @@ export class ServiceSession implements ProvisioningService {
     return this.#heard(operation(await this.#identity.renew(identity, signal)));
   }
 
-  /** Tries again as long as it makes sense to wait for it here. */
+  /** Repeats the work as long as waiting here makes sense. */
   async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { clock, log } = this.#context;
     const { attempts } = this.#patience;
@@ -203,7 +208,7 @@ function isKeyRejected(error: unknown): boolean {
 
 type Reopen = (position: WirePosition | undefined) => Promise<FirmwareTransfer>;
 
-/** A transfer that goes on with a new key when the one that it began with is dropped on the way. */
+/** A transfer that continues with a new key if its first one is rejected meanwhile. */
 class RekeyedTransfer implements FirmwareTransfer {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;

@@ -3,22 +3,28 @@ import type { Clock } from '../system/time/clock.ts';
 import { isWithin, minuteOfDay, nextMinuteMs } from '../system/time/daily-window.ts';
 import { RateBound } from '../system/time/rate-bound.ts';
 
-/** What bounds a download now. */
+/** The bound on downloads at present. */
 export interface RateInForce {
   readonly bytesPerSecond: number;
-  /** Wall clock, milliseconds since the epoch, when that changes; undefined: never. */
+  /** The time when the bound changes (wall clock, milliseconds since the epoch); undefined: never. */
   readonly untilMs: number | undefined;
 }
 
-/** At once no more than what comes in this time. */
+/** A burst is at most what the rate allows in this time. */
 const BURST_SECONDS = 1;
-/** Shorter than any deadline; another time of day, or a clock that was set, changes the bound after it. */
+/**
+ * Shorter than any deadline. After each wait the rate is chosen anew, since the time of day or the clock may have
+ * changed.
+ */
 const LONGEST_NAP_MS = 500;
-/** So long after a nap a download still counts as one that is slowed down. */
+/** A download counts as slowed down for so long after its last wait. */
 const MEMORY_MS = 10_000;
 const MINUTES_OF_DAY = 24 * 60;
 
-/** Holds downloads to `[service] max_rate`, all of them together. Only the choice of the rate looks at the wall clock. */
+/**
+ * Promise `max-rate`: bounds all downloads together to `[service] max_rate`. Only the choice of the rate uses the wall
+ * clock.
+ */
 export class Throttle {
   readonly #rates: readonly MaxRate[];
   readonly #clock: Clock;
@@ -30,7 +36,7 @@ export class Throttle {
     this.#clock = clock;
   }
 
-  /** Undefined: no download waits for it now. */
+  /** The bound that slows down a download now; undefined: none does. */
   get inForce(): RateInForce | undefined {
     if (this.#clock.monotonicMs() - this.#nappedMs > MEMORY_MS) return undefined;
     const minute = minuteOfDay(this.#clock);
@@ -38,7 +44,7 @@ export class Throttle {
     return bytesPerSecond === undefined ? undefined : { bytesPerSecond, untilMs: this.#changeMs(minute) };
   }
 
-  /** So many bytes came: resolves when they are within the bound. `onNap` is told of each wait before it begins. */
+  /** Counts received bytes, and resolves when they are within the bound. Calls `onNap` before each wait. */
   async pass(bytes: number, signal: AbortSignal, onNap: (ms: number) => void = () => {}): Promise<void> {
     let owedMs = this.#spend(bytes);
     while (owedMs > 0) {
@@ -50,7 +56,7 @@ export class Throttle {
     }
   }
 
-  /** How long until nothing more is owed, at the rate of this moment. */
+  /** Counts bytes. Returns the time until the rate is within the bound again, at the present rate. */
   #spend(bytes: number): number {
     const bytesPerSecond = rateAt(this.#rates, minuteOfDay(this.#clock));
     if (bytesPerSecond === undefined) {
@@ -71,7 +77,10 @@ export class Throttle {
   }
 }
 
-/** Undefined: nothing bounds it. Where nobody knows the time of day, the least rate holds. Pure. */
+/**
+ * The rate at this minute of the day; undefined: no bound. If the time of day is not known, the lowest rate applies.
+ * Pure.
+ */
 export function rateAt(rates: readonly MaxRate[], minute: number | undefined): number | undefined {
   if (minute !== undefined) {
     return rates.find(({ window }) => window === undefined || isWithin(window, minute))?.bytesPerSecond;

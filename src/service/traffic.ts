@@ -11,7 +11,7 @@ export interface TrafficReport {
   readonly sinceStart: Carried;
 }
 
-/** What is counted of a socket of `node:net`. */
+/** The counters of a socket of `node:net`. */
 export interface CountedSocket {
   readonly bytesRead: number;
   readonly bytesWritten: number;
@@ -25,15 +25,15 @@ const PARTS_OF_DAY = 24 * PARTS_OF_HOUR;
 const none: Carried = { sentBytes: 0, receivedBytes: 0 };
 
 /**
- * What the line to the service and to its broker carried: requests, replies, firmware and measurements, with their heads and
- * TLS, without what TCP and IP add. Kept in memory, in parts of five minutes for a day; by the monotonic clock, so that no clock
- * that is set moves anything.
+ * Counts what the connections to the service and its broker carry: requests, replies, firmware and measurements with
+ * their headers and TLS, but without TCP and IP. The counts are kept in memory for a day, in parts of five minutes of
+ * the monotonic clock, so that setting the wall clock changes nothing.
  */
 export class Traffic {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  /** By the number of the part. */
+  /** The finished counts, by the number of the part. */
   readonly #parts = new Map<number, Carried>();
-  /** What was counted of those that are open. */
+  /** What was already counted of each open socket. */
   readonly #open = new Map<CountedSocket, Carried>();
   #sinceStart: Carried = none;
   #countedMs: number;
@@ -43,7 +43,7 @@ export class Traffic {
     this.#countedMs = clock.monotonicMs();
   }
 
-  /** Counts all that this socket carries until it is closed: one of TCP, not of TLS above it. */
+  /** Counts everything that this socket carries until it is closed. It must be the TCP socket, not TLS above it. */
   watch(socket: CountedSocket): void {
     this.#count();
     this.#open.set(socket, none);
@@ -62,7 +62,7 @@ export class Traffic {
     };
   }
 
-  /** What came since the last time is taken to have come evenly: nothing wakes up to count. */
+  /** Counts what came since the last time, spread evenly over the time between. No timer wakes up to count. */
   #count(): void {
     const nowMs = this.#clock.monotonicMs();
     const [first, last] = [partAt(this.#countedMs), partAt(nowMs)];

@@ -1,6 +1,6 @@
 import type { ErrorMeaning } from '../system/define-errors.ts';
 
-/** What can go wrong on the way to the service: the line, TLS, a proxy, the broker of the messaging form. */
+/** Everything that can go wrong on the way to the service: the line, TLS, a proxy, the broker of the messaging form. */
 export const wayErrors = {
   // the way to the service
   'connection-refused': {

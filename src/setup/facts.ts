@@ -6,24 +6,24 @@ import { AgentError, systemErrorCode } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { PARTITION_NAMES } from './slot-pairs.ts';
 
-/** What `[targets.NAME] bootloader` says of a bootloader whose files were found. */
+/** The value of `[targets.NAME] bootloader` for a bootloader whose files were found. */
 export type FoundBootloader =
   | { readonly kind: 'uboot' }
   | { readonly kind: 'grub'; readonly environment: string }
   | { readonly kind: 'tryboot'; readonly autoboot: string };
 
-/** What a gateway tells of itself before it is configured. */
+/** What setup can find out about a gateway before it is configured. */
 export interface GatewayFacts {
-  /** Names of partitions, as `/dev/disk/by-partlabel` has them. */
+  /** Names of partitions, as in `/dev/disk/by-partlabel`. */
   readonly partitions: readonly string[];
   readonly bootloaders: readonly FoundBootloader[];
   /** Paths in `/dev/serial/by-id`. */
   readonly serialPorts: readonly string[];
-  /** What the image says that it is for; undefined: it does not say. */
+  /** The device type that the image states; undefined: it states none. */
   readonly deviceType: string | undefined;
   /** Files of public keys in `/etc/thing-agent/trust`. */
   readonly releaseKeys: readonly string[];
-  /** From the hardware; undefined: it has none that can be used. */
+  /** The serial number of the hardware; undefined: there is none that can be used. */
   readonly serialNumber: string | undefined;
 }
 
@@ -32,7 +32,7 @@ const RELEASE_KEYS = '/etc/thing-agent/trust';
 const MAX_NAMES = 100;
 const MAX_DEVICE_TYPE_BYTES = 4096;
 
-/** What Mender's clients and images write: `device_type=raspberrypi4-64`. */
+/** Files in which Mender's clients and images state the type: `device_type=raspberrypi4-64`. */
 const DEVICE_TYPE_FILES = ['/etc/thing-agent/device_type', '/var/lib/mender/device_type', '/etc/mender/device_type'];
 
 const bootFiles: readonly { readonly file: string; readonly found: FoundBootloader }[] = [
@@ -47,7 +47,7 @@ const bootFiles: readonly { readonly file: string; readonly found: FoundBootload
   })),
 ];
 
-/** Looks, and changes nothing. `root`: in place of `/`. */
+/** Looks around without changing anything, below `root`. */
 export async function lookAround(signal: AbortSignal, root = '/'): Promise<GatewayFacts> {
   const bootloaders: FoundBootloader[] = [];
   for (const { file, found } of bootFiles) if (await isFile(join(root, file))) bootloaders.push(found);

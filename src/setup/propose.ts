@@ -4,7 +4,7 @@ import type { Reference } from '../config/check/references.ts';
 import type { GatewayFacts } from './facts.ts';
 import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 
-/** A table of a configuration, in the file's own words. */
+/** A table of a configuration, with the keys of the file. */
 export type Table = Readonly<Record<string, unknown>>;
 
 export type QuestionName =
@@ -19,10 +19,10 @@ export type QuestionName =
 
 export interface Question {
   readonly name: QuestionName;
-  /** Of the configuration: what the answer becomes, and where a complaint about it begins. */
+  /** The key of the configuration that the answer sets; complaints about the answer begin with it. */
   readonly key: string;
   readonly text: string;
-  /** What holds if nothing is answered; undefined: it must be said. */
+  /** The default if nothing is answered; undefined: the question must be answered. */
   readonly found: string | undefined;
 }
 
@@ -31,13 +31,16 @@ export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
 const TARGET = 'gateway';
 const NONE = 'none';
 
-/** What is still to be asked, in this order: what neither the given part of a configuration nor an answer says. */
+/**
+ * The questions that are still open, in their order: those that neither the given part of a configuration nor an answer
+ * settles.
+ */
 export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
   const asked = [...aboutDevice(facts, given), ...(hasSlots(given) ? [] : aboutSlots(facts, given, answers))];
   return asked.filter(({ name }) => answers[name] === undefined);
 }
 
-/** The files of an answer, and what each of them must be. */
+/** The files that an answer names, and what each of them must be. */
 export function filesOf(name: QuestionName, answer: string): readonly Pick<Reference, 'file' | 'need'>[] {
   const need = needs[name];
   if (need === undefined || answer === NONE) return [];
@@ -108,7 +111,7 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
   return [slot('A'), slot('B'), chosen, ...(answers.bootloader === 'custom' ? [handler] : [])];
 }
 
-/** The configuration that follows; what was given wins. */
+/** The configuration that follows from facts, answers and what was given; the latter wins. */
 export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answers): Table {
   const found: Table = {
     service: present({ url: answers.url }),
@@ -133,7 +136,7 @@ function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
   return targets;
 }
 
-/** Where the pair that was found is the one that boots, those beside it are parts of the same slots. */
+/** Further pairs of partitions that belong to the same slots. None, unless the first pair was chosen for the slots. */
 function furtherPairs({ partitions }: GatewayFacts, answers: Answers): ReturnType<typeof findSlotPairs> {
   const [pair, ...further] = findSlotPairs(partitions);
   return pair !== undefined && answers['slot-a'] === join(PARTITION_NAMES, pair.A) ? further : [];

@@ -18,10 +18,10 @@ import type { GatewayFacts } from './facts.ts';
 import { filesOf, proposeConfig, questionsLeft } from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
 
-/** Everybody may read it: passwords are in files that it names. */
+/** Everybody may read the configuration: passwords are in files that it names. */
 const MODE = 0o644;
 
-/** The configuration, and what was before in its place, if anything was. */
+/** The path of the configuration, and that of the file that it replaced, if there was one. */
 export interface WrittenConfig {
   readonly path: string;
   readonly before: string | undefined;
@@ -29,14 +29,14 @@ export interface WrittenConfig {
 
 export interface SetupParts {
   readonly path: string;
-  /** Part of a configuration, or a whole one, that answers before anybody is asked. */
+  /** A configuration, or a part of one, whose settings are not asked for. */
   readonly given: Table;
   readonly facts: GatewayFacts;
-  /** Throws ConfigError where a file with a configuration cannot be used on this gateway. */
+  /** Throws ConfigError if a configuration file cannot be used on this gateway. */
   readonly check: (path: string) => Promise<unknown>;
 }
 
-/** The way from a gateway without a configuration to one with it. */
+/** Leads from a gateway without a configuration to one with it. */
 export class Setup {
   readonly path: string;
   readonly #parts: SetupParts;
@@ -50,7 +50,7 @@ export class Setup {
     return questionsLeft(this.#parts.facts, this.#parts.given, answers);
   }
 
-  /** What is wrong with the answer to a question; undefined: it has the form that it needs, and is there if it is a file. */
+  /** What is wrong with an answer; undefined: its form is right, and if it is a file, it exists. */
   async complaint({ key, name }: Question, answers: Answers): Promise<string | undefined> {
     const { problems } = examineConfig(this.path, writeToml(this.#proposal(answers)));
     const formal = problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
@@ -69,7 +69,9 @@ export class Setup {
     return [HEADER, writeToml(this.#proposal(answers)).trimEnd(), '', ...serialPorts.map(boardExample)].join('\n');
   }
 
-  /** Keeps it if it can be used here; throws ConfigError or StorageError, and then nothing has changed. */
+  /**
+   * Writes the configuration if it can be used here. Throws ConfigError or StorageError, and has then changed nothing.
+   */
   async write(text: string): Promise<WrittenConfig> {
     const { path, check } = this.#parts;
     await makeFolderOf(path);
@@ -85,7 +87,7 @@ export class Setup {
     }
   }
 
-  /** The draft is gone, and with it its lines. */
+  /** The error without line numbers, which were those of the removed draft. */
   #withoutDraft({ problems }: ConfigError): ConfigError {
     const told = problems.map(({ message }) => ({ line: undefined, message }));
     return new ConfigError('config-invalid', this.path, told, 'nothing was written; answer again: agent setup');
@@ -105,7 +107,7 @@ export class Setup {
   }
 }
 
-/** `from`: a file with a part of a configuration. Throws ConfigError. */
+/** `from` is a file with a part of a configuration. Throws ConfigError. */
 export async function beginSetup(
   { path, check }: Pick<SetupParts, 'path' | 'check'>,
   from: string | undefined,

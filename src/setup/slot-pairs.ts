@@ -1,21 +1,24 @@
-/** Where Linux shows partitions by their names. */
+/** The folder where Linux shows partitions by their names. */
 export const PARTITION_NAMES = '/dev/disk/by-partlabel';
 
 /** Two partitions whose names differ in the letter of their slot. */
 export interface SlotPair {
-  /** Without the letter, e.g. `rootfs`. */
+  /** The common part of the names without the letter, for example `rootfs`. */
   readonly name: string;
   readonly A: string;
   readonly B: string;
 }
 
-/** What partitions of slots are called; others that come in twos, such as `data0` and `data1`, are nobody's to overwrite. */
+/**
+ * Names of partitions that are slots. Other pairs, such as `data0` and `data1`, may hold data and must not be
+ * overwritten.
+ */
 const SLOT_NAME =
   /^(?<name>root|rootfs|system|os|slot|image|boot|bootfs|kernel|firmware)(?<between>[-_.]?)(?<slot>[aA0])$/i;
 const ROOT_NAME = /^(root|rootfs|system|os|slot|image)$/i;
 const second: Readonly<Record<string, string>> = { a: 'b', A: 'B', '0': '1' };
 
-/** Pairs of slots by the names of their partitions, that of the root file system first. */
+/** Finds pairs of slots by the names of their partitions. The pair of the root file system comes first. */
 export function findSlotPairs(partitions: readonly string[]): readonly SlotPair[] {
   const known = new Set(partitions);
   const pairs = partitions.flatMap((first) => {

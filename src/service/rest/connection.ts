@@ -18,13 +18,13 @@ import { openTunnel } from './tunnel.ts';
 
 export interface ConnectorContext {
   readonly clock: Pick<Clock, 'nowMs'>;
-  /** Told what the sockets carry. */
+  /** Counts what the sockets carry. */
   readonly traffic?: Traffic | undefined;
 }
 
 /**
- * Opens sockets to the service: directly, or through a proxy. An http service is asked through the proxy with whole
- * addresses (RFC 9112, section 3.2.2), an https one through a tunnel (RFC 9110, section 9.3.6).
+ * Opens sockets to the service, directly or through a proxy. For http, the requests to the proxy contain whole
+ * addresses (RFC 9112, section 3.2.2); for https, the proxy provides a tunnel (RFC 9110, section 9.3.6).
  */
 export class Connector {
   readonly #service: URL;
@@ -32,7 +32,7 @@ export class Connector {
   readonly #settings: Pick<RestSettings, 'tls' | 'deadlines'>;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #traffic: Traffic | undefined;
-  /** Makes the next handshake short. The service has only one origin, so one session is enough. */
+  /** A TLS session that shortens the next handshake. The service has only one origin, so one session is enough. */
   #session: Buffer | undefined;
 
   constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorContext) {
@@ -43,17 +43,17 @@ export class Connector {
     this.#traffic = traffic;
   }
 
-  /** The proxy that wants whole addresses in the requests, if there is one. */
+  /** The proxy that needs whole addresses in the requests; undefined: there is none. */
   get forwardingProxy(): URL | undefined {
     return this.#service.protocol === 'http:' ? this.#proxy : undefined;
   }
 
-  /** Whom to name when something fails after the connection stands. */
+  /** The peer that is named if something fails on an open connection. */
   get servicePeer(): Peer {
     return { kind: 'service', name: authorityOf(this.#service) };
   }
 
-  /** A socket on which HTTP/1.1 can be spoken. Errors are ServiceErrors without an operation, or the signal's reason. */
+  /** Opens a socket for HTTP/1.1. Throws ServiceErrors without an operation, or the signal's reason. */
   async open(signal: AbortSignal): Promise<Socket> {
     const files = await readTlsFiles(this.#settings.tls, signal);
     const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
@@ -72,7 +72,7 @@ export class Connector {
     return socket;
   }
 
-  /** TLS with the proxy where it is an https one, then a tunnel where the service is an https one. */
+  /** Opens TLS to an https proxy, and a tunnel to an https service. */
   async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const peer = proxyPeer(proxy);
     const { ca } = files;
@@ -97,9 +97,9 @@ export class Connector {
     await this.#guarded(socket, occurrence(socket, event, signal), peer, signal);
   }
 
-  /** Whatever goes wrong, the socket does not stay open. */
+  /** Runs one step of opening; destroys the socket if it fails. */
   async #guarded(socket: Socket, step: Promise<void>, peer: Peer, signal: AbortSignal): Promise<void> {
-    // an alert may come between the handshake and the first request: a destroyed socket still tells it
+    // keeps an alert that arrives between the handshake and the first request: the destroyed socket still has it
     socket.on('error', (error) => socket.destroy(error));
     try {
       await step;

@@ -1,39 +1,39 @@
 import { differ, parseContentLength, parseContentRange, strongValidator } from './validators.ts';
 
-/** The beginning of a reply that carries a firmware's text, or a part of it. */
+/** The head of a reply that carries a firmware's text, or a part of it. */
 export interface TextHead {
   readonly status: number;
   header(name: string): string | undefined;
 }
 
-/** Which text is being read. What the service did not say is undefined. */
+/** Identifies the text that is being read. A member is undefined if the service did not state it. */
 export interface TextIdentity {
   readonly totalBytes: number | undefined;
   readonly etag: string | undefined;
 }
 
-/** From where, under which condition (RFC 9110, sections 13.1.5 and 14.2). */
+/** The place to continue at, and the condition (RFC 9110, sections 13.1.5 and 14.2). */
 export interface TextRange {
   readonly offset: number;
   readonly validator: string;
 }
 
-/** What a reply means for a reading that stands at some byte. */
+/** What a reply means for a transfer that has reached some byte. */
 export type Continuation =
-  /** Exactly the rest. */
+  /** The reply is exactly the rest. */
   | { readonly kind: 'onward' }
-  /** The whole text, from its first byte. */
+  /** The reply is the whole text, from its first byte. */
   | { readonly kind: 'again' }
-  /** Another text. */
+  /** The reply is another text. */
   | { readonly kind: 'changed'; readonly why: string }
-  /** Neither: ask for the whole text. */
+  /** The reply cannot be used: ask for the whole text. */
   | { readonly kind: 'unusable'; readonly why: string };
 
 export function identityOf(head: TextHead): TextIdentity {
   return { totalBytes: parseContentLength(head.header('content-length')), etag: head.header('etag') };
 }
 
-/** Judges the answer to a request that may have asked for the text from `offset` on. */
+/** Judges the reply to a request for the text, whole or from `offset` on. */
 export function judge(head: TextHead, known: TextIdentity, offset: number): Continuation {
   if (head.status === 206) return judgePart(head, known, offset);
   if (head.status === 416) return { kind: 'unusable', why: 'the service has no such range' };
@@ -45,8 +45,9 @@ export function judge(head: TextHead, known: TextIdentity, offset: number): Cont
 }
 
 /**
- * A part is taken only if it is the right one of the very same text. Its ETag is not optional: a text that has one has it
- * on its parts too (RFC 9110, section 15.3.7), and a service that does not look at If-Range shows itself by it.
+ * Accepts a part only if it is the right one of the very same text. The ETag of the part is required: if the text has
+ * one, its parts have it, too (RFC 9110, section 15.3.7), and without it a service that ignores If-Range would go
+ * unnoticed.
  */
 function judgePart(head: TextHead, known: TextIdentity, offset: number): Continuation {
   const range = parseContentRange(head.header('content-range'));

@@ -5,14 +5,16 @@ import type { ServiceError } from '../errors.ts';
 import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
 
-/** Received but not yet taken; beyond it the socket is paused. One read of the socket may come on top. */
+/**
+ * The socket is paused while so many received bytes were not taken yet. One more read of the socket may come on top.
+ */
 const maxQueuedBytes = 128 * 1024;
 
 type End = { readonly kind: 'complete' } | { readonly kind: 'failed'; readonly reason: unknown };
 
 /**
- * One request and its reply, on undici's dispatch interface: pieces are handed on as they were read from the socket,
- * with back-pressure and without a stream between. Errors are ServiceErrors, or the signal's reason.
+ * One request and its reply, on undici's dispatch interface. Pieces are passed on as they were read from the socket,
+ * with back-pressure and without a stream in between. Errors are ServiceErrors, or the signal's reason.
  */
 export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   readonly #translate: (error: unknown) => ServiceError;
@@ -46,12 +48,15 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
     return headerOf(this.#headers, name);
   }
 
-  /** Resolves when status and headers are there. */
+  /** Resolves when status and headers have arrived. */
   async answered(): Promise<void> {
     await this.#head.promise;
   }
 
-  /** The body, once; each piece is valid until the next is asked for. What came before a cut comes before its error. */
+  /**
+   * The body, to be read once. Each piece is valid until the next one is asked for. What arrived before a cut is
+   * yielded before the error.
+   */
   async *chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     for (;;) {
       this.#signal.throwIfAborted();
@@ -77,7 +82,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    if (status < 200) return; // "100 Continue" and its like announce nothing that we wait for
+    if (status < 200) return; // informational replies such as "100 Continue" are skipped
     this.#status = status;
     this.#headers = headers;
     this.#head.resolve();
@@ -98,7 +103,10 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
     this.#finish({ kind: 'failed', reason: this.#translate(error) });
   }
 
-  /** Whoever waits for more gets the reason. A reply that was not read to its end costs its connection. */
+  /**
+   * Ends the exchange; whoever waits for more gets the reason. If the reply was not read to its end, its connection is
+   * closed.
+   */
   abandon(reason: unknown): void {
     if (this.#end !== undefined) return;
     this.#finish({ kind: 'failed', reason });

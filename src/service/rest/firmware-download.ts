@@ -17,7 +17,7 @@ export interface TextReply extends TextHead, AsyncDisposable {
   chunks(): AsyncIterable<Uint8Array>;
 }
 
-/** One request for the text: whole, or from a byte on. Other statuses than 2xx and, for a range, 416 are thrown. */
+/** Requests the text, whole or from a byte on. Throws for every status except 2xx and, for a range, 416. */
 export type RequestText = (range: TextRange | undefined, signal: AbortSignal) => Promise<TextReply>;
 
 export interface DownloadContext {
@@ -29,14 +29,14 @@ export interface DownloadContext {
   readonly clock: Pick<Clock, 'sleep'>;
   readonly random: () => number;
   readonly log: Log;
-  /** Undefined: as fast as it comes. */
+  /** Undefined: at full speed. */
   readonly throttle?: Pick<Throttle, 'pass'> | undefined;
 }
 
 /**
- * A firmware's text, in order and without gaps, however often the connection is cut. It goes on by `Range` where the
- * service gave a strong validator and a length; else the text is read again, and what was seen already is compared and
- * skipped. Memory does not grow with the text, but for four bytes per MiB.
+ * Promise `same-text`: the text of a firmware, in order and without gaps, however often the connection is cut. It
+ * continues by `Range` if the service stated a strong validator and a length. Otherwise the text is read again, and the
+ * part that was read before is compared and skipped. The text itself is not kept: only four bytes per MiB are.
  */
 export class FirmwareDownload implements FirmwareText {
   readonly #context: DownloadContext;
@@ -45,7 +45,7 @@ export class FirmwareDownload implements FirmwareText {
   readonly #seen = new SeenText();
   readonly #startOffset: number;
   #reply: TextReply | undefined;
-  /** Until the service shows that it cannot. */
+  /** True until the service shows that it cannot serve ranges. */
   #rangesWork = true;
 
   private constructor(context: DownloadContext, deadline: Deadline, opened: Opened) {
@@ -56,7 +56,7 @@ export class FirmwareDownload implements FirmwareText {
     this.#reply = opened.reply;
   }
 
-  /** Sends the first request. A position that the service does not know any more is not an error: it starts at 0. */
+  /** Sends the first request. If the service does not know the position any more, the download starts at 0. */
   static async open(
     context: DownloadContext,
     from: FirmwarePosition | undefined,
@@ -85,7 +85,7 @@ export class FirmwareDownload implements FirmwareText {
     return strongValidator(this.#identity.etag);
   }
 
-  /** To be read once. */
+  /** The bytes of the text, to be read once. */
   get chunks(): AsyncIterable<Uint8Array> {
     return this.#read();
   }
@@ -118,7 +118,7 @@ export class FirmwareDownload implements FirmwareText {
     }
   }
 
-  /** Hands on what is new in a reply, after comparing what is not. */
+  /** Yields what is new in a reply, after comparing the rest with what was read before. */
   async *#take({ reply, replay }: Continued): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of reply.chunks()) {
       await this.#rest(chunk.byteLength);
@@ -135,13 +135,16 @@ export class FirmwareDownload implements FirmwareText {
     if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than what was read already');
   }
 
-  /** Waits while so many bytes are too many at once, and puts the deadline off by as much: it is about the other side. */
+  /**
+   * Promise `max-rate`: waits while the rate is exceeded, and extends the deadline by as much, since the deadline is
+   * meant for a slow service.
+   */
   async #rest(bytes: number): Promise<void> {
     const { throttle } = this.#context;
     await throttle?.pass(bytes, this.#deadline.signal, (ms) => this.#deadline.extend(ms));
   }
 
-  /** Throws what reading on does not cure, or did not cure often enough. */
+  /** Waits before the next attempt. Throws errors that reading on cannot cure, or has not cured often enough. */
   async #pauseAfter(error: unknown, failures: number): Promise<void> {
     const { resume, clock, random, log, operation } = this.#context;
     this.#deadline.signal.throwIfAborted();
@@ -154,7 +157,7 @@ export class FirmwareDownload implements FirmwareText {
     await clock.sleep(delayMs, this.#deadline.signal);
   }
 
-  /** The reply at hand, or a new one that continues at our position. */
+  /** The open reply, or a new one that continues at the present position. */
   async #openReply(): Promise<Continued> {
     if (this.#reply !== undefined) return { reply: this.#reply, replay: undefined };
     const { request, log, operation } = this.#context;
@@ -214,7 +217,7 @@ const notCuredByReadingOn: ReadonlySet<string> = new Set(['firmware-changed', 'k
 
 interface Continued {
   readonly reply: TextReply;
-  /** Compares what comes again; undefined where the reply has only what is new. */
+  /** Compares what is read again; undefined: the reply contains only what is new. */
   readonly replay: Replay | undefined;
 }
 

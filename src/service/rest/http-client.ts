@@ -14,18 +14,18 @@ import type { RestSettings } from './settings.ts';
 import { translateTransportError } from './transport-errors.ts';
 
 export interface HttpRequest {
-  /** What is being done, for messages. */
+  /** The name of the operation for messages. */
   readonly operation: string;
   readonly method: 'GET' | 'PUT' | 'POST';
-  /** Below the base address, beginning with a slash. */
+  /** The path behind the base address, with a leading slash. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
 }
 
 /**
- * HTTP/1.1 to one origin, on undici. Redirects are not followed: the API key would go where nobody decided to send it,
- * and interface.md knows none.
+ * Speaks HTTP/1.1 with one origin, on undici. Redirects are not followed: they would send the API key to a place that
+ * nobody chose, and interface.md has none.
  */
 export class HttpClient implements AsyncDisposable {
   readonly #base: URL;
@@ -43,13 +43,13 @@ export class HttpClient implements AsyncDisposable {
     this.#connector = new Connector(this.#base, settings, context);
     this.#ordinaryHeaders = {
       'user-agent': settings.userAgent,
-      // a text that was compressed on its way could not be taken up again at a byte of our choice
+      // a compressed text could not be continued at a byte of our choice
       'accept-encoding': 'identity',
       ...forwardingHeaders(this.#base, this.#connector.forwardingProxy),
     };
   }
 
-  /** Resolves when the reply's head is there, whatever its status. Dispose the exchange. */
+  /** Sends a request. Resolves when the head of the reply has arrived, whatever its status. Dispose the exchange. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<Exchange> {
     const { operation, method, body } = request;
     const pool = await (this.#pool ??= this.#openPool());
@@ -79,7 +79,7 @@ export class HttpClient implements AsyncDisposable {
     return translateTransportError(error, this.#connector.servicePeer, this.#clock).during(operation);
   }
 
-  /** undici is loaded when it is first needed. */
+  /** Opens the pool, and loads undici only now. */
   async #openPool(): Promise<Pool> {
     const { default: UndiciPool } = await import('undici/lib/dispatcher/pool.js');
     const { firstByteMs, idleMs } = this.#settings.deadlines;
@@ -97,7 +97,7 @@ export class HttpClient implements AsyncDisposable {
   }
 }
 
-/** What a request needs that goes through a proxy as a whole address (RFC 9112, section 3.2.2). */
+/** Headers of a request with a whole address, as a proxy needs it (RFC 9112, section 3.2.2). */
 function forwardingHeaders(service: URL, proxy: URL | undefined): Readonly<Record<string, string>> {
   if (proxy === undefined) return {};
   const authorization = proxyAuthorization(proxy);

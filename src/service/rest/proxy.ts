@@ -2,14 +2,14 @@ import { BlockList, isIP } from 'node:net';
 
 import { ServiceError } from '../errors.ts';
 
-/** Values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; undefined or empty: none. */
+/** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; undefined or empty: none. */
 export interface ProxySettings {
   readonly http?: string | undefined;
   readonly https?: string | undefined;
   readonly no?: string | undefined;
 }
 
-/** As curl reads the environment: the lower-case name wins. */
+/** Reads the environment like curl: the name in lower case wins. */
 export function proxyFromEnvironment(environment: Readonly<Record<string, string | undefined>>): ProxySettings {
   return {
     http: environment['http_proxy'] ?? environment['HTTP_PROXY'],
@@ -18,7 +18,7 @@ export function proxyFromEnvironment(environment: Readonly<Record<string, string
   };
 }
 
-/** The proxy for an address, or undefined: directly. A proxy without a scheme is an http one. */
+/** The proxy for an address; undefined: connect directly. A proxy without a scheme speaks http. */
 export function chooseProxy(target: URL, settings: ProxySettings): URL | undefined {
   const text = target.protocol === 'https:' ? settings.https : settings.http;
   if (text === undefined || text.trim() === '' || isExempt(target, settings.no ?? '')) return undefined;
@@ -30,7 +30,7 @@ export function chooseProxy(target: URL, settings: ProxySettings): URL | undefin
   return proxy;
 }
 
-/** `Proxy-Authorization` (RFC 7617) from the user name and password in the proxy's address. */
+/** The value of `Proxy-Authorization` (RFC 7617), from user name and password in the proxy's address. */
 export function proxyAuthorization(proxy: URL): string | undefined {
   if (proxy.username === '') return undefined;
   const pair = `${decoded(proxy.username)}:${decoded(proxy.password)}`;
@@ -50,7 +50,10 @@ function invalid(why: string): ServiceError {
   return new ServiceError({ code: 'proxy-invalid', why });
 }
 
-/** NO_PROXY: names with their subdomains, addresses, networks (`10.0.0.0/8`), each with an optional port, or `*`. */
+/**
+ * Whether NO_PROXY exempts the target. It lists names with their subdomains, addresses and networks (`10.0.0.0/8`),
+ * each with an optional port, or is `*`.
+ */
 function isExempt(target: URL, list: string): boolean {
   const host = bare(target.hostname);
   const port = target.port === '' ? (target.protocol === 'https:' ? '443' : '80') : target.port;
@@ -77,7 +80,7 @@ function isInNetwork(host: string, network: string): boolean {
   return list.check(host, family);
 }
 
-/** Without the brackets of an IPv6 address and the dot of a complete name. */
+/** A host without the brackets of an IPv6 address and without the final dot of a complete name. */
 function bare(host: string): string {
   return host.replace(/^\[(.+)\]$/, '$1').replace(/(.)\.$/, '$1');
 }

@@ -1,11 +1,11 @@
 import { crc32 } from 'node:zlib';
 
-/** Of each of these, one checksum is kept. */
+/** One checksum is kept for each block of this size. */
 const blockBytes = 1024 * 1024;
 
 /**
- * Remembers a text by checksums of its blocks, to recognise it when it is read again. CRC-32 finds a changed text, not a
- * forged one: what is decoded from it is still verified against a trusted key.
+ * Remembers a text by checksums of its blocks, to recognize it when it is read again. CRC-32 finds a changed text, but
+ * not a forged one; the decoded firmware is verified with a trusted key anyway.
  */
 export class SeenText {
   readonly #blocks: number[] = [];
@@ -26,7 +26,7 @@ export class SeenText {
     }
   }
 
-  /** Compares a second reading from its first byte up to where the first one got. */
+  /** Compares a second reading with the first one, up to where that got. */
   replay(): Replay {
     return new Replay(this.#blocks, this.#running, this.#sizeBytes);
   }
@@ -45,12 +45,15 @@ export class Replay {
     this.#sizeBytes = sizeBytes;
   }
 
-  /** How much is still to be compared. Until this is 0 nothing is certain. */
+  /** The bytes that are still to be compared. Until this is 0 nothing is certain. */
   get remainingBytes(): number {
     return this.#sizeBytes - this.#position;
   }
 
-  /** False as soon as a block, or the last part of one, differs. Takes at most `remainingBytes`. */
+  /**
+   * Compares the next bytes, at most `remainingBytes`. Returns false as soon as a block, or the last part of one,
+   * differs.
+   */
   push(bytes: Uint8Array): boolean {
     for (const piece of atBlockBorders(bytes, this.#position)) {
       this.#running = crc32(piece, this.#running);

@@ -1,45 +1,47 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { ProxySettings } from './proxy.ts';
 
-/** How the service is reached in REST form. Filled from `[service]` and the environment. */
+/** How the service is reached in REST form, from `[service]` and the environment. */
 export interface RestSettings {
   /** `{base_url}` of interface.md: http or https, with or without a path. */
   readonly baseUrl: string;
-  /** Send X-ApiKey on provisioning calls too. Activation never carries it. */
+  /** Sends X-ApiKey with provisioning calls, too. Activation never sends it. */
   readonly keyOnProvisioning: boolean;
-  /** PEM files, read for each connection, so that they can be renewed in place. */
+  /** PEM files. They are read for each connection, so that they can be replaced. */
   readonly tls: TlsFiles;
   readonly proxy: ProxySettings;
   readonly deadlines: Deadlines;
-  /** How a property value that is a string is sent: as a JSON string, or as the text itself. interface.md leaves it open. */
+  /**
+   * Whether a property value that is a string is sent as a JSON string or as plain text. interface.md leaves that open.
+   */
   readonly propertyText: 'json' | 'plain';
-  /** How patiently a cut firmware transfer is taken up again: attempts in a row without a single new byte. */
+  /** How often a cut firmware transfer is continued: the number of attempts in a row without a single new byte. */
   readonly resume: RetryPolicy;
   readonly userAgent: string;
 }
 
 export interface TlsFiles {
-  /** Trusted instead of the well-known authorities. */
+  /** Authorities that are trusted instead of the well-known ones. */
   readonly caFile?: string | undefined;
   readonly clientCertificateFile?: string | undefined;
   readonly clientKeyFile?: string | undefined;
 }
 
-/** Milliseconds. Each has its own error code. */
+/** Invariant 6: deadlines in milliseconds. Each has its own error code. */
 export interface Deadlines {
-  /** Name resolution, TCP, proxy and TLS together: `silent-connect`. */
+  /** For name resolution, TCP, proxy and TLS together: `silent-connect`. */
   readonly connectMs: number;
-  /** From the request to the reply's head: `silent-first-byte`. */
+  /** From the request to the head of the reply: `silent-first-byte`. */
   readonly firstByteMs: number;
   /** Between two pieces of a body, while we want more: `silent-idle`. */
   readonly idleMs: number;
-  /** A whole call, but for a firmware: `silent-whole`. */
+  /** For a whole call, except a firmware: `silent-whole`. */
   readonly wholeMs: number;
-  /** A whole firmware, with everything that interrupts it: `silent-whole`. */
+  /** For a whole firmware, with all interruptions: `silent-whole`. */
   readonly transferMs: number;
 }
 
-/** About a quarter of an hour without a byte, more if attempts end at a deadline. */
+/** About a quarter of an hour without a byte, or more if attempts end at a deadline. */
 export const defaultResume: RetryPolicy = {
   attempts: 30,
   firstDelayMs: 500,
@@ -47,12 +49,12 @@ export const defaultResume: RetryPolicy = {
   maxRetryAfterMs: 300_000,
 };
 
-/** A reply that is not firmware. */
+/** The largest reply that is not a firmware. */
 export const maxReplyBytes = 1024 * 1024;
 
-/** Of a body that is of little interest: with an error status, or after consent. */
+/** The part that is read of an unimportant body: that of an error, or of a success without content. */
 export const maxBeginningBytes = 4096;
 export const maxBeginningMs = 5_000;
 
-/** Connections to the service at a time: a firmware and a few small calls. */
+/** Simultaneous connections to the service: a firmware and a few small calls. */
 export const maxConnections = 4;

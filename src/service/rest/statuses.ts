@@ -3,7 +3,7 @@ import type { ServiceErrorCode } from '../errors.ts';
 
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The field's value; of a field that is there several times, the first. Names are in lower case. */
+/** The value of a header field, the first one if it occurs several times. `name` is in lower case. */
 export function headerOf(headers: Headers, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value : value?.[0];
@@ -15,11 +15,11 @@ export interface Refusal {
   readonly headers: Headers;
   /** The beginning of the reply's body, for a person. */
   readonly excerpt: string | undefined;
-  /** Whether the call carried an API key, and whether it was the activation. */
+  /** Whether the call sent an API key, and whether it was the activation. */
   readonly key: 'sent' | 'not-sent' | 'activation';
 }
 
-/** The meaning of a status that is not 2xx (RFC 9110, section 15). interface.md shows no error status. */
+/** The error of a status that is not 2xx (RFC 9110, section 15). interface.md shows no such status. */
 export function errorOfStatus(refusal: Refusal, nowMs: number): ServiceError {
   const { operation, status, headers, excerpt } = refusal;
   const code = codeOf(refusal);
@@ -73,18 +73,19 @@ const codes: ReadonlyMap<number, ServiceErrorCode> = new Map([
   [503, 'service-unavailable'],
 ]);
 
-/** Only the origin: the rest of an address may hold secrets. */
+/** The origin of a redirection; the rest of the address may hold secrets. */
 function redirectTarget(location: string | undefined): string {
   if (location === undefined || !URL.canParse(location)) return '';
   return `, to ${new URL(location).origin}`;
 }
 
-/** What is asked for beyond this counts as this. */
+/** A longer pause is shortened to this. */
 const maxRetryAfterMs = 24 * 3_600_000;
 
 /**
- * `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date, which is compared with the reply's own `Date` where it
- * has one, because the gateway's clock may be wrong. Undefined: not asked for, or not understood.
+ * The pause of `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the reply's own
+ * `Date` if there is one, since the gateway's clock may be wrong. Undefined: no pause was asked for, or it cannot be
+ * understood.
  */
 export function retryAfterMs(headers: Headers, nowMs: number): number | undefined {
   const text = headerOf(headers, 'retry-after')?.trim();
@@ -96,19 +97,22 @@ export function retryAfterMs(headers: Headers, nowMs: number): number | undefine
   return Math.min(Math.max(until - now, 0), maxRetryAfterMs);
 }
 
-/** The service's clock, where it shows it (`Date`; RFC 9110, section 6.6.1) and the reply did not lie in a cache (`Age`). */
+/**
+ * The service's clock by its `Date` (RFC 9110, section 6.6.1); undefined: there is none, or the reply comes from a
+ * cache (`Age`).
+ */
 export function serviceTimeMs(headers: Headers): number | undefined {
   return headerOf(headers, 'age') === undefined ? parseHttpDate(headerOf(headers, 'date')) : undefined;
 }
 
-/** The three forms of RFC 9110, section 5.6.7; the third has no zone and means UTC. */
+/** Parses the three forms of RFC 9110, section 5.6.7. The third one has no zone and means UTC. */
 function parseHttpDate(text: string | undefined): number | undefined {
   if (text === undefined || !/^[A-Z][a-z]+,? /.test(text)) return undefined;
   const ms = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`);
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** One line of plain text out of a reply's body, without control characters and without the secret that was sent. */
+/** One line of text from a reply's body, without control characters and without the secret that was sent. */
 export function excerptOf(body: Uint8Array, secret: string | undefined): string | undefined {
   const text = Buffer.from(body).toString('utf8');
   const hidden = secret === undefined || secret === '' ? text : text.replaceAll(secret, '***');

@@ -3,7 +3,7 @@ import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import { ServiceError } from '../errors.ts';
 import type { TlsFiles } from './settings.ts';
 
-/** What node:tls wants of certificates; empty where nothing is configured. */
+/** Certificates and key in the form for node:tls; empty if nothing is configured. */
 export interface TlsMaterial {
   readonly ca?: string;
   readonly cert?: string;
@@ -23,7 +23,7 @@ export async function readTlsFiles(files: TlsFiles, signal: AbortSignal): Promis
   };
 }
 
-/** All the authorities of a distribution have half of that. */
+/** Twice the size of all authorities of a distribution. */
 const MAX_PEM_BYTES = 1024 * 1024;
 
 async function readPem(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
@@ -33,7 +33,7 @@ async function readPem(path: string | undefined, signal: AbortSignal): Promise<s
     throw new ServiceError({ code: 'tls-files', why: `cannot read ${path}: ${describeError(error)}`, cause: error });
   });
   const text = bytes.toString('utf8');
-  // node:tls ignores an authority that it cannot parse, which would look like an unknown one
+  // node:tls ignores an authority that it cannot parse, which would look like an unknown authority
   if (text.includes('-----BEGIN ')) return text;
   throw new ServiceError({ code: 'tls-files', why: `${path} is not a PEM file` });
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 
-/** No working clock shows a time before this: the month in which this program was written. */
+/** This program was written in this month, so that no working clock shows an earlier time. */
 const earliestPlausibleTimeMs = Date.UTC(2026, 10, 1);
 
 export interface Peer {
@@ -13,8 +13,8 @@ export interface Peer {
 }
 
 /**
- * What Node (net, dns, tls) and undici throw, in the words of this room. Codes: Node's documentation ("Errors", "TLS"),
- * OpenSSL's verification results and alerts, undici's `lib/core/errors.js`.
+ * Translates what Node (net, dns, tls) and undici throw into ServiceErrors. Sources of the codes: Node's documentation
+ * ("Errors", "TLS"), OpenSSL's verification results and alerts, undici's `lib/core/errors.js`.
  */
 export function translateTransportError(error: unknown, peer: Peer, clock: Pick<Clock, 'nowMs'>): ServiceError {
   if (error instanceof ServiceError) return error;
@@ -28,14 +28,14 @@ export function translateTransportError(error: unknown, peer: Peer, clock: Pick<
   });
 }
 
-/** With several addresses, each attempt fails on its own; the first tells most. */
+/** The first error: with several addresses each attempt fails on its own, and the first one tells most. */
 function firstOf(error: unknown): unknown {
   if (!(error instanceof AggregateError)) return error;
   const attempts: readonly unknown[] = error.errors;
   return attempts[0] ?? error;
 }
 
-/** The part of its message that is meant for people. Node, "Errors", OpenSSL errors. */
+/** The part of an OpenSSL error that is meant for people (Node, "Errors", OpenSSL errors). */
 function opensslReason(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('reason' in error)) return undefined;
   return typeof error.reason === 'string' ? error.reason : undefined;
@@ -49,7 +49,7 @@ const unreachableProxy: ReadonlySet<ServiceErrorCode> = new Set([
   'silent-connect',
 ]);
 
-/** undici's parser errors have a code only in some versions, but always this name. */
+/** The name of an error. undici's parser errors always have their name, but a code only in some versions. */
 function nameOf(error: unknown): string {
   return error instanceof Error ? error.name : '';
 }
@@ -106,7 +106,7 @@ const verification: ReadonlyMap<string, Meant> = new Map([
   ['CERT_HAS_EXPIRED', expired],
 ]);
 
-/** TLS alerts by which the other side refuses our certificate, or the lack of one (RFC 8446, section 6.2). */
+/** TLS alerts with which the other side refuses our certificate, or the lack of one (RFC 8446, section 6.2). */
 const clientAlert = /^ERR_SSL_.*ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNSUPPORTED_CERT|UNKNOWN_CA|ACCESS_DENIED)/;
 
 function tlsFailure(code: string, nowMs: number): Meant | undefined {

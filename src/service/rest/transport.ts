@@ -20,25 +20,25 @@ export interface RestContext {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** Told what the service's clock shows, milliseconds since the epoch, with each reply that is consent. */
+  /** Called with the time that the service's clock shows (milliseconds since the epoch), for each successful reply. */
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
-  /** Of firmware; undefined: as fast as it comes. */
+  /** Bounds the rate of firmware; undefined: full speed. */
   readonly throttle?: Throttle | undefined;
-  /** Told what the connections carry. */
+  /** Counts what the connections carry. */
   readonly traffic?: Traffic | undefined;
 }
 
 interface Call {
-  /** What is being done, for messages. */
+  /** The name of the operation for messages. */
   readonly operation: string;
   readonly method: 'GET' | 'PUT' | 'POST';
   readonly path: string;
   readonly body?: string | undefined;
-  /** The key to send; undefined: none on this call; `activation`: there cannot be one. */
+  /** The key to send; undefined: this call sends none; `activation`: there cannot be one yet. */
   readonly key: { readonly apiKey: string | undefined } | 'activation';
 }
 
-/** The REST form of interface.md. */
+/** The service in the REST form of interface.md. */
 export class RestTransport implements ServiceTransport {
   readonly #settings: RestSettings;
   readonly #context: RestContext;
@@ -81,7 +81,7 @@ export class RestTransport implements ServiceTransport {
     await this.#http[Symbol.asyncDispose]();
   }
 
-  /** A call that wants to know: its whole reply, of any 2xx status. */
+  /** Makes a call whose reply matters. Returns the whole body; every 2xx status is a success. */
   async #ask(call: Call, signal: AbortSignal): Promise<Uint8Array> {
     using deadline = this.#wholeDeadline(call, signal);
     await using exchange = await this.#send(call, deadline.signal);
@@ -97,7 +97,7 @@ export class RestTransport implements ServiceTransport {
     return Buffer.concat(chunks);
   }
 
-  /** A call that tells: any 2xx status is consent, and nothing that follows it matters. */
+  /** Makes a call whose success matters: every 2xx status is one, and the body is ignored. */
   async #tell(call: Call, signal: AbortSignal): Promise<void> {
     using deadline = this.#wholeDeadline(call, signal);
     await using exchange = await this.#send(call, deadline.signal);
@@ -119,7 +119,7 @@ export class RestTransport implements ServiceTransport {
     return exchange;
   }
 
-  /** The error for a reply that is not what was asked for. Takes the exchange over. */
+  /** The error for a reply that is not a success. Disposes the exchange. */
   async #refusal({ operation, key }: Call, reply: Exchange): Promise<ServiceError> {
     await using exchange = reply;
     const { status, headers } = exchange;
@@ -155,7 +155,7 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-/** A body of which only a little is of interest: what there is of it, soon. */
+/** The beginning of an unimportant body, as much as arrives soon. */
 async function readBeginning(exchange: Exchange): Promise<Uint8Array> {
   const enough = new ServiceError({ code: 'silent-whole', why: 'the rest is not waited for' });
   const timer = setTimeout(() => exchange.abandon(enough), maxBeginningMs);

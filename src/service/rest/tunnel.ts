@@ -7,7 +7,7 @@ import { proxyAuthorization } from './proxy.ts';
 
 /**
  * Asks the proxy at the other end of the socket for a tunnel to `authority` (`host:port`; RFC 9110, section 9.3.6).
- * Rejects with what the socket says, or with a ServiceError where the proxy says no.
+ * Throws the socket's error, or a ServiceError if the proxy refuses.
  */
 export async function openTunnel(socket: Socket, authority: string, proxy: URL, signal: AbortSignal): Promise<void> {
   const authorization = proxyAuthorization(proxy);

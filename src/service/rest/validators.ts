@@ -1,11 +1,16 @@
-/** What headers say about a text that is read in pieces: RFC 9110, sections 8.8.3 (ETag) and 14.4 (Content-Range). */
+/** What headers say about a text that is read in parts: RFC 9110, sections 8.8.3 (ETag) and 14.4 (Content-Range). */
 
-/** A strong validator, quotes included; undefined for a weak or malformed one, with which ranges must not be combined. */
+/**
+ * A strong validator with its quotes; undefined: it is weak or malformed, so that ranges must not be combined by it.
+ */
 export function strongValidator(etag: string | undefined): string | undefined {
   return etag !== undefined && /^"[\x21\x23-\x7e\x80-\xff]*"$/.test(etag) ? etag : undefined;
 }
 
-/** Do two ETags name different content, if both are there? Weak ones count: what differs weakly differs. */
+/**
+ * Whether two ETags name different content; false if one is missing. Weak ETags count, too, since content that differs
+ * weakly differs.
+ */
 export function differ(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && opaque(one) !== opaque(other);
 }
@@ -20,7 +25,9 @@ export interface ContentRange {
   readonly totalBytes: number;
 }
 
-/** `bytes first-last/total`, with sensible numbers; undefined for anything else, an unknown total (`*`) included. */
+/**
+ * Parses `bytes first-last/total` with consistent numbers; undefined: anything else, an unknown total (`*`) included.
+ */
 export function parseContentRange(header: string | undefined): ContentRange | undefined {
   const match = /^bytes (\d{1,16})-(\d{1,16})\/(\d{1,16})$/i.exec(header ?? '');
   if (match === null) return undefined;
