@@ -28,26 +28,26 @@ import type { UpdateRoom } from './wiring/update-room.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentOptions {
-  /** Asked for each call: a reload replaces it. */
+  /** Called for each operation, since a reload replaces the wiring. */
   readonly wiring: () => Wiring;
-  /** The daemon's; undefined: values go straight to the service. */
+  /** The daemon's telemetry; undefined: values go directly to the service. */
   readonly telemetry?: () => Telemetry | undefined;
   readonly daemon: DaemonSeen;
-  /** Undefined: no daemon runs that looks by itself. */
+  /** The schedule of looks; undefined: no daemon runs that looks by itself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
-  /** Who changes something now; undefined: nobody but who asks. */
+  /** What another process is changing; undefined: nothing. */
   readonly activity?: () => Activity | undefined;
-  /** Runs what nothing else may run beside; undefined: nothing else runs. */
+  /** Runs work while no other operation runs; undefined: there are no others. */
   readonly alone?: (
     work: (signal: AbortSignal) => Promise<OperationOutcome>,
     signal: AbortSignal,
   ) => Promise<OperationOutcome>;
-  /** What ends with this agent; undefined: nothing. */
+  /** Disposed with this agent; undefined: nothing is. */
   readonly resources?: AsyncDisposable;
 }
 
-/** What a person or a program can ask for, done in this process. Operations are called one at a time. */
+/** The operations that a person or a program can ask for, performed in this process. They are called one at a time. */
 export class Agent implements AgentOperations, AsyncDisposable {
   readonly #options: AgentOptions;
 
@@ -268,7 +268,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     ];
   }
 
-  /** `status` answers whatever the state directory does. */
+  /** The identity in the state directory; undefined if it cannot be read, so that `status` always answers. */
   async #loadIdentity(): Promise<Identity | undefined> {
     try {
       return await this.#wiring.identities.load();
@@ -278,7 +278,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     }
   }
 
-  /** `status` answers whatever the bootloader does. */
+  /** The state of the bootloader. Its failure is part of the answer, so that `status` always answers. */
   async #lookAtBootloader(signal: AbortSignal): Promise<{
     readonly booted: SlotName | undefined;
     readonly state: BootState | undefined;

@@ -18,7 +18,7 @@ import { refuseOldBoards } from '../update/choice/release-rules.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-/** The configured microcontrollers, as far as can be said without talking to them. */
+/** The configured boards, as far as that can be told without talking to them. */
 export async function listBoards({ boards, config }: Wiring): Promise<readonly BoardReport[]> {
   const reports: BoardReport[] = [];
   for (const settings of config.targets) {
@@ -43,8 +43,8 @@ async function writingOn(store: BoardStore): Promise<BoardWriting | undefined> {
 }
 
 /**
- * Boards whose last write was cut, by whatever, are brought back to life; those that an update under way has touched are left to it.
- * A board that cannot be reached is tried again in the next round.
+ * Promise `half-board`: finishes or undoes the writing of each board whose last write was cut. Boards that a running
+ * update has touched are left to the update. A board that cannot be reached is tried again in the next round.
  */
 export async function healBoards(wiring: Wiring, onEvent: OnEvent, signal: AbortSignal): Promise<void> {
   const { journal, boards, world } = wiring;
@@ -69,12 +69,12 @@ export async function probeBoard(wiring: Wiring, name: string, signal: AbortSign
   return { name, chip: chip.name, can, roundTripMs };
 }
 
-/** HEX takes more than twice the bytes that it stands for. */
+/** A HEX file is more than twice as large as the bytes in it. */
 const MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024;
-/** However many ask, one image is in memory. */
+/** Only one image is in memory at a time, however many plans are asked for. */
 const plans = new Turns(1);
 
-/** How much flashing this file would change. Changes nothing. */
+/** Tells how much flashing this file would change; changes nothing. */
 export async function planBoard(wiring: Wiring, name: string, path: string, signal: AbortSignal): Promise<BoardPlan> {
   const { board, readImage } = boardOf(wiring, name);
   const plan = async (): ReturnType<typeof planFlash> =>
@@ -84,8 +84,8 @@ export async function planBoard(wiring: Wiring, name: string, path: string, sign
 }
 
 /**
- * A file that a person brings, outside of any update. Without a signature of its own, which only images for MCUboot
- * have, it needs the operator's permission.
+ * Flashes a file that a person brings, outside of any update. Only images for MCUboot have a signature of their own;
+ * any other file needs the operator's permission.
  */
 export async function flashBoard(
   wiring: Wiring,
@@ -106,7 +106,7 @@ export async function flashBoard(
   return { kind: 'flashed', version, board: name, ...(unitsWritten === 0 && { unchanged: true }) };
 }
 
-/** What the board held before it was flashed last. */
+/** Puts back what the board held before it was last flashed. */
 export async function restoreBoard(
   wiring: Wiring,
   name: string,

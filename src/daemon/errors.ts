@@ -1,6 +1,6 @@
 import { defineErrors } from '../system/define-errors.ts';
 
-/** What was asked of the agent cannot be done as it is configured, or as the gateway is. */
+/** The configuration or the gateway does not allow what was asked of the agent. */
 export class DaemonError extends defineErrors('DaemonError', {
   'schedule-invalid': {
     remedy: 'give-up',

@@ -24,7 +24,7 @@ import type { Wiring } from './wiring/wiring.ts';
 
 type Obstacle = FileReport['obstacles'][number];
 
-/** Without a gateway: what the file says of itself. */
+/** Describes a file. Without a gateway (`wiring` undefined), only what the file says of itself. */
 export async function inspectFile(path: string, wiring: Wiring | undefined, signal: AbortSignal): Promise<FileReport> {
   await requireFile(path);
   const source = openFileSource(path);
@@ -90,7 +90,7 @@ function describe(
   };
 }
 
-/** What the reading of an order would be refused for, as far as its header. */
+/** What installing the file would be refused for, as far as its header shows. */
 async function refusals(
   source: FirmwareSource,
   keyring: Keyring,
@@ -105,7 +105,7 @@ async function refusals(
   return obstacles;
 }
 
-/** Said also where the file is refused before anybody looks at that. */
+/** Refuses a file for other device types, also if it is refused earlier for another reason. */
 function refuseOtherDevices({ header }: FirmwareDescription, { config }: Wiring): void {
   const { deviceType } = config.device;
   const { deviceTypes } = header ?? {};
@@ -128,7 +128,7 @@ function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journ
   refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade: false });
 }
 
-/** A list of keys and revocations waits for nobody. */
+/** The hold by a person. A list of keys and revocations does not wait for it. */
 function holdsOf({ header }: FirmwareDescription, { journal, world }: Wiring): readonly Obstacle[] {
   const hold = holdOfStandstill(journal.state, world.clock.nowMs());
   return hold === undefined || header?.kind === 'trust-list' ? [] : [{ code: hold.code, message: hold.reason }];
@@ -143,7 +143,7 @@ function targetsFor(
   return resolveTargets(header, targets, { defaultTarget, bootingTarget: bootingTarget(config) });
 }
 
-/** Slots that could not be written, or are too small, or are not what a delta was made from. */
+/** Slots that could not be written, are too small, or do not hold the base of a delta. */
 async function placeObstacles(
   { sizes }: FirmwareDescription,
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -151,7 +151,7 @@ async function placeObstacles(
   signal: AbortSignal,
 ): Promise<readonly Obstacle[]> {
   const found: Obstacle[] = [];
-  if (remote !== undefined) return found; // only the helper may look at them
+  if (remote !== undefined) return found; // only the helper may look at the slots
   for (const [payload, target] of targets) {
     const { kind, name } = target;
     const settings = config.targets.find((target) => target.name === name);
@@ -177,7 +177,7 @@ function obstacleOf({ code, message, advice }: AgentError): Obstacle {
   return { code, message, advice };
 }
 
-/** What fails is one of the obstacles. */
+/** Turns an error of the work into an obstacle. */
 async function attempt<T>(
   work: () => T | Promise<T>,
 ): Promise<{ readonly value: T | undefined; readonly obstacles: readonly Obstacle[] }> {

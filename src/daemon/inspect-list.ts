@@ -18,7 +18,10 @@ export async function judgeList(
   return { number: list.number, changes: [...changes, ...(keyring === undefined ? [] : leftWithout(keyring, list))] };
 }
 
-/** A signed list may take away everything that a gateway trusts: then it is the last one that it takes. */
+/**
+ * Warns of a signed list that takes away everything that the gateway trusts: it would be the last list that the gateway
+ * takes.
+ */
 function leftWithout(keyring: Keyring, list: TrustList): readonly string[] {
   const revoked = new Set([...(keyring.revoked?.keys ?? []), ...list.revoked.keys]);
   const former = new Set(keyring.list?.keys.map(({ fingerprint }) => fingerprint));

@@ -14,7 +14,7 @@ import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
 import type { Before, World } from './wiring/wiring.ts';
 
-/** The agent in this process, for one command, while no daemon runs: under the same lock. Throws `agent-busy`. */
+/** An agent in this process for one command while no daemon runs. It takes the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(
   loaded: LoadedConfig,
   world: World,
@@ -29,7 +29,7 @@ export async function openLocalAgent(
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }
 
-/** What can be seen without the lock, whoever holds it. It takes part in nothing: the journal is a copy. */
+/** An agent that only looks, without the lock and whoever holds it. It changes nothing: its journal is a copy. */
 export async function openLook(
   loaded: LoadedConfig,
   world: World,
@@ -40,7 +40,7 @@ export async function openLook(
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
   const wiring = opened.use(await wire(loaded.config, world, await copyOf(loaded), signal));
-  // A daemon that gives no answer, or whose sockets are gone, holds the lock; whether it is at work nobody can tell.
+  // The daemon holds the lock but does not answer, or its sockets are gone: nobody can tell what it is doing.
   const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =
     holder === undefined || seen === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
@@ -52,12 +52,15 @@ export async function openLook(
   });
 }
 
-/** Of a helper's journal a copy is what there is. */
+/** A copy of the journal; undefined: the helper has the journal, and hands out only copies. */
 async function copyOf({ config }: LoadedConfig): Promise<Before | undefined> {
   return config.system.helper === undefined ? { journal: await lookAtJournal(config.paths.state) } : undefined;
 }
 
-/** Who may not look into the state directory would be told of everything in it as if it failed. Throws `state-not-permitted`. */
+/**
+ * Throws `state-not-permitted` for a user who may not read the state directory, to whom everything in it would seem
+ * broken.
+ */
 async function refuseStranger(state: string): Promise<void> {
   if (process.geteuid?.() === 0) return;
   try {

@@ -3,7 +3,10 @@ import type { Look } from '../update/choice/lookout.ts';
 import { ownVersion } from '../update/journal/naming.ts';
 import type { Installed, Phase, UpdateState } from '../update/journal/state.ts';
 
-/** Under its own name and id, whatever list the service knows it by. */
+/**
+ * What is installed, by its own name and id. A list of keys and revocations may be the version that the service names,
+ * but is not reported here.
+ */
 export function installedReport(installed: Installed | undefined, state: UpdateState): InstalledReport | undefined {
   if (installed === undefined) return undefined;
   const { digest, slot, signedBy, at, factory } = installed;

@@ -10,17 +10,17 @@ import type { Wiring } from './wiring/wiring.ts';
 
 interface Where {
   readonly wiring: Pick<Wiring, 'config' | 'world'>;
-  /** The daemon's. */
+  /** The daemon's telemetry; undefined: no daemon runs. */
   readonly telemetry: Pick<Telemetry, 'sensors' | 'trySensor'> | undefined;
 }
 
-/** As they fare; without a daemon, as they are configured. */
+/** The sensors with their readings; without a daemon, as they are configured. */
 export function listSensors({ wiring, telemetry }: Where): OutputOf<'sensors'> {
   const sensors = telemetry?.sensors() ?? wiring.config.measurements.map((settings) => sensorReport(settings));
   return { isRead: telemetry !== undefined, sensors };
 }
 
-/** The daemon reads it where one runs: it has the ports. */
+/** Reads a sensor once. If a daemon runs, it does so, since it holds the ports. */
 export async function trySensor(
   name: string,
   { wiring, telemetry }: Where,

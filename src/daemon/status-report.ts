@@ -22,7 +22,7 @@ import type { RebootWait } from '../update/trial/reboot-wait.ts';
 import { describeLook, installedReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 
-/** Around the journal: what only a running process knows. */
+/** What the status contains beside the journal: things that only a running process knows. */
 export interface Surroundings {
   readonly agentVersion: string;
   readonly daemon: DaemonSeen;
@@ -34,18 +34,18 @@ export interface Surroundings {
   readonly activity: Activity | undefined;
   readonly throttle: RateInForce | undefined;
   readonly traffic: TrafficReport;
-  /** Of the history. */
+  /** The attempts of the history. */
   readonly attempts: readonly HistoryAttempt[];
   readonly rebootWait: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
   readonly lastLook: Look | undefined;
-  /** The list of keys and revocations that is in effect. */
+  /** The number of the list of keys and revocations that is in effect. */
   readonly listNumber: number | undefined;
-  /** Wall clock; may be wrong. */
+  /** The wall clock, which may be wrong. */
   readonly nowMs: number;
-  /** After so long what ended badly may be tried again. */
+  /** The time after which a failed version may be tried again. */
   readonly quarantineMs: number;
-  /** The update room cannot work at all, for this reason. */
+  /** Why the update room cannot work at all; undefined: it can. */
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
@@ -97,7 +97,7 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }
 
-/** With what the line carried for it, as far as the history knows. */
+/** The last outcome, with the bytes that were fetched for it if the history knows them. */
 function describeLast(last: UpdateState['lastOutcome'], { attempts }: Surroundings): StatusReport['lastOutcome'] {
   if (last === undefined) return undefined;
   const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
@@ -108,7 +108,7 @@ function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Sur
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
-/** Who is at work outside of this process says no phase. */
+/** Whether firmware may be coming. Work in another process tells no phase, so it may be fetching. */
 function isFetching({ activity }: Surroundings): boolean {
   const phase = activity?.phase ?? 'staging';
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
@@ -124,7 +124,9 @@ function slotOf(phase: Phase): SlotName | undefined {
   return 'slot' in phase ? phase.slot : undefined;
 }
 
-/** What runs, or boots next whoever reboots, waits for no window: a person may have armed it. */
+/**
+ * Whether the slot runs or boots next, whoever reboots: it then waits for no window, since a person may have armed it.
+ */
 function startsAnyway(phase: Phase, { booted, boot }: Surroundings): boolean {
   const slot = slotOf(phase);
   return slot === booted || (boot !== undefined && boot.primary === slot);
@@ -147,7 +149,7 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
   return pause && { reason: pause.reason, until: new Date(nowMs + pause.leftMs).toISOString() };
 }
 
-/** Why nothing is being installed, in words and for programs. */
+/** Why nothing is being installed: a text for people and a code for programs. */
 function idleness(
   phase: Phase,
   awaitsReboot: boolean,
@@ -173,7 +175,7 @@ function codeOfLooks({ lastLook, daemon, service }: Surroundings): IdleCode {
   return plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
 }
 
-/** When it ends is known only of what began while the clock was set. */
+/** A version that is held back. The end is known only if it began while the clock was set. */
 function describeHeld(
   { version, digest, code, reason, at }: Quarantined,
   { quarantineMs }: Surroundings,
@@ -183,7 +185,7 @@ function describeHeld(
   return { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
 }
 
-/** Nothing where there is no broker. */
+/** The state of the broker; empty if there is none. */
 export function brokerStatus(report: BrokerReport | undefined): Pick<StatusReport['service'], 'broker'> {
   if (report === undefined) return {};
   const { url, state, problem, ignored } = report;
@@ -207,12 +209,12 @@ function describeSlots({ primary, slots }: BootState): Required<Pick<StatusRepor
   };
 }
 
-/** Armed, but the old slot still runs: a trial begins with the boot. */
+/** Whether the slot is armed while the old one still runs: its trial begins with the boot. */
 function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
   return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
 }
 
-/** Undefined: the phase does not stand in the way of a look. */
+/** Why the phase prevents a look; undefined: it does not. */
 function describePhase(phase: Phase, awaitsReboot: boolean, around: Surroundings): string | undefined {
   switch (phase.kind) {
     case 'idle':
@@ -232,7 +234,7 @@ function describePhase(phase: Phase, awaitsReboot: boolean, around: Surroundings
   }
 }
 
-/** An interrupted one goes on with the next look, but for one of a file, which nobody can read again. */
+/** An interrupted staging. It continues with the next look, unless it was from a file, which cannot be read again. */
 function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Surroundings): string {
   const { version, by } = phase.attempt;
   if (activity !== undefined) return `version ${version.name} is being staged into slot ${phase.slot}`;
@@ -255,7 +257,7 @@ function describeLooks({ lastLook, daemon, service }: Surroundings): string {
   return service.lastError === undefined ? describeLook(undefined) : 'the service could not be asked yet';
 }
 
-/** For the log. */
+/** The outcome for the log. */
 export function describeOutcome(outcome: OperationOutcome): string {
   switch (outcome.kind) {
     case 'up-to-date':

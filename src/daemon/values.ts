@@ -4,8 +4,8 @@ import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 /**
- * Values for the service: through the spool where there is one, which acknowledges what is durable or delivered; else
- * straight to the service.
+ * Sends datapoints to the service: through the spool if there is one, which acknowledges what is durable or delivered;
+ * else directly.
  */
 export async function sendPoints(
   points: readonly LocalPoint[],
@@ -32,7 +32,7 @@ export async function setValue(
   return 'service';
 }
 
-/** The spool is the daemon's. */
+/** The error without a daemon, to which the spool belongs. */
 export function noSpool(): DaemonError {
   return new DaemonError('spool-elsewhere', 'the spool belongs to the daemon, and no daemon runs');
 }

@@ -13,8 +13,8 @@ export interface BootCheck {
 }
 
 /**
- * What can be known of the boot environment without changing it: can it be read, does it name the slots, can the bootloader
- * count a trial in it?
+ * Checks the boot environment without changing it: whether it can be read, whether it names the slots, and whether the
+ * bootloader can count a trial in it.
  */
 export async function checkBootEnvironment({ targets }: Config, signal: AbortSignal): Promise<BootCheck> {
   const target = targets.find(hasBootloader);

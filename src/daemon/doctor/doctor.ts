@@ -21,14 +21,14 @@ import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
 
-/** The gateway, and what is being done with it meanwhile. */
+/** The gateway, and the operation that runs meanwhile. */
 interface Examined extends Wiring {
   readonly activity: Activity | undefined;
 }
 
 /**
- * One thing that an update needs: says what was found, or throws an AgentError that says what is wrong. Undefined: this
- * gateway does not need it.
+ * Checks one thing that an update needs: returns what was found, or throws an AgentError that says what is wrong.
+ * Undefined: this gateway does not need it.
  */
 interface Check {
   readonly name: string;
@@ -52,7 +52,10 @@ const checksAfter: readonly Check[] = [
   { name: 'watchdog', look: lookAtWatchdog },
 ];
 
-/** All of them, whatever fails; nothing is changed but a harmless boot variable and a file that is removed again. */
+/**
+ * Runs all checks, whichever of them fail. Changes nothing, except that it writes a harmless boot variable, and a file
+ * that it removes.
+ */
 export async function diagnose(
   wiring: Wiring,
   activity: Activity | undefined,
@@ -72,7 +75,7 @@ export async function diagnose(
   return findings;
 }
 
-/** Beside the service's, where it has answered. */
+/** Checks the clock, compared with that of the service if it has answered. */
 async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = new Date(nowMs).toISOString();
@@ -93,7 +96,7 @@ async function lookAtJournal({ journal, config }: Wiring): Promise<string | unde
   throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'what it said was lost');
 }
 
-/** Where the machine has one, whether anybody feeds it: it ends a slot that hangs before the agent starts. */
+/** Checks whether somebody feeds the watchdog, if there is one. It ends a slot that hangs before the agent starts. */
 async function lookAtWatchdog({ bootloader }: Wiring, signal: AbortSignal): Promise<string | undefined> {
   if (bootloader === undefined) return undefined;
   const state = await readKernelText(WATCHDOG_STATE, signal);
@@ -139,7 +142,7 @@ function addressOf({ service }: Wiring['config']): string {
   return maskAddresses(service.transport === 'messaging' ? (service.messaging?.url ?? service.url) : service.url);
 }
 
-/** What the daemon sees; without one, there is no connection to look at. */
+/** Checks the connection to the broker, which only a daemon has. */
 async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> {
   if (messaging === undefined) return undefined;
   const { url, state, problem } = messaging.report;

@@ -16,7 +16,7 @@ import { noTargets } from './obstacles.ts';
 
 export const NO_SLOTS = 'not needed: no slots are configured';
 
-/** What owns slots and bootloader: this process, or the helper. */
+/** The engine in the process that owns slots and bootloader: this one, or the helper. */
 export type ExaminedEngine = Pick<Wiring, 'config'> & { readonly bootloader: Bootloader | undefined };
 
 interface Check {
@@ -29,7 +29,7 @@ const checks: readonly Check[] = [
   { name: 'staging slot', look: lookAtStagingSlot },
 ];
 
-/** Where the rights of root are. */
+/** Runs the checks that need the rights of root. */
 export async function examineEngine(engine: ExaminedEngine, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, look } of checks) {
@@ -39,7 +39,7 @@ export async function examineEngine(engine: ExaminedEngine, signal: AbortSignal)
   return findings;
 }
 
-/** Undefined: this gateway does not need it. */
+/** The finding of one check; undefined: this gateway does not need it. */
 export async function finding(
   name: string,
   look: () => Promise<string | undefined>,
@@ -62,7 +62,7 @@ async function lookAtBootEnvironment({ bootloader, config }: ExaminedEngine, sig
   return `slot ${booted} runs, slot ${primary} boots next; ${canWrite(config)}${where}`;
 }
 
-/** A handler has no question that changes nothing and writes. */
+/** Says whether the environment can be written. A handler is not asked: it has no write that changes nothing. */
 function canWrite({ targets }: Wiring['config']): string {
   const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
   return isHandler
@@ -70,13 +70,13 @@ function canWrite({ targets }: Wiring['config']): string {
     : 'the environment can be written';
 }
 
-/** Microcontrollers alone need none of it. */
+/** The finding for a gateway that only has boards. Throws if it has no targets at all. */
 function withoutSlots({ targets }: Wiring['config']): string {
   if (targets.length === 0) throw noTargets();
   return NO_SLOTS;
 }
 
-/** What is written there must be what the bootloader reads. */
+/** Checks that the bootloader reads what is written to the environment. */
 async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
   const target = targets.find(hasBootloader);
   if (target === undefined) return '';
@@ -105,7 +105,7 @@ async function lookAtStagingSlot(
   return found.join('; ');
 }
 
-/** A file that stands for a slot may lie where this process may not write. */
+/** Refuses a file that stands for a slot where this process may not write. */
 async function refuseUnwritable(where: string, path: string): Promise<void> {
   try {
     await access(path, constants.W_OK);

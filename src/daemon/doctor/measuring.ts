@@ -6,7 +6,10 @@ import { duration } from '../../control/words/time.ts';
 type Measuring = Pick<OutputOf<'spool'>, 'spool' | 'watches'>;
 type Sensor = OutputOf<'sensors'>['sensors'][number];
 
-/** Of measurements, as the daemon has them; without one nothing is known of them. A service that is away is told by its own line. Pure. */
+/**
+ * The findings about measurements, which only a daemon has. A service that cannot be reached has a finding of its own.
+ * Pure.
+ */
 export function measuringFindings(
   measuring: Measuring | undefined,
   { sensors, isRead }: OutputOf<'sensors'>,

@@ -1,6 +1,6 @@
 import { DaemonError } from '../errors.ts';
 
-/** What cannot be done without a target of kind slots. */
+/** The error of everything that needs a target of kind slots where none is configured. */
 export function noSlots(): DaemonError {
   return new DaemonError('no-slots-configured', 'the configuration has no target of kind slots');
 }

@@ -4,7 +4,10 @@ import { SystemError } from '../../system/system-errors.ts';
 
 const TRY_MS = 10_000;
 
-/** Takes the rights of each user that the configuration names for a program, as it would to run that. Undefined: it names none. */
+/**
+ * Takes the rights of each user under which the configuration runs a program, as running it would. Undefined: no such
+ * user is configured.
+ */
 export async function tryUsers(config: Config, signal: AbortSignal): Promise<string | undefined> {
   const users = usersOf(config);
   for (const user of users) {

@@ -11,16 +11,16 @@ import { DaemonError } from '../errors.ts';
 const TIMER = 'thing-agent-trial.timer';
 const SERVICE = 'thing-agent-trial.service';
 const PROGRAM = '/usr/lib/thing-agent/trial-guard';
-/** sd_booted(3) */
+/** The directory by which sd_booted(3) recognizes systemd. */
 const SYSTEMD_RUNS = '/run/systemd/system';
 const LOOK_MS = 10_000;
 const START_MS = 60_000;
-/** Of `trial-guard --look`. */
+/** The exit code of `trial-guard --look` while a trial is open. */
 const TRIAL_IS_OPEN = 3;
 
 /**
- * Says where systemd/trial-guard looks that the slot that runs was kept in this boot: the kernel command line goes on calling
- * it a trial. Where it cannot be said the safety net reboots once, which harms nothing.
+ * Tells systemd/trial-guard that the running slot was kept in this boot, since the kernel command line still calls it a
+ * trial. If this cannot be written, the safety net reboots once, which does no harm.
  */
 export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine, 'bootId'>, log: Log): Promise<void> {
   const path = join(runDirectory, 'committed');
@@ -33,7 +33,7 @@ export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine,
   }
 }
 
-/** Starts it once, as its timer would: it does nothing where no trial is open. */
+/** Starts the safety net once, as its timer would: it does nothing unless a trial is open. */
 export async function trySafetyNet(signal: AbortSignal): Promise<string> {
   if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
   const timer = await runProgram(['systemctl', 'is-active', TIMER], { timeoutMs: LOOK_MS }, signal);

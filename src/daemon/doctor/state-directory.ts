@@ -10,34 +10,37 @@ import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-fil
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
-/** What of a configuration says where the state directory and the slots lie. */
+/** The part of a configuration that says where the state directory and the slots lie. */
 export interface StatePlace {
   readonly paths: Pick<Config['paths'], 'state'>;
   readonly targets: readonly (Pick<SlotsTargetSettings, 'kind' | 'slots'> | { readonly kind: 'mcu' | 'package' })[];
 }
 
-/** What lies there; the machine's own file system, if not given. */
+/** The access to that disk. Default: the machine's own file system. */
 export interface StateDisk {
   readonly fs?: DurableFs;
   readonly isMemory?: (path: string) => Promise<boolean>;
 }
 
-/** The state directory, made where it is missing. Throws where it is no place to keep anything in. */
+/** Makes the state directory if it is missing. Throws if nothing can be kept there. */
 export async function admitStateDirectory(config: Config): Promise<void> {
   await refuseMisplacedState(config);
   await makeStateDirectory(config.paths.state);
 }
 
 /**
- * Throws `state-on-slot`: an update would overwrite the state directory, or not find it; `state-unavailable`: the power takes
- * it away.
+ * Throws `state-on-slot` if an update would overwrite the state directory or not find it, and `state-unavailable` if a
+ * loss of power would erase it.
  */
 export async function refuseMisplacedState(config: Config): Promise<void> {
   await refuseStateOnSlot(config.paths.state, slotsOf(config));
   await refuseForgetfulState(config);
 }
 
-/** Throws `state-unavailable`: its partition is not mounted, and an image with a /var in memory hides that. */
+/**
+ * Throws `state-unavailable` if the state directory lies in memory: its partition is not mounted, and an image with a
+ * /var in memory hides that.
+ */
 async function refuseForgetfulState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
   await refuseStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
 }
@@ -47,8 +50,9 @@ function slotsOf({ targets }: StatePlace): readonly string[] {
 }
 
 /**
- * For all that must outlive a reboot: as long as the state directory lies in memory nothing can be read or written there, as on
- * a disk that fails. What is missing there may only be not mounted, and what would be written there is gone at the reboot.
+ * Promise `trial-without-state`: file access for everything that must outlive a reboot. While the state directory lies
+ * in memory, every access fails like that to a broken disk. What seems to be missing there may only be unmounted, and
+ * what would be written there would be lost at the reboot.
  */
 export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   const { fs = ownFs } = disk;
@@ -69,14 +73,14 @@ export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   };
 }
 
-/** Throws `writable-by-others`: who can change what the agent remembers decides what it installs. */
+/** Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. */
 export async function refuseExposedState({ paths }: Config): Promise<void> {
   await refuseExposedFolder(paths.state);
 }
 
 /**
- * For the status: why nothing is installed; undefined: the state directory can be used, as far as is known. Where no daemon has tried
- * to write, what that would meet is told, as far as can be known without doing it.
+ * Why nothing can be installed, for the status; undefined: as far as is known, the state directory can be used. If no
+ * daemon has tried to write there, this tells what a write would meet, as far as can be known without one.
  */
 export async function stateObstacle(
   config: Config,
@@ -91,13 +95,13 @@ export async function stateObstacle(
   return found && describeStateTrouble(found);
 }
 
-/** For the status; nothing: nobody else can change what lies there. */
+/** What others can change in the state directory, for the status; empty: nothing. */
 export async function stateConcerns(config: Config): Promise<readonly string[]> {
   const found = await failureOf(async () => refuseExposedState(config));
   return found === undefined ? [] : [found.message];
 }
 
-/** The agent lives without its state directory, but says so: once for each trouble, and when it is over. */
+/** Logs each trouble of the state directory once, and its end. The agent works on without the directory. */
 export class StateWatch {
   readonly #log: Log;
   #toldCode: string | undefined;
@@ -115,7 +119,7 @@ export class StateWatch {
   }
 }
 
-/** What this user may not do, the agent may: only what nobody can do is told. */
+/** Refuses what root could not write. What only this user may not write is no finding, since the agent may. */
 async function refuseUnwritable(state: string): Promise<void> {
   const file = join(state, 'journal.json');
   try {
@@ -126,7 +130,7 @@ async function refuseUnwritable(state: string): Promise<void> {
     if (code !== 'EACCES' && code !== 'EPERM') throw new StorageError('write', file, error);
   }
   const { blocks, bfree, files, ffree } = await statfs(state);
-  const isFull = (blocks > 0 && bfree === 0) || (files > 0 && ffree === 0); // some file systems count none
+  const isFull = (blocks > 0 && bfree === 0) || (files > 0 && ffree === 0); // some file systems report 0 for both
   if (isFull) throw new StorageError('write', file, Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
 }
 
@@ -148,13 +152,16 @@ async function makeStateDirectory(path: string): Promise<void> {
   }
 }
 
-/** Before anything is read there. What others may write is closed where it is ours, and said where it is not. */
+/**
+ * Checks the state directory before anything is read there. Rights of others to write are removed from what is ours,
+ * and logged for the rest.
+ */
 export async function prepareStateDirectory(config: Config, log: Log): Promise<void> {
   await closeStateDirectory(config, log);
   for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
-/** What others may write is closed where it is ours. */
+/** Removes the rights of others to write from a state directory that is ours. */
 export async function closeStateDirectory(config: Config, log: Log): Promise<void> {
   const path = config.paths.state;
   try {

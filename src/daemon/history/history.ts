@@ -17,7 +17,7 @@ const MAX_ATTEMPTS = 50;
 
 interface Kept {
   readonly attempts: readonly HistoryAttempt[];
-  /** How many there were before them. */
+  /** The number of attempts before these, which were forgotten. */
   readonly forgotten: number;
 }
 
@@ -29,8 +29,9 @@ export interface HistoryParts {
 }
 
 /**
- * `history.json` in the state directory: the last attempts with their steps, across updates and restarts. Keeping it never
- * fails: what it is about goes on without it. The journal is what counts; where the two differ, it is believed.
+ * Promise `history`: `history.json` in the state directory, the last attempts with their steps, across updates and
+ * restarts. A history that cannot be kept never stops the attempt. Where it contradicts the journal, the journal is
+ * right.
  */
 export class History {
   readonly #parts: HistoryParts;
@@ -45,21 +46,21 @@ export class History {
     this.#fs = parts.fs ?? ownFs;
   }
 
-  /** Durable when it resolves, if the disk takes it and it is a step after which this process may end. */
+  /** Notes a step. When this resolves, it is durable if the disk takes it and the process may end after this step. */
   async note(happened: Omit<Happened, 'at'>): Promise<void> {
     const turn = this.#last.then(async () => this.#attempt(happened));
     this.#last = turn.catch(() => {});
     return turn;
   }
 
-  /** Also for who only looks: nothing is written. */
+  /** The report of all attempts. Writes nothing, so that a mere look may call it. */
   async report(state: UpdateState): Promise<HistoryReport> {
     await this.#last;
     const { attempts, forgotten } = this.#kept ?? (await this.#read());
     return historyOf(attempts, forgotten, state);
   }
 
-  /** For who tells of more than these: none where they cannot be read. */
+  /** The attempts for a report that also contains other things; empty if they cannot be read. */
   async known(state: UpdateState): Promise<HistoryReport['attempts']> {
     try {
       return (await this.report(state)).attempts;
@@ -89,7 +90,7 @@ export class History {
     return bounded({ ...found, attempts: completed(found.attempts, state) });
   }
 
-  /** Attempt by attempt: one that cannot be understood costs no other. */
+  /** Reads attempt by attempt, so that one that cannot be understood does not cost the others. */
   async #read(): Promise<Kept> {
     const text = await readTextFile(this.#path, this.#fs);
     const found = text === undefined ? undefined : parsed(text);
@@ -104,14 +105,14 @@ export class History {
   }
 }
 
-/** What a newer agent added is kept. */
+/** Keeps members that a newer agent added. */
 const storedAttempt = historyAttempt.loose();
 const stored = z.object({
   attempts: z.array(z.unknown()),
   forgotten: z.int().nonnegative().catch(0),
 });
 
-/** These are written with what follows them soon, and spare the flash memory a write. */
+/** Steps that are only written with the next one, which follows soon; this spares the flash memory a write. */
 const waits: ReadonlySet<EventType> = new Set<EventType>([
   'slot-opened',
   'judging',

@@ -4,7 +4,7 @@ import type { Journal } from '../../update/journal/journal.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
 import type { History } from './history.ts';
 
-/** A journal whose events are told to the history, once they are durable. */
+/** A journal that tells its events to the history once they are durable. */
 export class JournalWithHistory implements Journal {
   readonly #journal: Journal;
   readonly #history: Pick<History, 'note'>;

@@ -6,7 +6,7 @@ import { figures } from '../../update/journal/parts/figures.ts';
 import type { Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
 import { CALLED_OFF } from '../../update/trial/blame.ts';
 
-/** What an event of the journal adds to the history. Pure. */
+/** Derives from the events of the journal what the history notes. Pure. */
 
 const MAX_STEPS = 24;
 const KEPT_FIRST = 4;
@@ -20,7 +20,7 @@ export interface Happened {
   readonly at: string;
 }
 
-/** The same array, where it has nothing to do with an attempt. */
+/** The attempts after an event; the same array if the event concerns no attempt. */
 export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happened): readonly HistoryAttempt[] {
   const { event, before, after, at } = happened;
   const ended = [...newOutcomes(before, after), ...calledOff(happened)];
@@ -38,7 +38,9 @@ export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happene
   return told;
 }
 
-/** What the journal says of attempts that the history lacks: an agent that keeps none was at work, or the power failed between. */
+/**
+ * Adds the ends that only the journal knows: an agent without a history was at work, or the power failed in between.
+ */
 export function completed(attempts: readonly HistoryAttempt[], state: UpdateState): readonly HistoryAttempt[] {
   const known = [...state.reports, ...(state.lastOutcome === undefined ? [] : [state.lastOutcome])];
   return known.reduce((told, outcome) => {
@@ -57,7 +59,7 @@ export function historyOf(attempts: readonly HistoryAttempt[], forgotten: number
 
 type Reported = HistoryReport['attempts'][number];
 
-/** The journal knows better what became of it so far. */
+/** An attempt that still runs, without an end: the journal knows better what became of it. */
 function open(
   { outcome: _outcome, code: _code, reason: _reason, endedAt: _endedAt, ...rest }: HistoryAttempt,
   current: Attempt,
@@ -70,7 +72,7 @@ function closed(attempt: HistoryAttempt): Reported {
   return tookSeconds === undefined ? attempt : { ...attempt, tookSeconds };
 }
 
-/** Each is worth a line in the story of an attempt. */
+/** The events that become steps in the story of an attempt. */
 const tellingSteps: ReadonlySet<string> = new Set<EventType>([
   'staging-started',
   'staging-paused',
@@ -99,7 +101,7 @@ const tellingSteps: ReadonlySet<string> = new Set<EventType>([
   'recovered',
 ]);
 
-/** What the step was about, of the members that events have in common. */
+/** The detail of a step, from members that several events have. */
 function detailOf(event: Happened['event']): Pick<HistoryStep, 'detail'> {
   if (event.type === 'rollback-started' && 'reason' in event && 'code' in event) {
     return { detail: text(`${String(event.reason)} (${String(event.code)})`) };
@@ -142,7 +144,7 @@ function changeOne(
   return [...attempts, change({ attempt: id, version: version.name, startedAt, ...from, steps: [] })];
 }
 
-/** Of too many, the first few and the last are kept. */
+/** Adds a step. Of too many steps, the first few and the last ones are kept. */
 function withStep(known: HistoryAttempt, step: HistoryStep): HistoryAttempt {
   const all = [...known.steps, step];
   const steps = all.length <= MAX_STEPS ? all : [...all.slice(0, KEPT_FIRST), ...all.slice(KEPT_FIRST + 1)];
@@ -164,7 +166,9 @@ function newOutcomes(before: UpdateState, after: UpdateState): readonly Outcome[
   return [...added, ...last];
 }
 
-/** A rollback that a person called off ends without a report: nothing has changed for anybody but them. */
+/**
+ * The end of a rollback that a person called off. There is no report of it, since nothing has changed for anybody else.
+ */
 function calledOff({ event, before: { phase }, at }: Happened): readonly Outcome[] {
   if (event.type !== 'rolled-back' || phase.kind !== 'rolling-back' || phase.attempt.by !== 'rollback') return [];
   const { attempt, code, reason } = phase;
@@ -183,7 +187,7 @@ function secondsBetween(from: string | undefined, to: string | undefined): numbe
   return Math.round((toMs - fromMs) / 1_000);
 }
 
-/** As a log shows it: without secrets, and short. */
+/** A text as for a log: short and without secrets. */
 function text(value: string): string {
   return describeError(value).slice(0, MAX_TEXT);
 }

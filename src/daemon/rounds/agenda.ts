@@ -2,14 +2,17 @@ import type { Schedule } from './schedule.ts';
 import { SettlePause } from './settle-pause.ts';
 import { WakeLimit } from './wake-limit.ts';
 
-/** After a reboot was asked for: if the machine still runs then, the round is made again. */
+/** The time after which another round is made if a reboot was asked for and the machine still runs. */
 const REBOOT_PATIENCE_MS = 5 * 60_000;
 const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
 const NEVER_MS = Number.POSITIVE_INFINITY;
-/** A sleep that ends so late ended because the clock was set. */
+/** If a sleep ends so much too late, the clock was set. */
 const CLOCK_SET_MS = 60_000;
 
-/** `settle`: finish or undo what was left half done; `look`: that, and ask the service; `reload`: read the configuration. */
+/**
+ * `settle`: finish or undo what was left half done; `look`: settle, and ask the service; `reload`: read the
+ * configuration.
+ */
 export interface Next {
   readonly what: 'settle' | 'look' | 'reload';
   /** Wall clock, milliseconds since the epoch. */
@@ -17,30 +20,30 @@ export interface Next {
 }
 
 /**
- * How a round ended: `settled` and `looked` well, `failed` without anything left half done, `unsettled` with it,
- * `rebooting` in a reboot that was asked for.
+ * How a round ended: `settled` and `looked` are successes; `failed` left nothing half done, `unsettled` did;
+ * `rebooting` asked for a reboot.
  */
 export type RoundEnd = 'settled' | 'looked' | 'failed' | 'unsettled' | 'rebooting';
 
-/** How the daemon looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
+/** The looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
 export interface Looks {
   readonly nextAtMs: number;
-  /** The last that ended well; undefined: none since the start. */
+  /** The last successful look; undefined: none since the start. */
   readonly lastAtMs: number | undefined;
-  /** So many looks have failed since then, because of the service or of what it offered. */
+  /** The number of looks that have failed since then, because of the service or of what it offered. */
   readonly failedInARow: number;
 }
 
-/** Of the configuration. */
+/** The times that the configuration sets. */
 export interface Times {
   readonly schedule: Schedule;
-  /** When it looks after a start, and after its clock was set forward. */
+  /** The time of the first look after a start, and after the clock was set forward. */
   readonly turn: Schedule;
-  /** Looks that messages ask for are so far apart. */
+  /** The least time between looks that messages ask for. */
   readonly wakeLimitMs: number;
 }
 
-/** What the daemon does next, from what happened. It knows no clock and waits for nothing. */
+/** Decides what the daemon does next, from what has happened. It has no clock and does not wait. */
 export class Agenda {
   readonly #wakes = new WakeLimit();
   readonly #pauses = new SettlePause();
@@ -48,13 +51,13 @@ export class Agenda {
   #isBegun = false;
   #isReloadDue = false;
   #scheduledMs: number;
-  /** Of the look that a message asked for. */
+  /** The time of the look that a message asked for. */
   #wakeMs = NEVER_MS;
-  /** A round is made then for what waits for a window, or for a hook. */
+  /** The time of a round for something that waits for a window or a hook. */
   #againMs = NEVER_MS;
   #lastLookMs: number | undefined;
   #failedLooks = 0;
-  /** Set: the next round comes then, whatever the schedule and messages say. */
+  /** If set, the next round is at this time, whatever the schedule and messages say. */
   #roundMs: number | undefined;
 
   constructor(firstLookAtMs: number, times: Times) {
@@ -68,12 +71,12 @@ export class Agenda {
     return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
   }
 
-  /** When the schedule, or a message, wants the next look. */
+  /** The time of the next look by the schedule or a message. */
   get lookAtMs(): number {
     return Math.min(this.#scheduledMs, this.#wakeMs);
   }
 
-  /** Of the schedule and of messages; what a person asks for is not counted. */
+  /** Looks by the schedule and by messages. Looks that a person asked for do not count. */
   get looks(): Looks {
     return { nextAtMs: this.lookAtMs, lastAtMs: this.#lastLookMs, failedInARow: this.#failedLooks };
   }
@@ -82,18 +85,18 @@ export class Agenda {
     this.#isReloadDue = true;
   }
 
-  /** From now on; the look that is due stays so. */
+  /** Uses these times from now on. The next look keeps its time. */
   follow(times: Times): void {
     this.#times = times;
   }
 
-  /** The configuration is read now. Whether it can be used or not, a look follows at once. */
+  /** Notes that the configuration is being read. Whether it can be used or not, a look follows at once. */
   beginReload(): void {
     this.#isReloadDue = false;
     this.#roundMs = AT_ONCE_MS;
   }
 
-  /** A message asks for a look. Returns when it is due; undefined: the same look was asked for before. */
+  /** A message asks for a look. Returns when the look is due; undefined: the same look was asked for before. */
   wake(nowMs: number): number | undefined {
     if (this.#wakeMs <= nowMs) return undefined;
     const dueMs = this.#wakes.nextMs(nowMs, this.#times.wakeLimitMs);
@@ -103,8 +106,8 @@ export class Agenda {
   }
 
   /**
-   * A sleep until what is next is over. False: the clock was set forward, perhaps on all gateways of a fleet; the schedule's
-   * look comes in its turn.
+   * Called when the sleep is over; returns whether to act now. False: the clock was set forward, perhaps on all
+   * gateways of a fleet, so the look of the schedule gets a new time.
    */
   wakeUp(nowMs: number): boolean {
     if (nowMs - this.#scheduledMs < CLOCK_SET_MS || this.next.atMs !== this.#scheduledMs) return true;
@@ -112,14 +115,14 @@ export class Agenda {
     return false;
   }
 
-  /** A round begins now, and is the look that messages asked for until now. */
+  /** A round begins. It also serves as the look that messages have asked for. */
   beginRound(nowMs: number): void {
     this.#isBegun = true;
     if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
     this.#againMs = NEVER_MS;
   }
 
-  /** A round is made then, whatever the schedule says; whatever round comes first takes that back. */
+  /** Asks for a round at this time, whatever the schedule says. Any earlier round cancels that. */
   comeAgain(atMs: number): void {
     this.#againMs = atMs;
   }

@@ -3,7 +3,7 @@ import { otherSlot } from '../../update/slot.ts';
 import { requireGoal } from '../../update/trial/go-back.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
-/** Nothing is ended for a way back that there is not. Throws `nothing-to-go-back-to`. */
+/** Throws `nothing-to-go-back-to`, so that no operation is interrupted for a rollback that is impossible. */
 export async function refuseEmptyRollback(
   { operation }: Pick<OperationRequest, 'operation'>,
   { journal, bootloader }: Pick<Wiring, 'journal' | 'bootloader'>,

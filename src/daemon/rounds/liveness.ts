@@ -1,8 +1,8 @@
 import type { Clock } from '../../system/time/clock.ts';
 
 /**
- * Says whether the daemon still makes progress: what works must report from time to time, what sleeps says until when.
- * The watchdog of systemd is fed from this, not by a timer alone.
+ * Tells whether the daemon still makes progress: work must report from time to time, and a sleep says how long it
+ * lasts. systemd's watchdog is fed only if this holds, not by a timer alone.
  */
 export class Liveness {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -15,12 +15,12 @@ export class Liveness {
     this.#aliveUntilMs = clock.monotonicMs() + longestSilenceMs;
   }
 
-  /** Something moved. */
+  /** Notes progress. */
   progress(): void {
     this.#aliveUntilMs = this.#clock.monotonicMs() + this.#longestSilenceMs;
   }
 
-  /** Nothing will move for so long, and that is as it should be. */
+  /** Announces that there will be no progress for so long. */
   restFor(ms: number): void {
     this.#aliveUntilMs = this.#clock.monotonicMs() + ms + this.#longestSilenceMs;
   }

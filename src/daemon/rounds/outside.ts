@@ -8,12 +8,12 @@ import type { World } from '../wiring/wiring.ts';
 
 export interface OutsideParts extends Performer {
   readonly world: World;
-  /** Asked each time: a reload replaces it. */
+  /** Called each time, since a reload replaces the configuration. */
   readonly loaded: () => LoadedConfig;
   readonly record: (id: SecurityEventId, detail: string) => void;
 }
 
-/** Begins to answer whoever asks: on the sockets of the run directory, and on the page, which is returned. */
+/** Starts the control sockets in the run directory, and the page, which it returns. */
 export async function answerOutside(
   { world, loaded, record, ...performer }: OutsideParts,
   opened: AsyncDisposableStack,

@@ -10,14 +10,17 @@ import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
-/** Shorter than the pause between two feeds of the unit that is shipped, so that the second one knows of the first. */
+/**
+ * Shorter than the pause between two feeds with the unit that is shipped, so that the second one knows the answer to
+ * the first question.
+ */
 const MOST_SILENCE_MS = 50_000;
 const LONGEST_PAUSE_MS = 20_000;
 
 interface OwnSocketOptions {
   readonly runDirectory: string;
   readonly clock: Clock;
-  /** How long it is waited after it was asked in vain. */
+  /** The pause after a question without an answer. */
   readonly againMs: number;
 }
 
@@ -25,18 +28,18 @@ export interface WatchdogOptions {
   readonly manager: Pick<ServiceManager, 'watchdogMs' | 'watchdog'>;
   readonly clock: Clock;
   readonly runDirectory: string;
-  /** What is under way gets on. */
+  /** Whether the running operation makes progress. */
   readonly isAlive: () => boolean;
 }
 
-/** Tells the service manager that the daemon is alive, as long as it gets on and answers. */
+/** Feeds the watchdog of the service manager as long as the daemon makes progress and answers. */
 export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogOptions): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
   const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
   const feed = (): void => {
     if (isAlive() && own.answers) manager.watchdog();
-    own.ask(); // with the same wake-up, for the next time
+    own.ask(); // asks in the same wake-up, for the next feed
   };
   feed();
   const timer = setInterval(feed, everyMs);
@@ -49,9 +52,9 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive }: Watchdog
 }
 
 /**
- * Whether the daemon answers who asks it: it asks itself, as others do, through the control socket of root, and looks at a
- * file, which needs one of the threads that files of others can hold. A refusal of its own is an answer, too; where there is no
- * socket, or nobody speaks, there is none.
+ * Tests whether the daemon answers. It asks itself through the control socket of root, as others do, and looks at a
+ * file, which needs a thread that hanging file systems could occupy. A refusal counts as an answer; a missing socket
+ * and silence do not.
  */
 class OwnSocket implements AsyncDisposable {
   readonly #options: OwnSocketOptions;
@@ -59,7 +62,7 @@ class OwnSocket implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #asking: Promise<void>;
   #wanted = Promise.withResolvers<void>();
-  /** Since when it is asked in vain. */
+  /** The beginning of the present time without answers. */
   #askedAtMs: number | undefined;
 
   constructor(options: OwnSocketOptions) {

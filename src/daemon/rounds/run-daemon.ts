@@ -30,18 +30,18 @@ import { cronSchedule, firstTurnMs, rebootSpreadMs, sleepUntil, turnMs } from '.
 
 export interface DaemonOptions {
   readonly loaded: LoadedConfig;
-  /** Reads the configuration again, on SIGHUP. Throws ConfigError. */
+  /** Reads the configuration again on SIGHUP. Throws ConfigError. */
   readonly reload: () => Promise<LoadedConfig>;
   readonly world: World;
   readonly manager: ServiceManager;
-  /** Calls back on each SIGHUP until it is disposed. */
+  /** Calls the listener on each SIGHUP until it is disposed. */
   readonly onReload: (listener: () => void) => Disposable;
 }
 
-/** Longer than any deadline of a single wait inside an operation, but for the health gate's, which is added. */
+/** Longer than any single wait within an operation, except for the health gate, whose deadline is added. */
 const LONGEST_SILENCE_MS = 20 * 60_000;
 
-/** The long-running process: settles, follows the service, answers on the control socket; until the signal is aborted. */
+/** Runs the daemon until the signal is aborted: it settles, follows the service, and answers on the control socket. */
 export async function runDaemon(options: DaemonOptions, signal: AbortSignal): Promise<void> {
   const daemon = new Daemon(options, signal);
   await daemon.run();
@@ -57,7 +57,7 @@ class Daemon {
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
   #agenda: Agenda | undefined;
-  /** Rings when the agenda has changed: ends the nap, if there is one. */
+  /** The bell, which is aborted when the agenda has changed: that ends a sleep. */
   #bell = new AbortController();
   #reloadProblem: string | undefined;
   readonly #stateWatch: StateWatch;
@@ -109,13 +109,13 @@ class Daemon {
     opened.use(onReload(() => this.#askForReload()));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
-    manager.ready(); // each message is a program, one after the other: this one is waited for
+    manager.ready(); // waits here, since each message is sent by a program, one after the other
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
     await this.#loop();
   }
 
-  /** What is next, when it is due; asked again whenever the bell rings. */
+  /** Does what is next when it is due. The bell makes the loop ask again. */
   async #loop(): Promise<void> {
     while (!this.#signal.aborted) {
       this.#bell = new AbortController();
@@ -139,7 +139,7 @@ class Daemon {
     else if (hookPause !== undefined) this.#currentAgenda.comeAgain(clock.nowMs() + hookPause.leftMs);
   }
 
-  /** Undefined: the daemon ends. */
+  /** The end of a round; undefined: the daemon ends. */
   async #play(what: 'settle' | 'look', wiring: Wiring): Promise<RoundEnd | undefined> {
     try {
       const outcome = await this.#runner.run(
@@ -148,7 +148,7 @@ class Daemon {
           await this.#stateWatch.look(wiring.config, wiring.journal);
           if (what === 'look') return updateOnce(wiring, onEvent, signal);
           const settled = await settleOnce(wiring, onEvent, signal);
-          // Who joined asked for a look.
+          // Somebody who joined this round asked for a look.
           const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
           return isEnough ? settled : updateOnce(wiring, onEvent, signal);
         },
@@ -166,7 +166,7 @@ class Daemon {
     }
   }
 
-  /** False: woken before, or what is next is another thing now. */
+  /** Sleeps until a time. False: the bell rang, or something else is next by now. */
   async #sleepUntil(untilMs: number, awake: AbortSignal): Promise<boolean> {
     const { clock } = this.#options.world;
     const sleepMs = Math.max(0, untilMs - clock.nowMs());
@@ -186,12 +186,12 @@ class Daemon {
     const { clock, log } = this.#options.world;
     const { atMs } = this.#currentAgenda.next;
     const dueMs = this.#currentAgenda.wake(clock.nowMs());
-    if (dueMs === undefined) return; // however many ask for the same look
+    if (dueMs === undefined) return; // the look was already asked for
     log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
     if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
 
-  /** It runs as a forced update, so that it is not taken for the same as a round that waits for a window. */
+  /** Runs work alone. It counts as a forced update, so that it does not join a round that waits for a window. */
   readonly #alone: NonNullable<AgentOptions['alone']> = async (work, signal) => {
     const request = { operation: 'update', reboot: true, force: true } as const;
     return this.#runner.run(
@@ -213,7 +213,7 @@ class Daemon {
     this.#tellStatus(detail === undefined ? phase : `${phase}: ${detail}`);
   }
 
-  /** A defect ends the daemon, or is told by the control socket. */
+  /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
     this.#options.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
@@ -228,7 +228,10 @@ class Daemon {
     this.#bell.abort();
   }
 
-  /** Between rounds, so that nothing is pulled from under an operation. A broken configuration changes nothing. */
+  /**
+   * Reads the configuration again. This happens between rounds, so that no operation loses its wiring. A broken
+   * configuration changes nothing.
+   */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#options;
     this.#currentAgenda.beginReload();

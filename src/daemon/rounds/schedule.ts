@@ -6,13 +6,15 @@ import { minutesOf } from '../../system/time/daily-window.ts';
 import { DaemonError } from '../errors.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
-/** When the next look at the service is due, wall clock, milliseconds since the epoch. */
+/** The time of the next look at the service: wall clock, milliseconds since the epoch. */
 export type Schedule = (nowMs: number) => number;
 
 const MINUTE_MS = 60_000;
 const LONGEST_LOOK_BACK_MS = 24 * 60 * MINUTE_MS;
 
-/** From a cron expression; the splay is the same for one gateway each time and spreads a fleet evenly. */
+/**
+ * A schedule from a cron expression. Each gateway has a constant offset within the splay, which spreads a fleet evenly.
+ */
 export async function cronSchedule(expression: string, splayMs: number, serialNumber: string): Promise<Schedule> {
   const { cronTimes, isCronExpression } = await import('../../system/time/cron.ts');
   if (!isCronExpression(expression)) {
@@ -21,31 +23,34 @@ export async function cronSchedule(expression: string, splayMs: number, serialNu
   return spreadSchedule(cronTimes(expression), splayOffsetMs(serialNumber, splayMs));
 }
 
-/** The times of one gateway: so much later than those of its fleet. */
+/** The times of one gateway, which are those of its fleet plus its offset. */
 export function spreadSchedule(times: CronTimes, offsetMs: number): Schedule {
   return (nowMs) => (passedTime(times, nowMs, offsetMs) ?? times.nextMs()) + offsetMs;
 }
 
-/** Of the minutes that have passed the first whose look is still to come, because of the offset. */
+/** The first cron time in the past whose look is still ahead because of the offset; undefined: there is none. */
 function passedTime(times: CronTimes, nowMs: number, offsetMs: number): number | undefined {
   const first = Math.floor((nowMs - Math.min(offsetMs, LONGEST_LOOK_BACK_MS)) / MINUTE_MS) + 1;
   for (let timeMs = first * MINUTE_MS; timeMs <= nowMs; timeMs += MINUTE_MS) if (times.includes(timeMs)) return timeMs;
   return undefined;
 }
 
-/** 0 ≤ offset < splay, decided by the serial number. */
+/** An offset with 0 ≤ offset < splay, derived from the serial number. */
 export function splayOffsetMs(serialNumber: string, splayMs: number): number {
   const spread = createHash('sha256').update(serialNumber).digest().readUInt32BE(0);
   return Math.floor((spread / 0x1_0000_0000) * splayMs);
 }
 
-/** How one gateway's looks lie among those of its fleet. */
+/** What distinguishes the times of one gateway from those of its fleet. */
 export interface Spread {
   readonly serialNumber: string;
   readonly splayMs: number;
 }
 
-/** After a start, or a clock that was set: a fleet does not look at once after a blackout, and waits for no rare schedule. */
+/**
+ * The first look after a start, or after the clock was set. A fleet then neither looks all at once after a blackout nor
+ * waits for a rare time of the schedule.
+ */
 export function turnMs(nowMs: number, schedule: Schedule, { serialNumber, splayMs }: Spread): number {
   const scheduledMs = schedule(nowMs);
   return scheduledMs - nowMs <= splayMs ? scheduledMs : nowMs + splayOffsetMs(serialNumber, splayMs);
@@ -53,23 +58,23 @@ export function turnMs(nowMs: number, schedule: Schedule, { serialNumber, splayM
 
 const MAX_FIRST_SPLAY_MS = 60_000;
 
-/** Of a gateway that has never looked: somebody may wait for it. */
+/** The first look of a gateway that has never looked. It is soon, since somebody may wait for it. */
 export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Spread): number {
   return nowMs + splayOffsetMs(serialNumber, Math.min(splayMs, MAX_FIRST_SPLAY_MS));
 }
 
 const LONGEST_NAP_MS = 5 * 60_000;
 
-/** Sleeps until the wall clock shows the time, in naps, so that a clock that is set meanwhile is noticed. */
+/** Sleeps until the wall clock shows the time. It sleeps in naps, so that it notices a clock that is set meanwhile. */
 export async function sleepUntil(timeMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
   const naps = new Naps(timeMs, clock);
   for (let ms = naps.nextMs(clock); ms > 0; ms = naps.nextMs(clock)) await clock.sleep(ms, signal);
 }
 
-/** How long each of them is. */
+/** The lengths of the naps until a time. */
 export class Naps {
   readonly #timeMs: number;
-  /** Of the monotonic clock. */
+  /** The end by the monotonic clock. */
   readonly #endMs: number;
 
   constructor(timeMs: number, clock: Instant) {
@@ -77,7 +82,7 @@ export class Naps {
     this.#endMs = clock.monotonicMs() + Math.max(0, timeMs - clock.nowMs());
   }
 
-  /** 0: it is time. */
+  /** The next nap; 0: the time has come. */
   nextMs(clock: Instant): number {
     const leftMs = Math.min(this.#timeMs - clock.nowMs(), this.#endMs - clock.monotonicMs());
     return Math.max(0, Math.min(leftMs, LONGEST_NAP_MS));
@@ -86,7 +91,7 @@ export class Naps {
 
 type Instant = Pick<Clock, 'nowMs' | 'monotonicMs'>;
 
-/** Gateways of a fleet reboot one after the other, but within the first half of their window. */
+/** Gateways of a fleet spread their reboots over the first half of their window. */
 export function rebootSpreadMs({ config, serialNumber }: Pick<Wiring, 'config' | 'serialNumber'>): number {
   const { splayMs, rebootWindow } = config.update;
   const windowMs = rebootWindow === undefined ? 0 : minutesOf(rebootWindow) * 60_000;

@@ -1,10 +1,10 @@
-/** When the looks are due that messages ask for: at once, but never two within the limit. None is lost. */
+/** The times of looks that messages ask for: at once, but never two within the limit. No request is lost. */
 export class WakeLimit {
   #dueMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * When the look is due that is asked for now; the same one as before, if that is still to come. Never later than the limit,
-   * wherever the clock was set meanwhile.
+   * The time of the look that is asked for now; an earlier request's, if that look is still ahead. It is never later
+   * than the limit, even if the clock was set meanwhile.
    */
   nextMs(nowMs: number, limitMs: number): number {
     if (nowMs >= this.#dueMs) this.#dueMs = Math.max(nowMs, this.#dueMs + limitMs);

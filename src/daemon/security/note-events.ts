@@ -7,7 +7,7 @@ import { AgentError } from '../../system/errors.ts';
 import type { Trust } from '../wiring/trust.ts';
 import type { SecurityNotes } from './security-log.ts';
 
-/** What the code of a refusal means for security. */
+/** The security event of the code of a refusal. */
 const refusals: Readonly<Record<string, SecurityEventId>> = {
   'signature-invalid': 'signature-refused',
   'artifact-unsigned': 'signature-refused',
@@ -27,13 +27,13 @@ const refusals: Readonly<Record<string, SecurityEventId>> = {
   'trust-no-keys': 'trust-list-refused',
 };
 
-/** Nothing, where what failed is no matter of security. */
+/** Records a refusal; does nothing for an error that does not concern security. */
 export async function noteRefusal(security: SecurityNotes, { code, message }: AgentError): Promise<void> {
   const id = refusals[code];
   if (id !== undefined) await security.record(id, `${message} (${code})`);
 }
 
-/** What is refused on the way is recorded, and thrown on. */
+/** Does the work; records a refusal in it, and throws it on. */
 export async function notingRefusals<T>(security: SecurityNotes, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -57,7 +57,10 @@ export async function noteForce(
   if (allowDowngrade === true) await security.record('force-used', `${what} --allow-downgrade`);
 }
 
-/** At each start, and after each reading: what decides what is installed, compared with what it was. */
+/**
+ * Compares configuration and keys, which decide what is installed, with those seen before. Called at each start, and
+ * after each reading of the configuration.
+ */
 export async function noteWhatCounts(
   security: SecurityNotes,
   { path, digest }: Pick<LoadedConfig, 'path' | 'digest'>,
@@ -68,7 +71,10 @@ export async function noteWhatCounts(
   await noteKeys(security, trust, signal);
 }
 
-/** Also when a list took effect: at the next start it would look as if somebody had changed them then. */
+/**
+ * Compares the keys with those seen before. Also called when a list took effect, so that the next start does not take
+ * this for a change by somebody else.
+ */
 export async function noteKeys(
   security: SecurityNotes,
   trust: Pick<Trust, 'keyring'>,
@@ -78,7 +84,7 @@ export async function noteKeys(
     const { keys, revoked, list, damage } = await trust.keyring(signal);
     const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);
     const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
-    // In the form in which earlier agents kept it, so that an update of the agent is no change of keys.
+    // Has the form that earlier agents used, so that an update of the agent does not look like a change of keys.
     const all = JSON.stringify([trusted.map(({ fingerprint }) => fingerprint).toSorted(), null, []]);
     const state = createHash('sha256').update(all).digest('hex');
     const doubt = damage !== undefined && list === undefined ? 'what was revoked is not known any more: ' : '';
@@ -86,7 +92,7 @@ export async function noteKeys(
     await security.compare('keys-changed', state, `${doubt}${told}`);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    if (error instanceof HelperError) return; // of the keys nothing is known, and nothing can be installed
+    if (error instanceof HelperError) return; // the keys are not known, so nothing can be installed either
     await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);
   }
 }

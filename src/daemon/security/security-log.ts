@@ -13,12 +13,12 @@ import type { Clock } from '../../system/time/clock.ts';
 
 const MAX_EVENTS = 256;
 const MAX_DETAIL_LENGTH = 400;
-/** Who does the same again and again wears out no flash. */
+/** Repetitions within this time are only counted, so that nobody can wear out the flash memory. */
 const PAUSE_MS = 3_600_000;
 
 const keptLog = z.object({
   events: z.array(securityEvent).max(2 * MAX_EVENTS),
-  /** What was in effect when it was last looked at, by its kind. */
+  /** What was last seen to be in effect, by kind. */
   seen: z.record(z.string(), z.string()).default({}),
 });
 
@@ -28,26 +28,27 @@ export interface SecurityLogParts {
   readonly stateDirectory: string;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly log: Log;
-  /** Something joined it. */
+  /** Called when an event was added. */
   readonly onEvent?: (() => void) | undefined;
   readonly fs?: DurableFs;
 }
 
-/** Where it is noted what concerned security. */
+/** The functions that note what concerns security. */
 export type SecurityNotes = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare'>;
 
 /**
- * `security.json` in the state directory: the last events that concern security, across updates and restarts. What happens
- * again within an hour is counted, and written with the next event. Recording never fails: what it is about goes on without it.
+ * Promise `security-log`: `security.json` in the state directory, the last events that concern security, across updates
+ * and restarts. Repetitions within an hour are counted, and written with the next event. A log that cannot be kept
+ * never stops what it records.
  */
 export class SecurityLog {
   readonly #parts: SecurityLogParts;
   readonly #path: string;
   readonly #fs: DurableFs;
   #kept: KeptLog | undefined;
-  /** Of the last hour. */
+  /** The events of the last hour. */
   readonly #begun = new Map<string, { readonly number: number; readonly atMs: number }>();
-  /** Told once, until it is over. */
+  /** The trouble that was logged; it is logged once until it ends. */
   #trouble: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
@@ -57,12 +58,15 @@ export class SecurityLog {
     this.#fs = parts.fs ?? ownFs;
   }
 
-  /** Durable when it resolves, if the disk takes it. */
+  /** Records an event. It is durable when this resolves, if the disk takes it. */
   async record(id: SecurityEventId, detail: string): Promise<void> {
     return this.#inTurn(async (kept) => this.#add(kept, id, detail));
   }
 
-  /** Records the event if what is in effect differs from what was, also before this start; the first time nothing is known. */
+  /**
+   * Records the event if what is in effect differs from what was seen last, even before this start. The first time
+   * there is nothing to compare with.
+   */
   async compare(id: SecurityEventId, now: string, detail: string): Promise<void> {
     return this.#inTurn(async (kept) => {
       const before = kept.seen[id];
@@ -73,7 +77,7 @@ export class SecurityLog {
     });
   }
 
-  /** Records the event unless it is that which was recorded last in this way, also before this start. */
+  /** Records the event unless the same `which` was the last to be recorded like this, even before this start. */
   async recordOnce(id: SecurityEventId, which: string, detail: string): Promise<void> {
     return this.#inTurn(async (kept) => {
       if (kept.seen[id] === which) return;
@@ -82,7 +86,10 @@ export class SecurityLog {
     });
   }
 
-  /** Also for who only looks: nothing is written. Of a damaged one it has the event with which it begins anew. */
+  /**
+   * The report of all events. Writes nothing, so that a mere look may call it. For a damaged log it contains the event
+   * with which the log begins anew.
+   */
   async report(): Promise<SecurityReport> {
     await this.#last;
     const found = this.#kept ?? (await this.#read());
@@ -115,7 +122,7 @@ export class SecurityLog {
     return kept;
   }
 
-  /** Undefined: there is none. */
+  /** The log in its file; undefined: there is none. */
   async #read(): Promise<KeptLog | 'damaged' | undefined> {
     const text = await readTextFile(this.#path, this.#fs);
     if (text === undefined) return undefined;

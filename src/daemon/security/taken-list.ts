@@ -3,25 +3,25 @@ import type { TrustList } from '../../firmware/trust/trust-list.ts';
 
 export interface TakenList {
   readonly list: TrustList;
-  /** What was in effect; undefined: nothing, or nobody knows. */
+  /** The list that was in effect before; undefined: none, or it is not known. */
   readonly before: TrustList | undefined;
 }
 
 interface Circumstances extends TakenList {
   readonly signedBy: string | undefined;
-  /** The keys that were trusted so far, for their names. */
+  /** The keys that were trusted before, for their names. */
   readonly known: readonly Named[];
 }
 
 type Named = Pick<TrustedKey, 'name' | 'fingerprint'>;
 
-/** Of each kind, so that all of it fits into an event. */
+/** How many of each kind are named, so that the text fits into an event. */
 const MAX_KEYS = 2;
 const MAX_RELEASES = 4;
 const MAX_NAME_LENGTH = 16;
 const SHORT = 10;
 
-/** What a list of keys and revocations changes, for the log of security events. Pure. */
+/** Describes for the security log what a list of keys and revocations changes. Pure. */
 export function describeTakenList(circumstances: Circumstances): string {
   const { list, signedBy } = circumstances;
   const changes = describeChanges(circumstances);
@@ -29,7 +29,7 @@ export function describeTakenList(circumstances: Circumstances): string {
   return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
 }
 
-/** What it revokes, adds and leaves out, each in a few words. Pure. */
+/** What a list revokes, adds and leaves out, in a few words each. Pure. */
 export function describeChanges(circumstances: Omit<Circumstances, 'signedBy'>): readonly string[] {
   const { list, before } = circumstances;
   const keyOf = namesOf(circumstances);
@@ -70,7 +70,7 @@ function fingerprintsOf(list: TrustList | undefined): readonly string[] {
   return list?.keys.map(({ fingerprint }) => fingerprint) ?? [];
 }
 
-/** As much as status shows of a key. */
+/** The part of a digest that the status shows of a key. */
 function short(digest: string): string {
   return digest.replace('sha256:', '').slice(0, SHORT);
 }

@@ -4,8 +4,9 @@ import { MASK } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 
 /**
- * The configuration in effect as TOML, for somebody else than its operator: of a program only its name, since its arguments
- * may be anything, and no keys that a board's menu wants to hear. Throws ConfigError.
+ * Promise `secrecy`: the effective configuration as TOML, for somebody else than its operator. A program is given by
+ * its name only, since its arguments may be anything, and the keys that a board's menu expects are left out. Throws
+ * ConfigError.
  */
 export async function configForOthers(path: string, environment: Environment): Promise<string> {
   const effective = await effectiveConfig(path, environment);

@@ -11,17 +11,17 @@ const MAX_FILES = 100;
 const LEAST_OF_QUERY = 4;
 const TIMEOUT_MS = 2_000;
 
-/** Where this gateway keeps what nobody may be told. */
+/** The places where this gateway keeps secrets. */
 export interface SecretPlaces {
   readonly stateDirectory: string;
-  /** Of the configuration file; undefined: it cannot be read. */
+  /** The text of the configuration file; undefined: it cannot be read. */
   readonly configText: string | undefined;
   readonly environment: Environment;
 }
 
 /**
- * What this program can know of what it must not tell: the API key, what the files hold that the configuration names, secrets
- * within the configuration and the environment. What it cannot read, it cannot tell either.
+ * Promise `secrecy`: the secrets that this program can find: the API key, the content of files that the configuration
+ * names, and secrets within the configuration and the environment. What it cannot read, it cannot reveal either.
  */
 export async function gatewaySecrets({
   stateDirectory,
@@ -45,7 +45,7 @@ interface FoundInConfig {
 
 const nothing: FoundInConfig = { secrets: [], files: [] };
 
-/** Pure. Also of a configuration that is wrong, or is no TOML. */
+/** The secrets of a configuration, even of one that is wrong or no TOML. Pure. */
 export function secretsOfConfig(text: string): FoundInConfig {
   const secrets = [...secretsOfAddresses(text)];
   const files: string[] = [];
@@ -60,7 +60,7 @@ export function secretsOfConfig(text: string): FoundInConfig {
   return { secrets, files };
 }
 
-/** Keys, and their texts and lists of texts, however deep. */
+/** The settings as keys with their texts and lists of texts, however deep. */
 function settingsOf(text: string): readonly (readonly [string, string | readonly string[]])[] {
   try {
     return [...walk('', parseToml(text))];
@@ -86,7 +86,7 @@ function isSecretFile(key: string): boolean {
   return /^(?:.*_)?(?:password|key|token|secret|credentials?)_file$/.test(key);
 }
 
-/** What follows `--password`, and the like. */
+/** The words that follow `--password` and the like. */
 function secretsOfCommand(words: string | readonly string[]): readonly string[] {
   if (typeof words === 'string') return [];
   return words.flatMap((word, index) => {
@@ -103,7 +103,10 @@ function secretsOfEnvironment(environment: Environment): readonly string[] {
   return [...named, ...Object.values(environment).flatMap((value = '') => secretsOfAddresses(value))];
 }
 
-/** User name and password together, the password alone, and what a query says: as it is written and as it is meant. */
+/**
+ * The secrets in addresses: user name with password, the password alone, and the values of the query, each as written
+ * and decoded.
+ */
 function secretsOfAddresses(text: string): readonly string[] {
   const passwords = [...text.matchAll(/:\/\/([^/?#\s"'@]{0,1024}):([^/?#\s"']{1,1024})@/g)];
   const queries = [...text.matchAll(/:\/\/[^?\s"']{1,1024}\?([^\s"']{1,4096})/g)].map(([, query = '']) => query);
@@ -115,7 +118,7 @@ function secretsOfAddresses(text: string): readonly string[] {
   ].flatMap((one) => [one, decoded(one)]);
 }
 
-/** `?version=1` hides no other 1. */
+/** A short value of a query is no secret: `?version=1` must not hide every other 1. */
 function isLong({ length }: string): boolean {
   return length >= LEAST_OF_QUERY;
 }
@@ -129,7 +132,10 @@ function decoded(text: string): string {
   }
 }
 
-/** Of a PEM file each line, else its first line, which is how passwords are written. Public keys and certificates are none. */
+/**
+ * The secrets of a file: each line of a private key in PEM form, nothing of public keys and certificates, and for other
+ * files the text and its first line, which is how passwords are written.
+ */
 function secretsOfFile(text: string): readonly string[] {
   if (!text.includes('-----BEGIN')) return [text.trim(), ...text.split('\n', 1)];
   if (!text.includes('PRIVATE KEY')) return [];

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { systemErrorCode } from '../../system/errors.ts';
 
-/** By what the kernel calls the devices of a configuration: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
+/** The names that the kernel's messages use for the configured devices: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
 export async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
   const paths = [
     ...targets.flatMap(devicesOf),
@@ -27,14 +27,14 @@ function devicesOf(target: Config['targets'][number]): readonly string[] {
 
 const busWords: ReadonlySet<string> = new Set(['iio', 'w1', 'hwmon']);
 
-/** A partition is told of as its disk. */
+/** The disk of a partition, since the kernel's messages name the disk. */
 function diskOf(name: string): string {
   const [, numbered] = /^((?:mmcblk|nvme\d{1,4}n|loop|nbd)\d{1,4})p\d{1,4}$/.exec(name) ?? [];
   const [, lettered] = /^((?:sd|vd|hd|xvd)[a-z]{1,3})\d{1,4}$/.exec(name) ?? [];
   return numbered ?? lettered ?? name;
 }
 
-/** The plug that a serial port hangs on: `…/usb1/1-1/1-1.2/1-1.2:1.0/ttyUSB0`. */
+/** The USB port on which a serial port hangs: `…/usb1/1-1/1-1.2/1-1.2:1.0/ttyUSB0`. */
 async function usbNames(tty: string): Promise<readonly string[]> {
   const device = await realPathOf(join('/sys/class/tty', tty, 'device'));
   const plug = device?.split('/').findLast((part) => /^\d{1,3}-[\d.]{1,32}$/.test(part));

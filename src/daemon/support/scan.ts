@@ -7,10 +7,10 @@ import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
 import type { OnAsked } from '../../telemetry/scan/scan-modbus.ts';
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
 
-/** Where nothing else is proposed; the configuration wants it of what speaks by itself, too. */
+/** The interval of a proposal that has none. The configuration demands one even of a sensor that sends by itself. */
 const EVERY = '10s';
 
-/** What could be a source here, with what to write into the configuration for it. */
+/** Finds possible sensors, and proposes their configuration. */
 export async function scanForSensors(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport> {
   const { found, isCut } = await scan(order, onAsked, signal);
   return { found: found.map(asReport), isCut };
@@ -32,7 +32,7 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
   }
 }
 
-/** What the configuration would refuse is not proposed. Pure. */
+/** A found sensor with its proposal, unless the configuration would refuse that. Pure. */
 export function asReport({ sensor, title, reading, unit, problem }: Found): ScanReport['found'][number] {
   const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: EVERY, ...sensor }).success;
   return {

@@ -23,7 +23,7 @@ import { configForOthers } from './config-part.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
 import { kernelNamesOf } from './kernel-names.ts';
 
-/** What a report for a supporter is made of, as far as the configuration can be read. */
+/** The parts of a report for a supporter, as far as the configuration can be read. */
 export async function openSupport(path: string, environment: Environment): Promise<Support> {
   const loaded = await outcomeOf(loadConfig(path, environment));
   const config = loaded instanceof AgentError ? undefined : loaded.config;
@@ -56,7 +56,7 @@ async function outcomeOf<T>(looked: Promise<T>): Promise<T | AgentError> {
   }
 }
 
-/** Where it lies, of a configuration that cannot be used as a whole. */
+/** The probable state directory of a configuration that cannot be used as a whole. */
 function likelyStateDirectory(configText: string | undefined, environment: Environment): string {
   const [given = ''] = (environment['STATE_DIRECTORY'] ?? '').split(':', 1);
   if (isAbsolute(given)) return given;
@@ -69,7 +69,7 @@ function likelyStateDirectory(configText: string | undefined, environment: Envir
   }
 }
 
-/** What the bootloader chooses from, as the agent reads it, and as the bootloader itself does where that can be asked. */
+/** What the bootloader decides by: as the agent reads it and, if that can be asked, as the bootloader itself does. */
 async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Promise<string> {
   const target = targets.find(hasBootloader);
   if (target === undefined) throw noSlots();
@@ -100,7 +100,7 @@ async function placeLine({ bootloader }: BootingSlotsSettings, signal: AbortSign
   return [detail, weakness].filter((text) => text !== undefined).join('; ') || 'nothing can be seen from outside';
 }
 
-/** One that fails costs no other. */
+/** The text of one look. An error becomes its text, so that it does not cost the others. */
 async function told(look: () => Promise<string>): Promise<string> {
   try {
     return await look();
@@ -110,7 +110,7 @@ async function told(look: () => Promise<string>): Promise<string> {
   }
 }
 
-/** The slot that this file is, or to which what is written into its folder goes. */
+/** The slot that is this file, or that holds the folder into which the file would be written. */
 async function slotUnder(file: string, slots: readonly string[]): Promise<string | undefined> {
   const identity = await identityAt(file);
   for (const slot of slots) if (identity !== undefined && (await identityAt(slot)) === identity) return slot;
@@ -119,7 +119,7 @@ async function slotUnder(file: string, slots: readonly string[]): Promise<string
       await refuseStateOnSlot(await realpath(dirname(file)), [slot]);
     } catch (error) {
       if (error instanceof AgentError && error.code === 'state-on-slot') return slot;
-      if (systemErrorCode(error) === 'ENOENT' || systemErrorCode(error) === 'ENOTDIR') return undefined; // who writes tells it
+      if (systemErrorCode(error) === 'ENOENT' || systemErrorCode(error) === 'ENOTDIR') return undefined; // the error will be told by whoever writes the file
       if (!(error instanceof AgentError)) throw error;
     }
   }

@@ -28,9 +28,9 @@ import { stagingWithKeys } from './staging-with-keys.ts';
 import { Trust } from './trust.ts';
 import type { World } from './wiring.ts';
 
-// The engine of an update: what owns journal, keys, floors, slots and bootloader. It is wired in the agent, or in its helper.
+// Wires the parts that install: journal, keys, floors, slots and bootloader. They are in the agent, or in its helper.
 
-/** `readText`: where the lists are the helper's. */
+/** `readText` is given where the helper keeps the lists. */
 export function wireTrust(config: Config, { clock, boot }: EngineWorld, readText?: ReadStateText): Trust {
   return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync), readText });
 }
@@ -74,7 +74,7 @@ export interface EngineParts {
   readonly hooks: HookPort;
   readonly meteredLink: () => Promise<string | undefined>;
   readonly targets: ReadonlyMap<string, Target>;
-  /** Undefined: there are boards alone. */
+  /** Undefined: there are only boards. */
   readonly bootloader: Bootloader | undefined;
   readonly machine: Machine;
   readonly trust: Trust;

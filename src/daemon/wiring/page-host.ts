@@ -5,10 +5,10 @@ import { reportError } from '../../control/control-errors.ts';
 import type { PageServerOptions } from '../../page/page-server.ts';
 import { describeError } from '../../system/errors.ts';
 
-/** An address may come up after the agent, and a port may be free again. */
+/** The page is tried again this often: its address may come up after the agent, and its port may become free. */
 const RETRY_MS = 15_000;
 
-/** Serves the page where the configuration says; what keeps it from that keeps the daemon from nothing. */
+/** Serves the page where the configuration says. If it cannot be served, the daemon works on. */
 export class PageHost implements AsyncDisposable {
   readonly #parts: Omit<PageServerOptions, 'settings'>;
   #settings: PageSettings | undefined;
@@ -21,12 +21,14 @@ export class PageHost implements AsyncDisposable {
     this.#parts = parts;
   }
 
-  /** For the status. */
+  /** The troubles for the status. */
   get troubles(): readonly string[] {
     return this.#trouble === undefined ? [] : [this.#trouble];
   }
 
-  /** Also read again: the files that it names may have changed. */
+  /**
+   * Serves the page with these settings. Also called after a reload, since the files that they name may have changed.
+   */
   async serve(settings: PageSettings): Promise<void> {
     const isSame = isDeepStrictEqual(settings, this.#settings);
     const hasFiles = settings.certificateFile !== undefined || settings.passwordFile !== undefined;

@@ -4,7 +4,7 @@ import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import { hasBootloader } from './slot-settings.ts';
 import type { StagingSettings } from './staging-with-keys.ts';
 
-// From the configuration's words to the rooms' settings.
+// Translates the configuration into the settings of the rooms.
 
 export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
   return {
@@ -23,7 +23,7 @@ export function followOf({ follow, choose }: Config['update']): Follow {
   return follow === 'updates' ? { kind: 'updates', choice: choose } : { kind: follow };
 }
 
-/** Whose slots the bootloader chooses from. */
+/** The target from whose slots the bootloader chooses. */
 export function bootingTarget({ targets }: Pick<Config, 'targets'>): string | undefined {
   return targets.find(hasBootloader)?.name;
 }

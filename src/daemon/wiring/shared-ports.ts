@@ -7,31 +7,34 @@ import type { OpenSerialLine, SerialLine } from '../../telemetry/ports.ts';
 
 export interface SharedPortsOptions {
   readonly clock: Clock;
-  /** What was taken for an operation stays taken until the operation has ended, however often its line is opened anew. */
+  /** Whether an operation runs. A port that it has taken stays taken until it ends, however often it opens the port. */
   readonly isBusy: () => boolean;
   readonly open?: OpenPort;
 }
 
 interface Lent {
   readonly ports: readonly string[];
-  /** Takes the line away from the source. */
+  /** Takes the line back from the source. */
   readonly recall: AbortController;
   readonly returned: PromiseWithResolvers<void>;
 }
 
-/** How often a source looks whether its port is free again. */
+/** How often a source checks whether its port is free again. */
 const LOOK_MS = 1_000;
-/** A source lets go at once; after this the port is opened anyway, and whoever holds it is named. */
+/** A source lets go at once. After this time the port is opened anyway, and the error names whoever holds it. */
 const RECALL_MS = 10_000;
 const AGAIN_MS = 100;
 
-/** Serial ports that telemetry reads and boards are flashed through: the board goes first, the source waits and goes on. */
+/**
+ * Shares serial ports between telemetry, which reads them, and the flashing of boards. The board goes first; the source
+ * waits, and continues afterwards.
+ */
 export class SharedPorts {
   readonly #clock: Clock;
   readonly #isBusy: () => boolean;
   readonly #open: OpenPort;
   readonly #lent = new Set<Lent>();
-  /** Lines of boards that are open; zero: the operation may open it again. */
+  /** The number of open lines of boards, by port. Zero: the running operation may open the port again. */
   readonly #taken = new Map<string, number>();
 
   constructor({ clock, isBusy, open = openSerialLine }: SharedPortsOptions) {
@@ -40,7 +43,10 @@ export class SharedPorts {
     this.#open = open;
   }
 
-  /** Waits while a board is at work there. The line throws McuError `port-busy` as soon as a board wants the port. */
+  /**
+   * Opens a port for a source, after waiting for a board that uses it. The line throws McuError `port-busy` as soon as
+   * a board wants the port.
+   */
   readonly openForSource: OpenSerialLine = async (path, settings, signal) => {
     const ports = await namesOf(path);
     while (ports.some((port) => this.#isTaken(port))) await this.#clock.sleep(LOOK_MS, signal);
@@ -74,14 +80,14 @@ export class SharedPorts {
     }
   };
 
-  /** Those that were lent and are wanted back. */
+  /** Takes back the lines that sources have of these ports. */
   #recall(ports: readonly string[]): readonly Lent[] {
     const lent = [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
     for (const { recall } of lent) recall.abort(new McuError('port-busy', `${ports[0]} is needed for its board`));
     return lent;
   }
 
-  /** A driver may take its time to close a port that was given back. */
+  /** Opens the port repeatedly for a while, since a driver may take its time to close one that was returned. */
   async #patiently(open: () => Promise<Line>, lent: readonly Lent[], signal: AbortSignal): Promise<Line> {
     await this.#returned(lent, signal);
     const endMs = this.#clock.monotonicMs() + RECALL_MS;
@@ -99,7 +105,7 @@ export class SharedPorts {
   async #returned(lent: readonly Lent[], signal: AbortSignal): Promise<void> {
     const done = new AbortController();
     const late = this.#clock.sleep(RECALL_MS, AbortSignal.any([signal, done.signal]));
-    late.catch(() => {}); // the race has its answer
+    late.catch(() => {}); // the race has its result already
     await Promise.race([Promise.all(lent.map(async ({ returned }) => returned.promise)), late]);
     done.abort();
   }
@@ -190,7 +196,7 @@ class BoardLine implements Line {
   }
 }
 
-/** As it is configured, and the device behind that: a board that restarts may come back as another device. */
+/** The port as configured, and the device behind it, since a board that restarts may return as another device. */
 async function namesOf(path: string): Promise<readonly string[]> {
   try {
     const device = await realpath(path);
@@ -201,7 +207,7 @@ async function namesOf(path: string): Promise<readonly string[]> {
   }
 }
 
-/** The driver is loaded when it is first needed. */
+/** Loads the driver only when it is needed. */
 async function openSerialLine(path: string, settings: LineSettings, signal: AbortSignal): Promise<Line> {
   return (await import('../../mcu/serial-line.ts')).openSerialLine(path, settings, signal);
 }

@@ -1,7 +1,9 @@
 import type { Bootloader } from '../../update/ports.ts';
 import { noSlots } from '../doctor/obstacles.ts';
 
-/** The bootloader of a gateway without slots: what runs is all there is. Its microcontrollers are updated all the same. */
+/**
+ * The bootloader of a gateway without slots: the running system is the only one. Its boards are updated nevertheless.
+ */
 export const singleSystem: Bootloader = {
   trialRebootArgument: undefined,
   bootedSlot: async () => 'A',

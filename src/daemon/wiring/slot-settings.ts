@@ -1,11 +1,11 @@
 import type { BootingSlotsSettings, Config, TargetSettings } from '../../config/config.ts';
 
-/** The pair of slots that the bootloader chooses from; others follow it. */
+/** Whether this target is the pair of slots from which the bootloader chooses; other pairs follow it. */
 export function hasBootloader(target: TargetSettings): target is BootingSlotsSettings {
   return target.kind === 'slots' && target.bootloader !== undefined;
 }
 
-/** Paths that no slot of this target may lead to. */
+/** The slots of other targets, to which no slot of this one may lead. */
 export function otherSlots({ targets }: Config, { name }: TargetSettings): readonly string[] {
   return targets.flatMap((target) =>
     target.kind === 'slots' && target.name !== name ? [target.slots.A, target.slots.B] : [],

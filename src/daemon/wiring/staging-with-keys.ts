@@ -11,8 +11,8 @@ export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'de
 }
 
 /**
- * The keys are read anew for each firmware: they can be renewed in place, and a bad one stops only updates. What a list of keys
- * and revocations changes is told when it is in effect.
+ * Stages firmware with keys that are read anew each time: they may be replaced, and a bad key only stops updates. When
+ * a list of keys and revocations took effect, what it changes is recorded.
  */
 export function stagingWithKeys(
   { allowUnsigned, ...settings }: StagingSettings,

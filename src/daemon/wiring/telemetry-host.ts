@@ -16,7 +16,10 @@ import type { Wiring, World } from './wiring.ts';
 const MAX_EVENTS_TOLD = 16;
 const TELLING_MS = 60_000;
 
-/** Telemetry of the configuration in use: there is one spool, so the old one ends before the new one begins. */
+/**
+ * Runs the telemetry of the present configuration. There is only one spool, so the old telemetry ends before the new
+ * one begins.
+ */
 export class TelemetryHost implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #isBusy: () => boolean;
@@ -25,14 +28,14 @@ export class TelemetryHost implements AsyncDisposable {
   #current: Telemetry | undefined;
   #wiring: Pick<Wiring, 'config' | 'security'> | undefined;
 
-  /** `isBusy`: an operation runs, and telemetry leaves the service and the ports of the boards to it. */
+  /** `isBusy`: an operation runs, so telemetry leaves the service and the ports of boards to it. */
   constructor(clock: Clock, isBusy: () => boolean) {
     this.#clock = clock;
     this.#isBusy = isBusy;
     this.#ports = new SharedPorts({ clock, isBusy });
   }
 
-  /** What the rest of the daemon shares with telemetry: serial ports, and what the service says about the time. */
+  /** What telemetry shares with the rest of the daemon: serial ports, and what the service says about the time. */
   around(world: World): World {
     return {
       ...world,
@@ -74,7 +77,7 @@ export class TelemetryHost implements AsyncDisposable {
     void this.#tellSecurity(world.log);
   }
 
-  /** The property has the last events, also those that came while there was no telemetry. */
+  /** Sets the property with the last security events, including those from the time without telemetry. */
   async #tellSecurity(log: Log): Promise<void> {
     const { config, security } = this.#wiring ?? {};
     const property = config?.report.security;
@@ -95,12 +98,12 @@ export class TelemetryHost implements AsyncDisposable {
   }
 }
 
-/** CLOCK_MONOTONIC, which goes on while the agent is started anew (clock_gettime(2)). */
+/** CLOCK_MONOTONIC, which runs on while the agent restarts (clock_gettime(2)). */
 function sinceBootMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
-/** Where nobody knows which boot this is, every start counts as one. */
+/** The name of this boot; if it is not known, every start counts as a boot. */
 async function bootName(machine: Pick<Machine, 'bootId'>): Promise<string> {
   try {
     return await machine.bootId();

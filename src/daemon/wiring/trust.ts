@@ -24,30 +24,30 @@ export interface TrustParts {
     readonly trust: Pick<Config['trust'], 'keys' | 'allowUnsigned'>;
     readonly paths: Pick<Config['paths'], 'state'>;
   };
-  /** Those of the configuration; its files, if not given. */
+  /** The keys of the configuration. Default: from its files. */
   readonly configuredKeys?: (() => Promise<readonly TrustedKey[]>) | undefined;
-  /** Of the state directory. */
+  /** File access to the state directory. */
   readonly fs?: DurableFs;
-  /** Where the lists are another process's, which is asked for what it took. */
+  /** Reads the lists where another process keeps them. */
   readonly readText?: ReadStateText | undefined;
   readonly clock: Clock;
   /** Whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
 }
 
-/** In a sentence; `trouble`: what monitoring is told of it. */
+/** A concern as a sentence; `trouble` is its word for monitoring. */
 export interface Concern {
   readonly text: string;
   readonly trouble?: Distrust | undefined;
 }
 
-/** Undefined: it is not known; a slot of the factory has no digest. */
+/** What was installed; undefined: not known, and a slot of the factory has no digest. */
 interface WhatRan {
   readonly installed?: Partial<StagedBefore> | undefined;
   readonly previous?: Partial<StagedBefore> | undefined;
 }
 
-/** What this gateway trusts, and what is known of the time. */
+/** What this gateway trusts, and what it knows of the time. */
 export class Trust {
   readonly #parts: TrustParts;
   readonly #store: TrustStore;
@@ -59,7 +59,10 @@ export class Trust {
     this.#store = new TrustStore(parts.config.paths.state, parts.fs, parts.readText);
   }
 
-  /** What the service's clock shows. It counts for as long as this process runs, so that one wrong word ends no key for ever. */
+  /**
+   * Notes the time that the service's clock shows. It is forgotten with this process, so that one wrong answer cannot
+   * end a key for ever.
+   */
   hear(atMs: number): void {
     if (isPlausible(atMs)) this.#heard = { atMs, monotonicMs: this.#parts.clock.monotonicMs() };
   }
@@ -73,7 +76,10 @@ export class Trust {
     });
   }
 
-  /** One that is known already is told as if it were the first: who took it may not have come to tell. */
+  /**
+   * Takes a list. One that was taken before is told like a new one: the process that took it may have ended before it
+   * could tell.
+   */
   async takeList(bytes: Uint8Array, artifact: string): Promise<TakenList> {
     const file = parseTrustListFile(bytes);
     const list = fromFile(file);
@@ -83,26 +89,31 @@ export class Trust {
     return { list, before: isNew ? before : undefined };
   }
 
-  /** Would it be taken, and what would it change? Throws `trust-list-old` and `trust-list-malformed`. */
+  /**
+   * Judges a list without taking it, and returns what it would change. Throws `trust-list-old` and
+   * `trust-list-malformed`.
+   */
   async judgeList(bytes: Uint8Array, artifact: string | undefined): Promise<TakenList> {
     const file = parseTrustListFile(bytes);
     await this.#store.judge(file, artifact);
     return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
   }
 
-  /** What the list changed that was taken since this was asked last; undefined: none was taken. */
+  /** What the list changed that was taken since the last call; undefined: none was taken. */
   collectNews(): ListNews | undefined {
     const news = this.#news;
     this.#news = undefined;
     return news;
   }
 
-  /** Undefined: there is none, or it cannot be read, and any may take its place. */
+  /**
+   * The number of the list in effect; undefined: there is none, or it cannot be read, so that any list may replace it.
+   */
   async listInEffect(): Promise<number | undefined> {
     return (await this.#store.read().catch(whereNotKnown))?.number;
   }
 
-  /** Undefined: it is not known. A person's way back depends on no file but the list. */
+  /** The revoked releases; undefined: not known. A rollback by a person depends on no other file than the list. */
   async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
     try {
       return new Set((await this.#store.lastKnown())?.revoked.releases);
@@ -112,8 +123,8 @@ export class Trust {
   }
 
   /**
-   * Why the list forbids what runs already; a configuration that an image brings itself, and the time, are no reason: only a signed
-   * list is. Undefined also where the list cannot be read.
+   * Promise `revocation`: why the list forbids a firmware that was installed before; undefined: it does not, or cannot
+   * be read. Only a signed list is a reason, not the configuration, which an image may bring itself, and not the time.
    */
   async revoked({ digest = '', signedBy = '' }: Partial<StagedBefore>): Promise<string | undefined> {
     const list = await this.#store.lastKnown().catch(whereNotKnown);
@@ -123,7 +134,7 @@ export class Trust {
     return undefined;
   }
 
-  /** Why a firmware that was accepted before would not be now, in words that follow its name. */
+  /** Why a firmware that was accepted before would not be now, worded to follow its name. */
   async distrusted({ digest, signedBy }: StagedBefore, signal: AbortSignal): Promise<string | undefined> {
     let keyring: Keyring;
     try {
@@ -143,7 +154,7 @@ export class Trust {
     return isUsable(key, keyring) ? undefined : `is signed by ${describeKey(key, keyring)}`;
   }
 
-  /** What a person should know, each in a sentence. */
+  /** What a person should know, one sentence each. */
   async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly Concern[]> {
     try {
       const keyring = await this.keyring(signal);
@@ -159,7 +170,7 @@ export class Trust {
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      const isOfState = error instanceof StorageError; // which is told of itself
+      const isOfState = error instanceof StorageError; // the state directory has a concern of its own
       return [{ text: describeError(error), trouble: isOfState ? undefined : 'no-trusted-key' }];
     }
   }
@@ -171,19 +182,22 @@ export class Trust {
     return configured === 0 ? [] : [{ text }];
   }
 
-  /** Undefined: the service was not heard since this process began. */
+  /** The time by the service's clock; undefined: the service was not heard since this process began. */
   get serviceTimeMs(): number | undefined {
     return this.#heard && this.#heard.atMs + this.#parts.clock.monotonicMs() - this.#heard.monotonicMs;
   }
 
-  /** Where nothing sets it, it is taken as it is; where something has not yet, a person may have: the service's shows the same. */
+  /**
+   * Whether the clock is set. Without a time server it is believed; with one that has not set it yet, only if it agrees
+   * with the service, since a person may have set it.
+   */
   async isClockSet(signal: AbortSignal): Promise<boolean> {
     const { clock, probe } = this.#parts;
     const nowMs = clock.nowMs();
     return isPlausible(nowMs) && ((await probe(signal)) !== 'not-yet' || this.agreesWithService(nowMs) === true);
   }
 
-  /** Undefined: as `serviceTimeMs`. */
+  /** Undefined: the service was not heard since this process began. */
   agreesWithService(nowMs: number): boolean | undefined {
     const { serviceTimeMs } = this;
     return serviceTimeMs === undefined ? undefined : Math.abs(nowMs - serviceTimeMs) < MOST_APART_MS;
@@ -217,7 +231,7 @@ function newsOf({ number, keys, revoked }: TrustList, before: TrustList | undefi
   };
 }
 
-/** What was installed may have been a list of keys and revocations. */
+/** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */
 export async function tellingOfLists<T extends OperationOutcome>(
   trust: Pick<Trust, 'collectNews'>,
   work: () => Promise<T>,
@@ -228,7 +242,7 @@ export async function tellingOfLists<T extends OperationOutcome>(
   return outcome.kind === 'installed' && list !== undefined ? { ...outcome, list } : outcome;
 }
 
-/** A request's way, and a header with whole seconds. */
+/** Allows for the way of the request, and for whole seconds in the header. */
 const MOST_APART_MS = 5 * 60_000;
 
 export const NO_KEY = 'there is no trusted key, so no firmware can be installed';

@@ -6,9 +6,12 @@ import type { Standstill } from '../../update/journal/parts/standstill.ts';
 import type { FirmwareSource } from '../../update/ports.ts';
 import type { RebootWait, Unarmed } from '../../update/trial/reboot-wait.ts';
 
-/** The update room as the daemon drives it: `Updater` in this process, or one behind the socket of the helper. One call at a time. */
+/**
+ * The update room as the daemon drives it: `Updater` in this process, or one behind the socket of the helper. Calls are
+ * made one at a time.
+ */
 export interface UpdateRoom {
-  /** Of the last look; for `status`. */
+  /** The last look, for `status`. */
   readonly lastLook: Look | undefined;
   readonly rebootWait: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;

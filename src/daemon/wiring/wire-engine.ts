@@ -23,7 +23,7 @@ import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
 
-/** systemd/package-guard, as it is installed. */
+/** The installed systemd/package-guard. */
 const PACKAGE_GUARD = '/usr/lib/thing-agent/package-guard';
 
 /** The engine of updates, in this process or in the helper. */
@@ -31,15 +31,15 @@ export interface EngineWiring {
   readonly journal: Journal;
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: Machine;
-  /** Microcontrollers, by target. */
+  /** The boards by the name of their target. */
   readonly boards: ReadonlyMap<string, McuTargetParts>;
   /** Undefined: no target of kind slots is configured. */
   readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> | undefined;
-  /** Undefined: no target at all is configured. */
+  /** Undefined: no target is configured. */
   readonly updater: UpdateRoom | undefined;
   /** Undefined: this process installs by itself. */
   readonly remote: RemoteEngine | undefined;
-  /** What `doctor` says of slots and boot environment. */
+  /** What `doctor` says about slots and boot environment. */
   readonly examineEngine: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
 }
 
@@ -57,8 +57,8 @@ interface EngineParts extends Notes {
 }
 
 /**
- * The helper, where one is configured: the one before stays, and reads its configuration again. Throws `helper-refused` where
- * that has changed while this process runs.
+ * The helper, if one is configured. A reload keeps the link to it. Throws `helper-refused` if a reload would add,
+ * remove or move the helper.
  */
 export async function findRemote(
   { system }: Config,

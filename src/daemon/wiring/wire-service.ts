@@ -15,16 +15,16 @@ import type { Traffic } from '../../service/traffic.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { World } from './wiring.ts';
 
-/** The service in the form, or the forms, that are configured. */
+/** The service in the configured form or forms. */
 export interface ServiceWiring extends AsyncDisposable {
   readonly transport: ServiceTransport;
-  /** Undefined: nothing is said through a broker, and no MQTT code is loaded. */
+  /** Undefined: no broker is used, and no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
   /** Undefined: no rate is configured. */
   readonly throttle: Throttle | undefined;
 }
 
-/** Some operations are only spoken of in REST form, so that is always there. */
+/** Wires the service. The REST form always exists, since some operations exist only in it. */
 export async function wireService(
   config: Config,
   world: World & { readonly traffic: Traffic },
@@ -48,7 +48,7 @@ export async function wireService(
       call: async (operation, input, signal) =>
         (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
       firmware: async (input, from, signal) => firmware.firmware(input, from, signal),
-      // whoever made the two ends them
+      // the owner of the two forms disposes them
       [Symbol.asyncDispose]: async () => {},
     },
     messaging,
@@ -99,12 +99,12 @@ function messagingSettings(
   };
 }
 
-/** The same for each start, and of a kind that every broker takes: MQTT 3.1.1, section 3.1.3.1. */
+/** The same id at each start, of a kind that every broker accepts (MQTT 3.1.1, section 3.1.3.1). */
 function clientIdOf(serialNumber: string): string {
   return `thingagent${createHash('sha256').update(serialNumber).digest('hex').slice(0, 13)}`;
 }
 
-/** From the configuration's words to the rooms' settings. */
+/** Translates the configuration into the settings of the REST form. */
 function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
   const { url, keyOnProvisioning, tls, deadlines, propertyText } = config.service;
   return {

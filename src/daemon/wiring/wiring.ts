@@ -33,45 +33,46 @@ export interface World {
   readonly random: () => number;
   readonly log: Log;
   readonly agentVersion: string;
-  /** Where the system's word on this boot is read; its own places, if not given. */
+  /** The places where the system describes this boot. Default: its own. */
   readonly boot?: Pick<BootloaderSurroundings, 'commandLine' | 'deviceTreePartition'> & {
-    /** Of systemd-timesyncd. */
+    /** The file of systemd-timesyncd. */
     readonly timesync?: string;
   };
-  /** Opens the port of a microcontroller; undefined: as it is. */
+  /** Opens the port of a board. Default: directly. */
   readonly openPort?: OpenPort;
-  /** Told what the service's clock shows. */
+  /** Called with the time that the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
-  /** The gateway was activated, again or for the first time. */
+  /** Called when the gateway was activated, for the first time or again. */
   readonly onActivated?: () => void;
-  /** Something joined the log of security events. */
+  /** Called when an event was added to the security log. */
   readonly onSecurityEvent?: () => void;
 }
 
-/** Everything that one configuration brings to life; disposed as a whole. */
+/** Everything that one configuration brings to life; it is disposed as a whole. */
 export interface Wiring extends EngineWiring, AsyncDisposable {
   readonly config: Config;
   readonly world: World;
   readonly serialNumber: string;
   readonly identities: IdentityStore;
   readonly session: ServiceSession;
-  /** Undefined: nothing is said through a broker. */
+  /** Undefined: no broker is used. */
   readonly messaging: MessagingTransport | undefined;
-  /** Of downloads; undefined: no rate is configured. */
+  /** The bound on downloads; undefined: no rate is configured. */
   readonly throttle: Throttle | undefined;
-  /** Of the line to the service, since this process began. */
+  /** Counts what the connections to the service carry since this process began. */
   readonly traffic: Traffic;
   readonly trust: Trust;
   readonly security: SecurityLog;
   readonly history: History;
 }
 
-/** What stays as it is. */
+/** The parts that a reload keeps. */
 export type Before = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic' | 'remote'>>;
 
 /**
- * Rooms and ports, put together. Nothing is asked of the service or the bootloader yet. `before` is what this replaces:
- * journal, history, security log and the count of traffic stay the same objects, so that an operation that still runs there and one that begins here see one state.
+ * Puts rooms and ports together, without asking the service or the bootloader anything yet. `before` is the wiring that
+ * this one replaces. Its journal, history, security log and traffic stay the same objects, so that an operation that
+ * still runs with it and one that begins here see one state.
  */
 export async function wire(
   config: Config,
