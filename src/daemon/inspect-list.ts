@@ -6,7 +6,10 @@ import { describeChanges } from './security/taken-list.ts';
 import { isUsable } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-/** What a list of keys and revocations would change here; undefined: the file is none. Throws why it would not be taken. */
+/**
+ * What a list of keys and revocations would change here; undefined: the file is no list. Throws the error for which the
+ * list would be refused.
+ */
 export async function judgeList(
   { list: bytes, digest }: FirmwareDescription,
   keyring: Keyring | undefined,

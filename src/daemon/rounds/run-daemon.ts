@@ -229,8 +229,7 @@ class Daemon {
   }
 
   /**
-   * Reads the configuration again. This happens between rounds, so that no operation loses its wiring. A broken
-   * configuration changes nothing.
+   * Reads the configuration again, between rounds, so that no operation loses its wiring. A broken one changes nothing.
    */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#options;

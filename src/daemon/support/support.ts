@@ -119,7 +119,7 @@ async function slotUnder(file: string, slots: readonly string[]): Promise<string
       await refuseStateOnSlot(await realpath(dirname(file)), [slot]);
     } catch (error) {
       if (error instanceof AgentError && error.code === 'state-on-slot') return slot;
-      if (systemErrorCode(error) === 'ENOENT' || systemErrorCode(error) === 'ENOTDIR') return undefined; // the error will be told by whoever writes the file
+      if (systemErrorCode(error) === 'ENOENT' || systemErrorCode(error) === 'ENOTDIR') return undefined; // writing will fail and tell
       if (!(error instanceof AgentError)) throw error;
     }
   }
