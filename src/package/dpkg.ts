@@ -8,14 +8,14 @@ export interface PackageFields {
 }
 
 const TIMEOUT_MS = 120_000;
-/** Fields that are read of a package that says more. */
+/** Bounds the output of a package that says too much. */
 const MAX_OUTPUT_BYTES = 64 * 1024;
 
-/** dpkg-deb itself would unpack it for that, and change owners, for which the unit has no right. */
+/** dpkg-deb itself would unpack the control files to read one, and change owners, which the unit may not do. */
 const READ_CONTROL =
   'dpkg-deb --ctrl-tarfile "$1" | tar --extract --to-stdout --no-anchored --occurrence=1 --file=- control';
 
-/** What a package says of itself. Throws `package-malformed`. */
+/** The fields that a package states. Throws `package-malformed`. */
 export async function readFields(path: string, run: typeof runProgram, signal: AbortSignal): Promise<PackageFields> {
   const options = { timeoutMs: TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES };
   const { exitCode, stdout, stderr } = await run(['sh', '-c', READ_CONTROL, 'sh', path], options, signal);
@@ -28,7 +28,7 @@ export async function readFields(path: string, run: typeof runProgram, signal: A
   throw new PackageError('package-malformed', `no package that dpkg can read: ${said}`);
 }
 
-/** Refuses another package, one for another architecture, and what dpkg cannot unpack. */
+/** Refuses a package of another name or architecture, and one that dpkg cannot unpack. */
 export async function requireFields(
   path: string,
   wanted: string,
@@ -42,7 +42,7 @@ export async function requireFields(
     throw new PackageError('package-architecture', `${name} is for ${architecture}, and this system is ${own}`);
 }
 
-/** The version that is installed as a whole; undefined: none is. */
+/** The version that is completely installed; undefined: none is. */
 export async function describeInstalled(
   name: string,
   run: typeof runProgram,

@@ -1,7 +1,10 @@
 import { defineErrors } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** Everything that goes wrong with a package: its file (found before dpkg sees it), what stands before it, its installation. */
+/**
+ * Everything that can go wrong with a package: with its file (found before dpkg sees it), with what was installed
+ * before, or with the installation.
+ */
 export class PackageError extends defineErrors('PackageError', {
   'package-malformed': {
     remedy: 'give-up',

@@ -9,10 +9,12 @@ import { PackageError } from './errors.ts';
 import { digestOfFile, hashOf } from './package-store.ts';
 import type { PackageStore } from './package-store.ts';
 
-/** Refuses with a PackageError what is no package for this target. */
+/** Throws PackageError for a file that is no package for this target. */
 type CheckPackage = (path: string) => Promise<void>;
 
-/** Keeps a package under another name until it is complete, on the disk, and `check` has taken it. */
+/**
+ * Receives a package under another name. It gets its own name when it is complete, durable, and accepted by `check`.
+ */
 export async function openPackageFile(
   store: PackageStore,
   { resumeAt }: PayloadOpening,
@@ -52,7 +54,7 @@ interface FileParts {
   readonly store: PackageStore;
   readonly check: CheckPackage;
   readonly file: FileHandle;
-  /** Of the bytes that are in the file, so many. */
+  /** The number of bytes in the file that were hashed. */
   readonly hash: Hash;
   readonly sizeBytes: number;
 }

@@ -8,14 +8,17 @@ import type { Clock } from '../system/time/clock.ts';
 import { PackageError } from './errors.ts';
 import { ABSENT, hexOf } from './package-store.ts';
 
-/** What is to be installed, and what instead where that fails: digests, or `absent`; undefined: nothing is kept. */
+/** What to install, and what to install instead if that fails: digests, or `absent`; undefined: nothing is kept. */
 export interface Exchange {
   readonly package: string;
   readonly want: string;
   readonly otherwise: string | undefined;
 }
 
-/** `refused`: dpkg did not take it; `put-back`: no agent judged it. What was to stand otherwise does then. */
+/**
+ * `refused`: dpkg did not accept the package; `put-back`: no agent judged it. In both cases the alternative is
+ * installed.
+ */
 export interface ExchangeResult {
   readonly word: 'installed' | 'refused' | 'put-back' | 'broken';
   readonly why: string;
@@ -23,19 +26,19 @@ export interface ExchangeResult {
 
 export interface GuardOptions {
   readonly directory: string;
-  /** The program of systemd/package-guard. */
+  /** The program systemd/package-guard. */
   readonly program: string;
   readonly installMs: number;
-  /** So long nothing may change in the journal while the package is on trial. */
+  /** The guard puts a package back if the journal does not change for so long while the package is on trial. */
   readonly patienceMs: number;
   readonly clock: Clock;
   readonly run: typeof runProgram;
 }
 
 const POLL_MS = 500;
-/** It may have been killed. */
+/** The guard is started again after this time, since it may have been killed. */
 const START_AGAIN_MS = 10_000;
-/** dpkg twice, and what is around it. */
+/** dpkg may run twice; the margin is for everything else. */
 const EXCHANGES = 2;
 const MARGIN_MS = 300_000;
 const ASK_MS = 60_000;
@@ -44,12 +47,12 @@ interface Start {
   readonly action: 'keep' | 'watch';
   /** Options of systemd-run. */
   readonly properties: readonly string[];
-  /** Behind the folder. */
+  /** Arguments behind the folder. */
   readonly args: readonly string[];
   readonly timeoutMs: number;
 }
 
-/** systemd/package-guard, as the agent speaks to it: by files of its folder, and systemd-run. */
+/** The agent's side of systemd/package-guard: it uses files in the guard's folder, and systemd-run. */
 export class PackageGuard {
   readonly #options: GuardOptions;
 
@@ -57,7 +60,7 @@ export class PackageGuard {
     this.#options = options;
   }
 
-  /** Packs what is installed again. The digest of that, `absent`, and its version. Throws `package-not-kept`. */
+  /** Packs the installed package again. Returns its digest, or `absent`, and its version. Throws `package-not-kept`. */
   async keep(name: string, signal: AbortSignal): Promise<{ readonly digest: string; readonly version: string }> {
     const { directory, installMs } = this.#options;
     await rm(join(directory, 'kept'), { force: true });
@@ -69,14 +72,14 @@ export class PackageGuard {
     return { digest: digestFrom(digest), version };
   }
 
-  /** What the last exchange came to, and what that was; undefined: none was begun, or it has not ended. */
+  /** The last exchange and its result; undefined: none was begun, or it has not ended. */
   async last(): Promise<(ExchangeResult & Pick<Exchange, 'want' | 'otherwise'>) | undefined> {
     const request = await this.#request();
     const result = request && (await this.#result(request.id));
     return request && result && { ...result, want: request.want, otherwise: request.otherwise };
   }
 
-  /** Whether this is what was asked for last, done or not. */
+  /** Whether the last request was for this package, whether it has ended or not. */
   async isAskedFor(want: string): Promise<boolean> {
     return (await this.#request())?.want === want;
   }
@@ -87,7 +90,10 @@ export class PackageGuard {
       await rm(join(this.#options.directory, name), { force: true });
   }
 
-  /** Done once, however often it is asked for; whoever asks may be ended in the middle, and ask again. */
+  /**
+   * Asks for an exchange, and waits for its result. The guard does it once, however often it is asked: the agent may be
+   * killed while it waits, and then asks again.
+   */
   async exchange(exchange: Exchange, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
     const { clock, installMs } = this.#options;
     const { id } = (await this.#alreadyAsked(exchange)) ?? (await this.#ask(exchange, randomUUID()));
@@ -97,7 +103,7 @@ export class PackageGuard {
       const result = await this.#result(id);
       if (result !== undefined) return result;
       if (clock.monotonicMs() >= startMs) {
-        // A guard that had just come to the end of an earlier update may have taken it away with that.
+        // A guard that was just finishing an earlier update may have removed the request with that.
         if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
         await this.#start(signal);
         onWait();
@@ -144,7 +150,9 @@ export class PackageGuard {
     return { word, why: why.join(' ') };
   }
 
-  /** One that runs already takes the request up by itself, and the unit of that name cannot be made a second time. */
+  /**
+   * Starts the guard. One that runs already will find the request, and a second unit of this name cannot be started.
+   */
   async #start(signal: AbortSignal): Promise<void> {
     const properties = ['--property=Type=exec', '--property=Restart=on-failure', '--property=RestartSec=1s'];
     await this.#systemdRun({ action: 'watch', properties, args: [], timeoutMs: ASK_MS }, signal);
@@ -158,7 +166,7 @@ export class PackageGuard {
     const command = ['systemd-run', ...how, '/bin/sh', program, action, directory, ...args] as const;
     const { exitCode, stderr } = await run(command, { timeoutMs }, signal);
     const isThere = /already (loaded|exists)|has a fragment file/.test(stderr);
-    // How keeping ended is in its file.
+    // The result of keeping is in its file.
     if (exitCode === 0 || isThere || (action === 'keep' && exitCode === 1)) return;
     throw new PackageError('guard-unavailable', `systemd-run: exit code ${exitCode ?? 'none'}, ${stderr.trim()}`);
   }

@@ -8,27 +8,27 @@ import * as z from 'zod';
 import { systemErrorCode } from '../system/errors.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
 
-/** Instead of a digest: the package was not installed. */
+/** Stands for a digest if the package was not installed. */
 export const ABSENT = 'absent';
 
 const standingSchema = z.object({ digest: z.string(), version: z.string() });
 
-/** What was installed for an update last, and has proven to be. */
+/** The package that an update installed last, and that was then found installed. */
 export type Standing = z.infer<typeof standingSchema>;
 
-/** `sha256:` and hex of the first bytes of a file, or of all of them, and how many there were. */
+/** `sha256:` and the hex digest of the first bytes of a file, and how many there were. */
 export interface FileDigest {
   readonly digest: string;
   readonly sizeBytes: number;
 }
 
 /**
- * The folder of one package in the state directory, of root alone: packages by the digest of their bytes, what stood before each
- * of them, and what is asked of the guard.
+ * The folder of one package in the state directory, for root alone. It holds packages by their digest, what was
+ * installed before each of them, and the requests to the guard.
  */
 export class PackageStore {
   readonly directory: string;
-  /** A package on its way. */
+  /** The file of a package that is being received. */
   readonly incomingPath: string;
 
   constructor(directory: string) {
@@ -49,12 +49,12 @@ export class PackageStore {
     return join(this.directory, `${hexOf(digest)}.deb`);
   }
 
-  /** Whether the package is kept, and undamaged. */
+  /** Whether the package is kept and undamaged. */
   async holds(digest: string): Promise<boolean> {
     return (await digestOfFile(this.pathOf(digest)))?.digest === digest;
   }
 
-  /** Before which package something else stood: its digest, or `absent`. Undefined: that was never installed. */
+  /** The digest of what was installed before this package, or `absent`; undefined: this package was never installed. */
   async before(digest: string): Promise<string | undefined> {
     return (await readTextFile(this.#beforePath(digest)))?.trim();
   }
@@ -74,12 +74,12 @@ export class PackageStore {
     }
   }
 
-  /** Undefined: nothing of what was kept stands there any more. */
+  /** Undefined: none of the kept packages is installed any more. */
   async rememberStanding(standing: Standing | undefined): Promise<void> {
     await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null));
   }
 
-  /** What is of no use for a way back any more. */
+  /** Removes what no way back needs any more. */
   async prune(wanted: string): Promise<void> {
     const standing = (await this.standing())?.digest;
     const used = new Set<string>();
@@ -109,7 +109,7 @@ export function hexOf(digest: string): string {
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Of the first bytes of a file, or of all; undefined: there is no such file. */
+/** The digest of the first `sizeBytes` of a file, or of all of it; undefined: there is no such file. */
 export async function digestOfFile(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
   try {
     await using file = await ownFs.open(path, 'r');

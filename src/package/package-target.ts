@@ -12,9 +12,9 @@ import { ABSENT, digestOfFile, PackageStore } from './package-store.ts';
 export interface PackageSurroundings {
   readonly clock: Clock;
   readonly run: typeof runProgram;
-  /** Of [update.health]. */
+  /** The deadline of [update.health]. */
   readonly healthMs: number;
-  /** Where systemd/package-guard is installed. */
+  /** The path of the installed systemd/package-guard. */
   readonly guard: string;
 }
 
@@ -26,7 +26,7 @@ interface Place {
   readonly run: typeof runProgram;
 }
 
-/** The place of a package in an update: what the guard exchanges it for, and what stands there. */
+/** The target of a package in an update: the guard installs the payload, or what was installed before it. */
 export function createPackageTarget(
   settings: PackageTargetSettings,
   directory: string,
@@ -55,7 +55,10 @@ export function createPackageTarget(
   };
 }
 
-/** What stands there is kept first, so that it can be put back. Asked again, after its own scripts have restarted the agent, it goes on. */
+/**
+ * Installs a payload after keeping what is installed, so that it can be put back. If the package's own scripts restart
+ * the agent, this is called again, and continues.
+ */
 async function install(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
   const tell = (step: string): void => onProgress({ board: name, step, doneBytes: 0, totalBytes: 0 });
@@ -73,7 +76,10 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
   if (result.word !== 'installed') throw failureOf(name, result);
 }
 
-/** Nothing where the payload was not installed, or what stood before it stands already. */
+/**
+ * Installs again what was there before the payload. Does nothing if the payload was not installed, or if that is there
+ * already.
+ */
 async function putBack(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
   const before = await store.before(digest);
@@ -85,7 +91,9 @@ async function putBack(place: Place, { digest, onProgress }: BoardPayload, signa
   if (result.word !== 'installed') throw new PackageError('package-not-restored', `${name}: ${result.why}`);
 }
 
-/** What is known from an earlier attempt is no reason to touch what is installed. */
+/**
+ * Whether the payload may be installed. What remains of an earlier attempt is no reason to touch the installed package.
+ */
 async function mayStand({ store, guard }: Place, digest: string, before: string): Promise<boolean> {
   const isTheirs = (await guard.isAskedFor(digest)) || (await guard.isAskedFor(before));
   if (!isTheirs && (await store.standing())?.digest !== digest) return false;
@@ -94,7 +102,7 @@ async function mayStand({ store, guard }: Place, digest: string, before: string)
   return last.word !== 'refused' && last.word !== 'put-back';
 }
 
-/** Before dpkg begins: afterwards, what is installed is not what stood before any more. */
+/** Keeps what is installed. This must happen before dpkg begins, which changes it. */
 async function keepBefore(
   { package: known, store, guard }: Place,
   digest: string,
@@ -106,14 +114,17 @@ async function keepBefore(
   return before;
 }
 
-/** The kept package that is installed, as an update left it; undefined: something else is, or nothing. */
+/**
+ * The digest of the kept package that is installed as an update left it; undefined: something else is installed, or
+ * nothing.
+ */
 async function ownInstalled({ package: known, store, run }: Place, signal: AbortSignal): Promise<string | undefined> {
   const standing = await store.standing();
   if (standing === undefined || standing.version !== (await describeInstalled(known, run, signal))) return undefined;
   return (await store.holds(standing.digest)) ? standing.digest : undefined;
 }
 
-/** Remembers what stands there now, as dpkg says. */
+/** Remembers what is installed now, according to dpkg. */
 async function settleWith(
   { name, package: known, store, run }: Place,
   { word }: ExchangeResult,

@@ -1,7 +1,7 @@
-/** Size of a block and how many there are: what measured best, and six MiB of memory whatever the image. */
+/** The block size and count that measured best. They take six MiB of memory, however large the image. */
 export const defaultGeometry: BlockGeometry = { blockBytes: 1024 * 1024, blocks: 6 };
 
-/** What an O_DIRECT address, length and position must be a multiple of, on every medium in use. */
+/** Address, length and position of an O_DIRECT access are multiples of this; it suits every medium in use. */
 export const alignmentBytes = 4096;
 
 /** Both are multiples of the alignment. */
@@ -10,7 +10,7 @@ export interface BlockGeometry {
   readonly blocks: number;
 }
 
-/** A piece of page-aligned memory that threads share, and a smaller one for looking at what the medium holds. */
+/** Page-aligned memory that threads share, and a smaller buffer for reading from the medium. */
 export interface Block {
   readonly bytes: Buffer;
   readonly scratch: Buffer;
@@ -18,7 +18,7 @@ export interface Block {
 
 const scratchFraction = 8;
 
-/** A fixed number of blocks. Nothing is allocated after it was made. */
+/** A fixed number of blocks. No memory is allocated after the pool was made. */
 export class BlockPool {
   readonly blockBytes: number;
   readonly blocks: readonly Block[];
@@ -28,7 +28,7 @@ export class BlockPool {
     const { blockBytes, blocks } = geometry;
     const scratchBytes = Math.max(alignmentBytes, alignDown(blockBytes / scratchFraction));
     const totalBytes = blocks * (blockBytes + scratchBytes);
-    // V8 maps memory that may grow page by page, so it begins at a page; other buffers begin 16 bytes after one.
+    // V8 maps growable memory page by page, so that it begins at a page; other buffers begin 16 bytes behind one.
     const memory = new SharedArrayBuffer(totalBytes, { maxByteLength: totalBytes });
     this.blockBytes = blockBytes;
     this.blocks = Array.from({ length: blocks }, (_, index) => ({

@@ -12,7 +12,7 @@ import type { SlotMedium } from './slot-medium.ts';
 import { UnchangedBlocks } from './unchanged.ts';
 
 export interface WriterParts {
-  /** Names the slot for a person. */
+  /** The name of the slot for a person. */
   readonly where: string;
   readonly capacityBytes: number;
   readonly medium: SlotMedium;
@@ -20,22 +20,22 @@ export interface WriterParts {
   readonly pool: BlockPool;
   /** Closes medium and hasher. */
   readonly resources: AsyncDisposable;
-  /** Ends every wait of the writer. */
+  /** Invariant 6: ends every wait of the writer. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Writes an image to a slot. The caller's thread only copies into a block and takes a CRC of it; blocks are hashed by
- * another thread and compared and written by the operating system meanwhile, several at a time.
+ * Writes an image to a slot. The calling thread only copies bytes into a block and computes their CRC. Meanwhile
+ * another thread hashes blocks, and the operating system compares and writes several of them at a time.
  */
 export class BlockWriter implements PayloadWriter {
   readonly #parts: WriterParts;
   readonly #unchanged: UnchangedBlocks;
-  /** CRC32 of every block before the current one, to compare with what the medium gives back. */
+  /** The CRC32 of every block before the current one, to compare with what is read back from the medium. */
   readonly #checksums: number[] = [];
   #inFlight = 0;
   #current: Block | undefined;
-  /** Of the current block: how many bytes it has, and how many of them were given to hasher and medium. */
+  /** The bytes in the current block, and how many of them were passed to hasher and medium. */
   #filled = 0;
   #flushed = 0;
   #sizeBytes = 0;
@@ -49,7 +49,7 @@ export class BlockWriter implements PayloadWriter {
     this.#unchanged = new UnchangedBlocks(parts.medium);
   }
 
-  /** Goes on after what the slot holds already; throws `checkpoint-stale` where it holds something else. */
+  /** Continues behind what the slot already holds. Throws `checkpoint-stale` if it holds something else. */
   async resume(prefix: WrittenPrefix): Promise<void> {
     assert(this.#sizeBytes === 0 && this.#current === undefined, 'resumed after it was written to');
     const { medium, hasher, pool, signal } = this.#parts;
@@ -108,7 +108,7 @@ export class BlockWriter implements PayloadWriter {
     await this.#parts.resources[Symbol.asyncDispose]();
   }
 
-  /** Copies into blocks as long as there are free ones; returns how many bytes it took. */
+  /** Copies into blocks while there are free ones. Returns the number of bytes taken. */
   #take(source: Buffer): number {
     const { pool } = this.#parts;
     let taken = 0;
@@ -132,7 +132,7 @@ export class BlockWriter implements PayloadWriter {
     await this.#until(() => pool.hasFree, signal);
   }
 
-  /** Hands what is new in the current block to hasher and medium. A sealed block goes back to the pool afterwards. */
+  /** Passes what is new in the current block to hasher and medium. A sealed block then returns to the pool. */
   #flush(how: 'keep' | 'seal'): void {
     const block = this.#current;
     if (block === undefined) return;
@@ -151,7 +151,7 @@ export class BlockWriter implements PayloadWriter {
     void this.#settle([hashed, stored], how === 'seal' ? block : undefined);
   }
 
-  /** Never rejects: a failure is kept, and thrown at the next call. */
+  /** Never rejects: the next call of the writer throws the failure. */
   async #settle(work: readonly Promise<void>[], toGiveBack: Block | undefined): Promise<void> {
     const failed = (await Promise.allSettled(work)).find((result) => result.status === 'rejected');
     if (failed !== undefined) this.#failure ??= { error: failed.reason };
@@ -161,7 +161,7 @@ export class BlockWriter implements PayloadWriter {
     this.#progress = Promise.withResolvers();
   }
 
-  /** The page that was written only in part before is written again as a whole. */
+  /** Stores a part of a block. A page that was written only in part is written again as a whole. */
   async #store(block: Block, blockPosition: number, from: number, to: number): Promise<void> {
     if (from === to) return;
     const start = alignDown(from);
@@ -202,8 +202,8 @@ export class BlockWriter implements PayloadWriter {
 }
 
 /**
- * Copies as much as there is room for. A whole buffer in one call Buffer.copy would copy by TypedArray.set, which, for
- * shared memory, goes word by word and takes five times as long.
+ * Copies as much as fits, and the last byte separately: Buffer.copy of a whole buffer uses TypedArray.set, which copies
+ * shared memory word by word and takes five times as long.
  */
 function copyInto(block: Buffer, at: number, source: Buffer): number {
   const count = Math.min(source.byteLength, block.byteLength - at);

@@ -2,32 +2,32 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /**
- * An open block device or file, with positions in bytes. The narrow place between the slots and the operating system:
- * tests put a cruel one here. Errors are the operating system's.
+ * An open block device or file, with positions in bytes. All access of the slots to the operating system goes through
+ * it, so that tests can put a cruel medium here. Errors are the operating system's.
  */
 export interface DeviceFile {
-  /** Reads at most `into.byteLength` bytes; 0 at the end. May be short. */
+  /** Reads at most `into.byteLength` bytes, perhaps fewer; 0 at the end. */
   read(into: Uint8Array, position: number): Promise<number>;
-  /** Writes at least one byte. May be short. */
+  /** Writes at least one byte, perhaps not all. */
   write(from: Uint8Array, position: number): Promise<number>;
-  /** Returns when all that was written, through whatever opening, is on the medium. */
+  /** Returns when everything written to the device, through any descriptor, is on the medium. */
   sync(): Promise<void>;
-  /** As `sync`, but what is only needed to know when it was written may be missing. */
+  /** Like `sync`, but metadata such as the time of the last write may be missing. */
   datasync(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface DeviceAccess {
   readonly write: boolean;
-  /** Past the page cache (O_DIRECT): address, length and position must be aligned. */
+  /** Bypass the page cache (O_DIRECT). Address, length and position must then be aligned. */
   readonly direct: boolean;
-  /** Of a block device: nobody else has mounted or claimed it (O_EXCL, EBUSY). */
+  /** For a block device: fail if it is mounted or claimed by others (O_EXCL, EBUSY). */
   readonly exclusive: boolean;
 }
 
 export type OpenDevice = (path: string, access: DeviceAccess) => Promise<DeviceFile>;
 
-/** Opens what exists; never creates. */
+/** Opens an existing device or file; never creates one. */
 export const openDevice: OpenDevice = async (path, access) => {
   const flags =
     (access.write ? constants.O_RDWR : constants.O_RDONLY) |

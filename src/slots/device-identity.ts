@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { systemErrorCode } from '../system/errors.ts';
 import { slotError } from './errors.ts';
 
-/** Where the kernel's view of devices is read. */
+/** The directories where the kernel shows its devices. */
 export interface SystemView {
   readonly proc: string;
   readonly sys: string;
@@ -13,13 +13,13 @@ export interface SystemView {
 
 export const realSystem: SystemView = { proc: '/proc', sys: '/sys' };
 
-/** Block devices stacked on each other: partition, loop, dm, md… */
+/** The depth of block devices on top of each other: partition, loop, dm, md… */
 const maxStackDepth = 8;
 
-/** The same text means the same bytes, whatever the path: `block:MAJOR:MINOR`, or `file:DEVICE:INODE`. */
+/** Identifies bytes, whatever their path: `block:MAJOR:MINOR`, or `file:DEVICE:INODE`. */
 export type DeviceIdentity = string;
 
-/** Undefined for what is neither a block device nor a regular file. */
+/** The identity of a block device or regular file; undefined for anything else. */
 export function identityOf(stats: BigIntStats): DeviceIdentity | undefined {
   if (stats.isBlockDevice()) return `block:${deviceNumber(stats.rdev)}`;
   if (stats.isFile()) return `file:${stats.dev}:${stats.ino}`;
@@ -33,7 +33,7 @@ export function deviceNumber(rdev: bigint): string {
   return `${major}:${minor}`;
 }
 
-/** The identity of what a path leads to, symbolic links followed; undefined where nothing of that kind can be seen. */
+/** The identity of what a path leads to, through symbolic links; undefined: no such thing can be seen there. */
 export async function identityAt(path: string): Promise<DeviceIdentity | undefined> {
   try {
     return identityOf(await stat(path, { bigint: true }));
@@ -43,7 +43,7 @@ export async function identityAt(path: string): Promise<DeviceIdentity | undefin
   }
 }
 
-/** The device itself and everything that it lies on: what a device mapper joins, what a loop device shows. */
+/** The device and all devices below it: those that a device mapper joins, or that hold the file of a loop device. */
 export async function withUnderlying(
   identity: DeviceIdentity,
   system: SystemView,
@@ -58,13 +58,13 @@ export async function withUnderlying(
   return found;
 }
 
-/** /sys/dev/block/MAJOR:MINOR of a block device. */
+/** The folder /sys/dev/block/MAJOR:MINOR of a block device. */
 export function sysFolder(identity: DeviceIdentity, system: SystemView): string | undefined {
   const number = /^block:(\d+:\d+)$/u.exec(identity)?.[1];
   return number === undefined ? undefined : join(system.sys, 'dev/block', number);
 }
 
-/** The one line of a file of the kernel; undefined where there is none. */
+/** The only line of a kernel's file; undefined: there is none. */
 export async function kernelText(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).replace(/\n$/u, '');
@@ -74,7 +74,7 @@ export async function kernelText(path: string): Promise<string | undefined> {
   }
 }
 
-/** The names in a directory; none where it does not exist. */
+/** The names in a directory; empty if it does not exist. */
 export async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder);
@@ -95,7 +95,10 @@ async function directlyBelow(folder: string): Promise<readonly DeviceIdentity[]>
   return backingIdentity === undefined ? below : [...below, backingIdentity];
 }
 
-/** Devices come and go while they are looked at, and not every process may look at everything. */
+/**
+ * Whether an error means that there is nothing to see: devices come and go meanwhile, and not every process may see
+ * everything.
+ */
 function isAbsence(error: unknown): boolean {
   return ['ENOENT', 'ENOTDIR', 'ENODEV', 'ENXIO', 'EACCES'].includes(systemErrorCode(error) ?? '');
 }

@@ -3,7 +3,7 @@ import type { CodeOf } from '../system/define-errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** A slot cannot be used, written, or does not hold what was written. */
+/** A slot cannot be used or written, or does not hold what was written. */
 const SlotErrors = defineErrors('SlotError', {
   'state-on-slot': {
     remedy: 'give-up',
@@ -136,7 +136,7 @@ const codesOfSystem: Readonly<Record<string, SlotErrorCode>> = {
   ESTALE: 'slot-vanished',
 };
 
-/** What the operating system says about a slot; errors that have been translated already pass through. */
+/** Translates an error of the operating system about a slot; a translated one passes through. */
 export function slotError(where: string, action: string, error: unknown): SlotError {
   if (error instanceof SlotError) return error;
   const code = codesOfSystem[systemErrorCode(error) ?? ''] ?? 'slot-io-error';

@@ -1,4 +1,7 @@
-/** SHA-256 beside the main thread. Every message is answered in order: bytes with '', 'digest' with the hex so far. */
+/**
+ * Computes SHA-256 beside the main thread. Every message is answered in order: bytes with '', 'digest' with the hex
+ * digest so far.
+ */
 import { createHash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 

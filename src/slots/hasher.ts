@@ -3,20 +3,20 @@ import { Worker } from 'node:worker_threads';
 import { describeError } from '../system/errors.ts';
 import { SlotError } from './errors.ts';
 
-/** SHA-256 of a sequence of pieces, computed while the caller does something else. */
+/** Computes the SHA-256 of a sequence of pieces while the caller does something else. */
 export interface Hasher extends AsyncDisposable {
-  /** In the order of the calls. The bytes must stay as they are until the promise resolves. */
+  /** Adds bytes in the order of the calls. They must not change until the promise resolves. */
   update(bytes: Uint8Array): Promise<void>;
-  /** `sha256:` and hex of all pieces so far; more may follow. */
+  /** `sha256:` and the hex digest of all pieces so far; more may follow. */
   digest(): Promise<string>;
 }
 
 export type StartHasher = (where: string) => Hasher;
 
-/** V8 heap of the worker; the hashed blocks are shared and not part of it. */
+/** The V8 heap of the worker. The hashed blocks are shared memory, and not part of it. */
 const heapMb = 16;
 
-/** Hashes in a worker thread. The bytes must lie in a SharedArrayBuffer: they are not copied. */
+/** Hashes in a worker thread. The bytes must lie in a SharedArrayBuffer, since they are not copied. */
 export class WorkerHasher implements Hasher {
   readonly #where: string;
   readonly #worker: Worker;

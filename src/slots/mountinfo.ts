@@ -1,21 +1,23 @@
 /**
- * What is mounted, from /proc/self/mountinfo. Source: Linux Documentation/filesystems/proc.rst, section 3.5, and
+ * A mount, from /proc/self/mountinfo. Source: Linux Documentation/filesystems/proc.rst, section 3.5, and
  * Documentation/filesystems/overlayfs.rst for the layers.
  */
 export interface Mount {
-  /** `MAJOR:MINOR` of the file system; major 0 means that it has no block device of its own (overlay, btrfs, nfs). */
+  /** `MAJOR:MINOR` of the file system. Major 0 means that it has no block device of its own (overlay, btrfs, nfs). */
   readonly device: string;
   readonly mountPoint: string;
-  /** What of the file system is seen there; `/`: all of it. */
+  /** The part of the file system that is seen there; `/`: all of it. */
   readonly root: string;
   readonly fileSystem: string;
-  /** What was mounted: often a device's path, sometimes a word. */
+  /** What was mounted: often the path of a device, sometimes a word. */
   readonly source: string;
-  /** Of the file system, as `name` or `name=value`. */
+  /** The options of the file system, as `name` or `name=value`. */
   readonly options: readonly string[];
 }
 
-/** In the order of the kernel, later ones over earlier ones. Lines of another shape are left out. */
+/**
+ * Parses mounts in the kernel's order, in which later ones lie over earlier ones. Lines of another form are left out.
+ */
 export function parseMountinfo(text: string): readonly Mount[] {
   return text.split('\n').flatMap((line) => {
     const mount = parseLine(line);
@@ -25,7 +27,7 @@ export function parseMountinfo(text: string): readonly Mount[] {
 
 function parseLine(line: string): Mount | undefined {
   const fields = line.split(' ');
-  // The optional fields end with a lone hyphen; there may be none.
+  // A lone hyphen ends the optional fields, of which there may be none.
   const separator = fields.indexOf('-', 6);
   const [device, root, mountPoint] = fields.slice(2);
   const [fileSystem, source, options] = fields.slice(separator + 1);
@@ -42,13 +44,16 @@ function parseLine(line: string): Mount | undefined {
   };
 }
 
-/** The paths of /proc/swaps. Source: proc(5): a heading, then one area a line, its path first, escaped likewise. */
+/**
+ * Parses the paths in /proc/swaps. Source: proc(5): a heading, then one area per line with its path first, escaped as
+ * in mountinfo.
+ */
 export function parseSwaps(text: string): readonly string[] {
   const lines = text.split('\n').slice(1);
   return lines.flatMap((line) => /^\S+/u.exec(line) ?? []).map(unescapeOctal);
 }
 
-/** The file system that a path is in: the last of the longest mount points that lead to it. */
+/** The mount that holds a path: the one with the longest mount point above it, and of several the last one. */
 export function coveringMount(path: string, mounts: readonly Mount[]): Mount | undefined {
   let best: Mount | undefined;
   for (const mount of mounts) {
@@ -58,12 +63,14 @@ export function coveringMount(path: string, mounts: readonly Mount[]): Mount | u
   return best;
 }
 
-/** The layer of an overlay that takes the writes. */
+/** The layer of an overlay that is written to. */
 export function upperLayer({ options }: Mount): string | undefined {
   return options.find((option) => option.startsWith('upperdir='))?.slice('upperdir='.length);
 }
 
-/** The read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), which is where an image lies; else none. */
+/**
+ * The read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), in which an image lies; empty for other mounts.
+ */
 export function lowerLayers(mount: Mount): readonly string[] {
   if (mount.fileSystem !== 'overlay') return [];
   return mount.options.flatMap((option) => {

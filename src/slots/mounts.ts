@@ -10,18 +10,18 @@ import { SlotError, slotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';
 import { coveringMount, lowerLayers, parseMountinfo, parseSwaps, upperLayer } from './mountinfo.ts';
 
-/** An overlay may lie on an overlay. */
+/** An overlay may lie on another overlay. */
 const maxOverlayDepth = 8;
 
-/** Who else has a device or file in use. */
+/** Who else uses a device or file. */
 export type DeviceUse =
   | { readonly kind: 'mounted'; readonly at: string }
   | { readonly kind: 'swap' }
   | { readonly kind: 'held'; readonly by: string };
 
 /**
- * The slot that `/` is mounted from, through overlays, device mappers and loop devices. Undefined where that cannot be
- * told: a network root, an initramfs, layers that are not visible any more.
+ * The slot from which `/` is mounted, through overlays, device mappers and loop devices. Undefined: that cannot be
+ * told, as with a network root, an initramfs, or layers that are not visible any more.
  */
 export async function findMountedSlot(
   slots: Readonly<Record<SlotName, string>>,
@@ -39,7 +39,7 @@ export async function findMountedSlot(
   return isA ? 'A' : 'B';
 }
 
-/** Throws `state-on-slot` where what is written to a directory goes to one of these slots. */
+/** Throws `state-on-slot` if writing to this directory writes to one of these slots. */
 export async function refuseStateOnSlot(
   directory: string,
   slots: readonly string[],
@@ -57,8 +57,9 @@ export async function refuseStateOnSlot(
 }
 
 /**
- * Throws `state-unavailable` where what is written to a directory is gone with the power, though a slot is a device, and so
- * outlives it: an update that is begun there has forgotten itself at its own reboot. Slots that are files may be as short-lived.
+ * Promise `trial-without-state`: throws `state-unavailable` if the directory is lost with the power while a slot, being
+ * a device, is not. An update that is begun there would be forgotten at its own reboot. Slots that are files may be as
+ * short-lived as the directory.
  */
 export async function refuseStateInMemory(
   directory: string,
@@ -80,7 +81,10 @@ export async function refuseStateInMemory(
   }
 }
 
-/** Of tmpfs and ramfs. Source: statfs(2). The path is asked, not the list of mounts: one of these may hide another. */
+/**
+ * The types of tmpfs and ramfs. Source: statfs(2). The path itself is asked, since in the list of mounts one may hide
+ * another.
+ */
 const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
 
 async function liesInMemory(path: string): Promise<boolean> {
@@ -93,7 +97,7 @@ async function liesInMemory(path: string): Promise<boolean> {
 
 const memoryFileSystems: ReadonlySet<string> = new Set(['tmpfs', 'ramfs', 'rootfs']);
 
-/** Of an overlay, through the layers that take the writes. */
+/** Whether an overlay is written to memory, in any of its layers that take writes. */
 function isMemoryWrittenTo(path: string, mounts: readonly Mount[], depth = 0): boolean {
   const mount = coveringMount(path, mounts);
   const upper = mount === undefined ? undefined : upperLayer(mount);
@@ -107,13 +111,13 @@ function isMemoryWrittenTo(path: string, mounts: readonly Mount[], depth = 0): b
   );
 }
 
-/** Also one that did not appear yet. */
+/** Whether a slot is a device, including one that has not appeared yet. */
 async function isDevice(slot: string): Promise<boolean> {
   const identity = await identityAt(slot);
   return identity === undefined ? slot.startsWith('/dev/') : identity.startsWith('block:');
 }
 
-/** A directory that is still to be made will be on the file system of the one above. */
+/** The nearest existing directory above a path. A directory that is made later will be on its file system. */
 async function nearestExisting(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -124,7 +128,7 @@ async function nearestExisting(path: string): Promise<string> {
   }
 }
 
-/** Of an overlay, the layer that takes the writes; its image lies below, and is not written. */
+/** The devices to which a mount writes. An overlay writes to its upper layer; the image below is not written to. */
 async function devicesWrittenTo(
   mount: Mount,
   mounts: readonly Mount[],
@@ -139,7 +143,10 @@ async function devicesWrittenTo(
   return devicesWrittenTo(below, others, system, depth + 1);
 }
 
-/** Is it mounted anywhere that this process can see, or swapped to, or held by another device (dm, md, bcache)? */
+/**
+ * The use of a device by a mount that this process can see, as swap, or by another device (dm, md, bcache); undefined:
+ * there is none.
+ */
 export async function findUse(
   identity: DeviceIdentity,
   system: SystemView = realSystem,
@@ -162,7 +169,7 @@ export async function readMounts(system: SystemView): Promise<readonly Mount[]> 
   return parseMountinfo(text);
 }
 
-/** Of the mount and, if it is an overlay, of the layers below it. */
+/** The devices of a mount and, if it is an overlay, of the layers below it. */
 async function devicesOf(
   mount: Mount,
   mounts: readonly Mount[],
@@ -184,7 +191,7 @@ async function devicesOf(
 
 async function ownDevices(mount: Mount, system: SystemView): Promise<ReadonlySet<DeviceIdentity>> {
   if (!mount.device.startsWith('0:')) return withUnderlying(`block:${mount.device}`, system);
-  // btrfs and the like number their file systems by themselves; only the source tells the device.
+  // btrfs and the like have device numbers of their own; only the source names the device
   const identity = mount.source.startsWith('/dev/') ? await identityAt(mount.source) : undefined;
   return identity === undefined ? new Set() : withUnderlying(identity, system);
 }

@@ -5,12 +5,12 @@ import type { BlockPool } from './block-pool.ts';
 import { SlotError } from './errors.ts';
 import type { SlotMedium } from './slot-medium.ts';
 
-/** The bytes are valid until the returned promise resolves, or during the call if there is none. */
+/** `bytes` are valid until the returned promise resolves, or during the call if there is none. */
 export type VisitBlock = (bytes: Buffer, position: number) => Promise<void> | void;
 
 /**
- * Reads the first `sizeBytes` of a slot block by block, as many reads at a time as the pool has blocks, and visits the
- * blocks in order. The whole pool must be free.
+ * Reads the first `sizeBytes` of a slot, and visits its blocks in order. As many reads run at a time as the pool has
+ * blocks, all of which must be free.
  */
 export async function readInOrder(
   source: { readonly medium: SlotMedium; readonly pool: BlockPool },
@@ -24,7 +24,7 @@ export async function readInOrder(
     const block = blockAt(blocks, index).bytes;
     const position = index * blockBytes;
     const read = source.medium.read(block, Math.min(blockBytes, sizeBytes - position), position);
-    read.catch(() => {}); // is awaited below, perhaps after another one has failed
+    read.catch(() => {}); // it is awaited below, perhaps after another one has failed
     reads.push(read);
   };
   const count = Math.ceil(sizeBytes / blockBytes);
@@ -42,7 +42,7 @@ function blockAt<T>(blocks: readonly T[], index: number): T {
   return block;
 }
 
-/** What is asked for at a time, and the pages in which it begins and ends. */
+/** The most that is asked for at a time, plus the pages at its beginning and end. */
 const BUFFER_BYTES = 2 * 1024 * 1024 + 2 * alignmentBytes;
 
 /** Reads any part of a slot, in any order, into a buffer that is used again. */
@@ -54,7 +54,7 @@ export class SlotReader implements BaseReader {
   constructor(place: { readonly where: string; readonly capacityBytes: number }, medium: SlotMedium) {
     this.#place = place;
     this.#medium = medium;
-    // V8 maps memory that may grow page by page, so it begins at a page, as reading past the page cache needs.
+    // V8 maps growable memory page by page, so that it begins at a page, as O_DIRECT demands.
     const memory = new SharedArrayBuffer(BUFFER_BYTES, { maxByteLength: BUFFER_BYTES });
     this.#buffer = Buffer.from(memory, 0, BUFFER_BYTES);
   }

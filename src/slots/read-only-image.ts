@@ -1,4 +1,4 @@
-/** Enough of an image to tell its format. */
+/** The part of an image that shows its format. */
 export const HEAD_BYTES = 4096;
 
 /** Sources: magic numbers of Linux (include/uapi/linux/magic.h, fs/erofs/erofs_fs.h, fs/romfs). */
@@ -10,7 +10,7 @@ const magics = [
   { at: 0, bytes: Buffer.from('-rom1fs-', 'latin1') }, // romfs
 ] as const;
 
-/** Whether it is of a format to which nothing writes, however it is mounted. */
+/** Whether the image has a format that is never written to, however it is mounted. */
 export function isReadOnlyFormat(head: Uint8Array): boolean {
   return magics.some(({ at, bytes }) => bytes.equals(head.subarray(at, at + bytes.byteLength)));
 }

@@ -8,12 +8,15 @@ import { SlotError, slotError } from './errors.ts';
 import { findMountedSlot, findUse } from './mounts.ts';
 import type { MediumPlace } from './slot-medium.ts';
 
-/** Source: Linux Documentation/ABI/stable/sysfs-block: `size` counts sectors of 512 bytes, whatever the device's are. */
+/**
+ * Source: Linux Documentation/ABI/stable/sysfs-block: `size` counts sectors of 512 bytes, whatever the sectors of the
+ * device.
+ */
 const sysfsSectorBytes = 512;
 
 export interface SlotPlace extends MediumPlace {
   readonly identity: DeviceIdentity;
-  /** A file stands for a partition: its size is its capacity. */
+  /** The size of the device, or of the file that stands for it. */
   readonly capacityBytes: number;
   readonly readOnly: boolean;
 }
@@ -22,13 +25,13 @@ export interface Admission {
   readonly slot: SlotName;
   readonly slots: Readonly<Record<SlotName, string>>;
   readonly booted: SlotName;
-  /** Slots of other targets: each is a device of its own. */
+  /** The slots of other targets, which must be other devices. */
   readonly others: readonly string[];
   /** Undefined: not known before the end. */
   readonly sizeBytes: number | undefined;
 }
 
-/** Finds a slot; refuses what is missing or neither a block device nor a file. Symbolic links are followed. */
+/** Finds a slot through symbolic links. Throws if it is missing, or neither a block device nor a file. */
 export async function locateSlot(slot: SlotName, path: string, system: SystemView): Promise<SlotPlace> {
   const where = `slot ${slot} (${path})`;
   try {
@@ -44,7 +47,9 @@ export async function locateSlot(slot: SlotName, path: string, system: SystemVie
   }
 }
 
-/** May this slot be overwritten, and does the image fit? Throws the reason if not; nothing has been opened yet. */
+/**
+ * Promise `running-slot`: throws unless this slot may be overwritten and the image fits. Nothing has been opened yet.
+ */
 export async function admitSlot(admission: Admission, system: SystemView): Promise<SlotPlace> {
   const { slot, slots, booted, others, sizeBytes } = admission;
   const other = slot === 'A' ? 'B' : 'A';

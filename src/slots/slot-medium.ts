@@ -8,14 +8,17 @@ import { SlotError, slotError } from './errors.ts';
 /** Longer than the kernel itself tries before it reports an error (SCSI: five times 30 s). */
 const operationDeadlineMs = 300_000;
 
-/** How much may wait in the page cache where it cannot be bypassed. */
+/** How much may wait in the page cache if that cannot be bypassed. */
 const unsyncedBytes = 32 * 1024 * 1024;
 
-/** Why a deadline is not waited for any more. One for all: an error of its own each time costs more than a read. */
+/**
+ * Ends a deadline that is not needed any more. It is shared, since an error for each read would cost more than the
+ * read.
+ */
 const inTime = new Error('answered in time');
 
 export interface MediumPlace {
-  /** Names the slot for a person: `slot B (/dev/…)`. */
+  /** The name of the slot for a person: `slot B (/dev/…)`. */
   readonly where: string;
   readonly path: string;
   readonly isBlockDevice: boolean;
@@ -28,9 +31,9 @@ export interface MediumWorld {
 }
 
 /**
- * The bytes of one slot. Positions and buffers are page-aligned; lengths need not be. Data goes past the page cache
- * (O_DIRECT), but for the bytes after the last whole page, and but where the medium refuses that: there writes are
- * flushed every 32 MiB, and what is read may come from the cache.
+ * The bytes of one slot. Positions and buffers are page-aligned; lengths need not be. The page cache is bypassed
+ * (O_DIRECT), except for the bytes behind the last whole page. A medium that refuses O_DIRECT is flushed every 32 MiB,
+ * and reads may then come from the cache.
  */
 export class SlotMedium implements AsyncDisposable {
   readonly #place: MediumPlace;
@@ -67,7 +70,7 @@ export class SlotMedium implements AsyncDisposable {
     }
   }
 
-  /** Fills the first `length` bytes of `into`, and perhaps some after them. */
+  /** Fills the first `length` bytes of `into`, and perhaps some behind them. */
   async read(into: Uint8Array, length: number, position: number): Promise<void> {
     for (let done = 0; done < length;) {
       const part = into.subarray(done, alignUp(length));
@@ -93,7 +96,7 @@ export class SlotMedium implements AsyncDisposable {
     await this.#guarded('flush it', async () => this.#buffered.sync());
   }
 
-  /** Waits for what is under way, starts nothing more, and closes. A medium that does not answer is left behind. */
+  /** Waits for pending accesses, starts no more, and closes. A medium that does not answer is abandoned. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -170,7 +173,7 @@ async function unlessMisaligned(operation: Promise<number>): Promise<number | un
   }
 }
 
-/** Open(2), O_DIRECT: a file system that lacks it, or wants another alignment, says EINVAL. */
+/** Whether a file system refuses O_DIRECT or its alignment, which it does with EINVAL (open(2)). */
 function isRefusalOfDirect(error: unknown): boolean {
   return ['EINVAL', 'EOPNOTSUPP'].includes(systemErrorCode(error) ?? '');
 }

@@ -20,17 +20,17 @@ import { admitSlot, locateSlot } from './slot-admission.ts';
 import { SlotMedium } from './slot-medium.ts';
 
 export interface SlotsSettings {
-  /** Of the target, as in `[targets.NAME]`. */
+  /** The name of the target, as in `[targets.NAME]`. */
   readonly name: string;
-  /** Paths of block devices, or of files that stand for them and whose size is their capacity. */
+  /** Paths of block devices, or of files whose size is their capacity. */
   readonly slots: Readonly<Record<SlotName, string>>;
-  /** Of other targets. */
+  /** The slots of other targets. */
   readonly others?: readonly string[];
-  /** Nothing writes to its images, also where their format would allow it. */
+  /** Nothing writes to the images, even if their format would allow it. */
   readonly readOnly?: boolean | undefined;
 }
 
-/** What the slots need of the rest: which slot runs, and the machine. Everything but the first two has a default. */
+/** What the slots need: which slot runs, and the machine. All except the first two have defaults. */
 export interface SlotsWorld {
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly log: Log;
@@ -41,7 +41,7 @@ export interface SlotsWorld {
   readonly geometry?: BlockGeometry;
 }
 
-/** A pair of partitions, of which one runs and the other can be overwritten. Throws SlotErrors. */
+/** A pair of partitions: one of them runs, and the other can be overwritten. Throws SlotErrors. */
 export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): SlotsTarget {
   const world = withDefaults(given);
   return {

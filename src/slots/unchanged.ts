@@ -2,13 +2,14 @@ import { alignmentBytes } from './block-pool.ts';
 import { SlotError } from './errors.ts';
 import type { SlotMedium } from './slot-medium.ts';
 
-/** So many blocks in a row must differ for one less to be looked at, and no more than so many go unseen. */
+/** After `differingBlocks` different blocks in a row, one more is skipped for each compared one, up to `longestSkip`. */
 const differingBlocks = 4;
 const longestSkip = 15;
 
 /**
- * Finds out which blocks a slot holds already, so that they need not be written. Where all is different, as in an image of
- * another build, it looks at fewer and fewer blocks, in the end at every sixteenth; where one is equal, at each again.
+ * Finds the blocks that a slot holds already, so that they need not be written. If everything differs, as with an image
+ * of another build, it compares fewer and fewer blocks, in the end every sixteenth; after an equal one it compares each
+ * block again.
  */
 export class UnchangedBlocks {
   readonly #medium: SlotMedium;
@@ -19,7 +20,7 @@ export class UnchangedBlocks {
     this.#medium = medium;
   }
 
-  /** False also means: not looked at. `scratch` is written to. */
+  /** Whether the slot holds these bytes. False also means that they were not compared. Overwrites `scratch`. */
   async holds(bytes: Buffer, scratch: Buffer, position: number): Promise<boolean> {
     if (this.#skip > 0) {
       this.#skip -= 1;
@@ -33,8 +34,8 @@ export class UnchangedBlocks {
 }
 
 /**
- * One page is read first, and the rest, piece by piece, only while all is equal, so that another image costs little. What
- * cannot be read is not equal: writing it anew may heal it.
+ * Compares one page first, and then the rest in pieces as long as all is equal, so that a different image costs little.
+ * Bytes that cannot be read count as different, since writing them may repair them.
  */
 async function holdsAlready(medium: SlotMedium, bytes: Buffer, scratch: Buffer, position: number): Promise<boolean> {
   for (let done = 0; done < bytes.byteLength;) {

@@ -228,9 +228,7 @@ class Daemon {
     this.#bell.abort();
   }
 
-  /**
-   * Reads the configuration again, between rounds, so that no operation loses its wiring. A broken one changes nothing.
-   */
+  /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#options;
     this.#currentAgenda.beginReload();

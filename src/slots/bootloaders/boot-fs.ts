@@ -7,10 +7,13 @@ import { BootloaderError } from './errors.ts';
 
 export type BootFs = DurableFs & ReadFs;
 
-/** Many times what any boot environment, its settings or a kernel command line has. */
+/** Many times the size of any boot environment, its settings or a kernel command line. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Of files that the configuration names: a pipe or a device in the place of one is not waited for, nor read without an end. */
+/**
+ * File access for files that the configuration names. A pipe or device in the place of one is neither waited for nor
+ * read without end.
+ */
 export const bootFs: BootFs = {
   open: realFs.open,
   rename: realFs.rename,

@@ -8,25 +8,28 @@ import { changeTrialMark } from './trial-mark.ts';
 import type { TrialMark } from './trial-mark.ts';
 
 /**
- * How U-Boot and GRUB choose, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the first
- * slot of the order that has boot attempts left is booted, and one attempt is taken from it before it starts. Where none
- * has any left, all counters start anew. A slot that is not in the order never boots.
+ * How U-Boot and GRUB choose, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the
+ * bootloader boots the first slot of the order that has attempts left, and takes one attempt from it before it starts.
+ * If no slot has any left, all counters start anew. A slot that is not in the order never boots.
  */
 export interface BootOrder {
   /** At least one slot, each at most once. */
   readonly order: readonly SlotName[];
   /** 0 for a slot that is not in the order. */
   readonly attemptsLeft: Readonly<Record<SlotName, number>>;
-  /** Names in the order that are no slot, such as that of a rescue system. They are kept, behind the slots. */
+  /** Names in the order that are no slots, for example of a rescue system. They are kept behind the slots. */
   readonly others?: readonly string[] | undefined;
-  /** Undefined: never written, as by agents before this mark, or by a factory. */
+  /** Undefined: never written, as by older agents or a factory. */
   readonly trial: TrialMark | undefined;
 }
 
-/** More is no boot order. */
+/** With more names, the text is no boot order. */
 const MAX_OTHERS = 8;
 
-/** Pure and idempotent. `attempts`: what a committed slot, and the one that a trial falls back to, may use up. */
+/**
+ * Applies a change. `attempts` is the number of boot attempts for a committed slot, and for the slot that a trial falls
+ * back to. Pure and idempotent.
+ */
 export function changeOrder(state: BootOrder, change: BootChange, attempts: number): BootOrder {
   const { kind, slot } = change;
   const other = otherSlot(slot);
@@ -58,9 +61,9 @@ export function sameOrder(one: BootOrder, two: BootOrder): boolean {
 }
 
 /**
- * A slot that was never committed is no fallback. Where nobody has marked it, the counters tell: a slot without attempts
- * left may be on trial right now, and is no fallback for one that has some. Where both have none (a trial fell back, and
- * what runs is not yet committed again), the other is.
+ * Whether the other slot can serve as fallback. A slot that was never committed cannot. Without a mark the counters
+ * decide: a slot without attempts may be on trial right now, so it is no fallback for a slot that has some. If neither
+ * has any (a trial fell back, and the running slot is not yet committed again), the other slot can.
  */
 export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot: SlotName): boolean {
   const other = otherSlot(slot);
@@ -69,8 +72,9 @@ export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot:
 }
 
 /**
- * A slot that is out of the order does not boot again, marked or not. Without a mark, the slot that runs is on trial if it has used up its only attempt and the other has some: that is how
- * every agent armed a trial. Where a committed slot has one attempt only, too, counters tell nothing.
+ * Whether the running slot is on trial. One that is not in the order will not boot again, marked or not. Without a
+ * mark, a slot is on trial if it has used up its only attempt and the other slot has some, since every agent arms a
+ * trial like that. If committed slots have only one attempt, too, counters show nothing.
  */
 export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: SlotName, attempts: number): boolean {
   const other = otherSlot(booted);
@@ -99,7 +103,7 @@ export function inspectOrder(state: BootOrder): SaidOfSlots {
   return { primary, trialIsGuessed: trial === undefined, slots: { A: describe('A'), B: describe('B') } };
 }
 
-/** Of boot names with white space between; undefined where one is doubled, or no slot is there. */
+/** Parses boot names with white space between; undefined: a name is repeated, or none is a slot. */
 export function parseOrder(text: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> | undefined {
   const words = text.split(/\s+/).filter((word) => word !== '');
   const order = words.map((word) => slotNamed(word, names)).filter((slot) => slot !== undefined);

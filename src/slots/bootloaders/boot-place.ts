@@ -5,15 +5,15 @@ import { lookAsGrub, mountOf, refuseReadOnly } from './grub/grub-reader.ts';
 import type { GrubReaderParts } from './grub/grub-reader.ts';
 import { countCopies, DEFAULT_FW_ENV_CONFIG } from './uboot.ts';
 
-/** Whether a bootloader can count a trial in the place where it keeps its choice, and reads there what was written. */
+/** Whether a bootloader can count a trial where it keeps its choice, and reads there what was written. */
 export interface BootPlace {
-  /** What was found; undefined: there is nothing to see from outside. */
+  /** What was found; undefined: nothing can be seen from outside. */
   readonly detail?: string;
-  /** What is allowed, and weakens a promise. */
+  /** What is allowed, but weakens a promise. */
   readonly weakness?: string;
 }
 
-/** Changes nothing. Throws BootloaderError where nothing can be counted there. */
+/** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
 export async function lookAtPlace(
   settings: BootloaderSettings,
   parts: GrubReaderParts,
@@ -40,6 +40,6 @@ async function copiesOf(path: string): Promise<BootPlace> {
     return { weakness: `${path} names one copy of the environment: a power cut while it is written loses it` };
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
-    return {}; // the tools say why, when they read it
+    return {}; // the tools tell the reason when they read the file
   }
 }

@@ -11,7 +11,7 @@ export type ProgramCommand = Parameters<RunProgram>[0];
 export interface ToolCall {
   readonly command: ProgramCommand;
   readonly input?: string;
-  /** What a failure means. */
+  /** The error of a failure. */
   readonly code: BootloaderErrorCode;
   readonly advice: string;
 }
@@ -21,7 +21,7 @@ const READ_TIMEOUT_MS = 10_000;
 const WRITE_TIMEOUT_MS = 60_000;
 const MAX_OUTPUT_BYTES = 256 * 1024;
 
-/** Runs the programs that read and write a boot environment; any end but exit code 0 is a BootloaderError. */
+/** Runs the programs that read and write a boot environment. Every end except exit code 0 is a BootloaderError. */
 export class BootPrograms {
   readonly #run: RunProgram;
 
@@ -33,13 +33,13 @@ export class BootPrograms {
     return this.#call(call, READ_TIMEOUT_MS, signal);
   }
 
-  /** Aborting does not stop it, or a cancelled update could tear what it writes; its deadline does. */
+  /** Runs a program that writes. An abort does not stop it, since that could tear what it writes; the deadline does. */
   async write(call: ToolCall, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     await this.#call(call, WRITE_TIMEOUT_MS, uninterrupted);
   }
 
-  /** What it prints, whatever its exit code; nothing where it cannot be run. */
+  /** What a program prints, whatever its exit code; empty if it cannot be run. */
   async probe(command: ProgramCommand, signal: AbortSignal): Promise<string> {
     try {
       return (await this.#run(command, { timeoutMs: READ_TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES }, signal))
@@ -68,7 +68,7 @@ export class BootPrograms {
   }
 }
 
-/** strerror(3) of EROFS, in the language of whoever writes a handler. */
+/** The message of EROFS (strerror(3)), in the language of whoever wrote the handler. */
 const READ_ONLY = /read-only file system/i;
 const HOW_TO_LET_WRITE =
   'is it mounted read-only, or outside of what the unit lets programs write? systemctl edit thing-agent: [Service] ReadWritePaths=DIR';

@@ -4,14 +4,14 @@ import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 
-/** What one source says of the slot that runs. */
+/** What one source says about the running slot. */
 export type Clue =
   | { readonly source: string; readonly slot: SlotName }
   | { readonly source: string; readonly slot: undefined; readonly why: string };
 
 export type AskForClue = (signal: AbortSignal) => Promise<Clue>;
 
-/** The slot that every source which knows one agrees on. */
+/** The running slot, on which all sources that know one must agree. */
 export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortSignal): Promise<SlotName> {
   const known: { source: string; slot: SlotName }[] = [];
   const unknown: string[] = [];
@@ -44,12 +44,15 @@ export interface CommandLineParts {
   /** /proc/cmdline. */
   readonly path: string;
   readonly names: BootNames;
-  /** Their devices. */
+  /** The devices of the slots. */
   readonly slots: Readonly<Record<SlotName, string>>;
   readonly fs: ReadFs;
 }
 
-/** `thing.slot=` or `rauc.slot=` of the kernel command line; a name of no slot (a rescue system) is an error. */
+/**
+ * The slot in `thing.slot=` or `rauc.slot=` on the kernel command line. A name that is no slot (a rescue system) is an
+ * error.
+ */
 export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', parts: CommandLineParts): AskForClue {
   const source = `${key}= on the kernel command line`;
   return async (signal) => {
@@ -65,8 +68,8 @@ export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', parts: C
 }
 
 /**
- * `root=` of the kernel command line, where it is the device of a slot. `UUID=` and `LABEL=` are no evidence: both slots
- * may hold the same image.
+ * The slot whose device is `root=` on the kernel command line. `UUID=` and `LABEL=` prove nothing, since both slots may
+ * hold the same image.
  */
 export function slotOfRootArgument(parts: CommandLineParts): AskForClue {
   const { slots, fs } = parts;
@@ -92,7 +95,10 @@ function devicePath(root: string): string | undefined {
     : `/dev/disk/by-partuuid/${match[2].toLowerCase()}`;
 }
 
-/** Raspberry Pi documentation, "Device trees": `/chosen/bootloader/partition`, 32 bits, big-endian. */
+/**
+ * The slot by the boot partition in the device tree: `/chosen/bootloader/partition`, 32 bits, big-endian. Source:
+ * Raspberry Pi documentation, "Device trees".
+ */
 export function slotOfDeviceTree(path: string, partitions: Readonly<Record<SlotName, number>>, fs: ReadFs): AskForClue {
   const source = path;
   return async (signal) => {
@@ -116,7 +122,7 @@ export function slotOfDeviceTree(path: string, partitions: Readonly<Record<SlotN
   };
 }
 
-/** What is really mounted. */
+/** The slot that is really mounted. */
 export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>): AskForClue {
   const source = 'the mounted root file system';
   return async (signal) => {
@@ -125,7 +131,7 @@ export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotNa
   };
 }
 
-/** `get-current` is optional: a handler that fails is a source that does not know. */
+/** The slot by the handler. `get-current` is optional: a handler that fails is a source that does not know. */
 export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): AskForClue {
   const source = 'the handler';
   return async (signal) => {

@@ -6,12 +6,12 @@ import type { BootPrograms } from './boot-programs.ts';
 import { BootloaderError } from './errors.ts';
 import { isLastWord } from './trial-mark.ts';
 
-/** What a handler says. */
+/** The state that a handler tells. */
 export interface HandlerState {
   /** Undefined: it names none, because the primary slot is bad. */
   readonly primary: SlotName | undefined;
   readonly good: Readonly<Record<SlotName, boolean>>;
-  /** Of the agent in a slot that it left: the code of an error. Undefined, too, where nobody asked. */
+  /** The code of the error with which the agent left a slot; also undefined if nobody asked for last words. */
   readonly lastWords: Readonly<Record<SlotName, string | undefined>>;
 }
 
@@ -19,17 +19,18 @@ const NO_WORD = 'none';
 
 export interface HandlerParts {
   readonly programs: BootPrograms;
-  /** Path of the program. */
+  /** The path of the program. */
   readonly handler: string;
   readonly names: BootNames;
 }
 
 /**
- * A program of the integrator with RAUC's interface (RAUC documentation, "Integration", section Custom). What it must do
- * beyond that page, so that a trial is one, stands in README.md beside this file.
+ * A program of the integrator with RAUC's interface (RAUC documentation, "Integration", section Custom). README.md
+ * beside this file says what else it must do so that a trial is one.
  *
- * A change may be two calls, in an order that is safe where a cut comes between: a slot is bad before the other becomes
- * primary, and good before it becomes primary for good; either way one that is known to be good still boots.
+ * A change may take two calls, in an order that makes a cut in between safe: a slot is marked bad before the other one
+ * becomes primary, and good before it becomes primary for good. At every moment a slot that is known to be good still
+ * boots.
  */
 export class Handler implements BootEnvironment<HandlerState> {
   readonly title: string;
@@ -60,7 +61,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     return { primary: first, slots: { A: describe('A'), B: describe('B') } };
   }
 
-  /** A slot on trial is not good before `set-state good`, and the other boots next. */
+  /** A slot on trial is not good until `set-state good`, and the other slot boots next. */
   onTrial({ primary, good }: HandlerState, booted: SlotName): boolean {
     return primary !== booted && !good[booted] && good[otherSlot(booted)];
   }
@@ -84,7 +85,7 @@ export class Handler implements BootEnvironment<HandlerState> {
       case 'try-once': {
         const word = good[slot] ? undefined : await this.#lastWordOf(slot, signal);
         if (word !== undefined) await this.#sayLast(slot, NO_WORD, signal);
-        // Never set-state good: some handlers take that as the commit.
+        // never `set-state good`, which some handlers take as the commit
         await this.#set(['set-primary', names[slot]], signal);
         return undefined;
       }
@@ -111,20 +112,24 @@ export class Handler implements BootEnvironment<HandlerState> {
   }
 
   /**
-   * Asks every question and changes nothing: `set-primary` may arm a trial, `set-state good` commit one, and
-   * `set-state bad` end one. The first change of an update, which marks the staging slot, tells the rest in time.
+   * Asks every question and changes nothing: `set-primary` could arm a trial, `set-state good` commit one, and
+   * `set-state bad` end one. Whether writing works is shown in time by the first change of an update, which marks the
+   * staging slot.
    */
   async canary(signal: AbortSignal): Promise<void> {
     this.inspect(await this.read(signal));
   }
 
-  /** The optional `get-current`. */
+  /** Calls the optional `get-current`. */
   async current(signal: AbortSignal): Promise<SlotName> {
     const answer = await this.#ask(['get-current'], signal);
     return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-current', answer);
   }
 
-  /** The optional `get-last-word`; in a form that no handler which does not know it says by chance. */
+  /**
+   * Calls the optional `get-last-word`. The form of its answer is one that a handler without it does not print by
+   * chance.
+   */
   async #lastWordOf(slot: SlotName, signal: AbortSignal): Promise<string | undefined> {
     const name = this.#parts.names[slot];
     const [command, ...args] = this.#call(['get-last-word', name]).command;
@@ -133,7 +138,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     return word !== NO_WORD && isLastWord(word) ? word : undefined;
   }
 
-  /** The optional `set-last-word`: a handler without it costs only the reason. */
+  /** Calls the optional `set-last-word`. With a handler that lacks it, only the reason is lost. */
   async #sayLast(slot: SlotName, word: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#set(['set-last-word', this.#parts.names[slot], word], signal);

@@ -7,11 +7,14 @@ export interface BootloaderParts<State> {
   readonly environment: BootEnvironment<State>;
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly trialRebootArgument?: string;
-  /** Told of each commit of the slot that runs. */
+  /** Called after each commit of the running slot. */
   readonly onKept?: (() => Promise<void>) | undefined;
 }
 
-/** The Bootloader port over any boot environment. One change at a time; each is refused, or made and confirmed. */
+/**
+ * Implements the Bootloader port with any boot environment. Changes are made one at a time; each one is refused, or
+ * made and confirmed.
+ */
 export class EnvironmentBootloader<State> implements Bootloader {
   readonly trialRebootArgument: string | undefined;
   readonly #environment: BootEnvironment<State>;

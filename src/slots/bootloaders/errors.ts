@@ -1,7 +1,7 @@
 import { defineErrors } from '../../system/define-errors.ts';
 import type { CodeOf } from '../../system/define-errors.ts';
 
-/** Which slot boots cannot be read, changed or believed. */
+/** It cannot be read, changed or believed which slot boots. */
 export class BootloaderError extends defineErrors('BootloaderError', {
   'boot-environment-unreadable': {
     remedy: 'retry',

@@ -5,12 +5,12 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import { alignUp } from '../block-pool.ts';
 import { BootloaderError } from './errors.ts';
 
-/** Of file systems that have no way past the page cache, such as one in memory. */
+/** The errors of a file system that cannot bypass the page cache, such as one in memory. */
 const NO_WAY = new Set(['EINVAL', 'ENOTSUP', 'EOPNOTSUPP']);
 
 /**
- * The first bytes of a file as its medium holds them, past what Linux keeps of it in memory (O_DIRECT): no bootloader sees
- * that. Undefined: the file system has no such way. Errors are the operating system's.
+ * The first bytes of a file as its medium holds them. The page cache, which no bootloader sees, is bypassed (O_DIRECT).
+ * Undefined: the file system cannot do that. Throws the operating system's errors.
  */
 export async function readFromMedium(
   path: string,
@@ -18,7 +18,7 @@ export async function readFromMedium(
   fs: Pick<DurableFs, 'open'>,
 ): Promise<Buffer | undefined> {
   const length = alignUp(maxBytes);
-  // V8 maps memory that may grow page by page, so it begins at a page, as O_DIRECT wants it.
+  // V8 maps growable memory page by page, so that it begins at a page, as O_DIRECT demands.
   const page = Buffer.from(new SharedArrayBuffer(length, { maxByteLength: length }));
   try {
     await using file = await fs.open(path, constants.O_RDONLY | constants.O_DIRECT);

@@ -3,22 +3,24 @@ import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
 import type { BootChange } from './boot-environment.ts';
 
-/** Which slot was armed and has been neither kept nor given up since. Boot counters alone cannot always tell. */
+/**
+ * The slot that was armed, and has been neither kept nor given up since. Boot counters alone cannot always tell that.
+ */
 export type TrialMark =
   | { readonly kind: 'none' }
   | { readonly kind: 'on-trial'; readonly slot: SlotName }
-  /** The agent in the slot left it, and could not write its journal. */
+  /** The agent in this slot left it, and could not write its journal. */
   | { readonly kind: 'left'; readonly slot: SlotName; readonly lastWord: string };
 
 const NONE = 'none';
 const LAST_WORD = /^[a-z][a-z0-9-]{0,39}$/;
 
-/** The code of an error, short enough for any boot environment. */
+/** Whether a text is the code of an error and short enough for every boot environment. */
 export function isLastWord(text: string): boolean {
   return LAST_WORD.test(text);
 }
 
-/** `none`, `B`, or `B:state-unavailable`. Anything else says nothing, as a mark that is not there. */
+/** Parses `none`, `B`, or `B:state-unavailable`. Anything else counts as no mark. */
 export function parseTrialMark(text: string, names: BootNames): TrialMark | undefined {
   if (text === NONE) return { kind: 'none' };
   const onTrial = slotNamed(text, names);
@@ -40,7 +42,7 @@ export function formatTrialMark(mark: TrialMark, names: BootNames): string {
   }
 }
 
-/** A mark goes with the slot that it names: what happens to the other slot leaves it as it is. */
+/** The mark after a change. A change of the other slot leaves the mark as it is. */
 export function changeTrialMark(mark: TrialMark | undefined, { kind, slot, lastWord }: BootChange): TrialMark {
   if (kind === 'try-once') return { kind: 'on-trial', slot };
   if (kind === 'mark-unbootable' && lastWord !== undefined) return { kind: 'left', slot, lastWord };

@@ -21,9 +21,9 @@ const ADVICE_VALUES =
 
 export interface UbootVariableNames {
   readonly orderVariable: string;
-  /** Contains `{slot}`, which the boot name replaces. */
+  /** Contains `{slot}`, which is replaced by the boot name. */
   readonly leftVariable: string;
-  /** Of the slot on trial. */
+  /** Names the slot on trial. */
   readonly trialVariable: string;
 }
 
@@ -60,20 +60,20 @@ export interface FwToolsParts {
   readonly programs: BootPrograms;
   readonly fs: DurableFs;
   readonly log: Log;
-  /** Undefined: the tools' own. */
+  /** Undefined: the default of the tools. */
   readonly configFile: string | undefined;
 }
 
 /**
- * The environment through `fw_printenv` and `fw_setenv`, of libubootenv or of U-Boot itself. All variables are set by one
- * run, which writes the environment once; with two copies (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`) a power cut leaves the
- * old one or the new one. The tools lock each other out.
+ * Promise `u-boot`: the environment through `fw_printenv` and `fw_setenv`, those of libubootenv or of U-Boot itself.
+ * One run sets all variables and writes the environment once; if there are two copies
+ * (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`), a power cut leaves the old or the new one. The tools lock each other out.
  */
 export class FwTools implements VariableStore {
   readonly #parts: FwToolsParts;
   #separator: '=' | ' ' | undefined;
   #copiesLookedAt = false;
-  /** Read from the medium since this program started. */
+  /** The environment that was last read from the medium, since this program started. */
   #confirmed: string | undefined;
 
   constructor(parts: FwToolsParts) {
@@ -84,7 +84,7 @@ export class FwTools implements VariableStore {
     const command = this.#command('fw_printenv');
     const code = 'boot-environment-unreadable';
     const { stdout, stderr } = await this.#parts.programs.read({ command, code, advice: ADVICE_TOOLS }, signal);
-    // Both tools fall back to a built-in environment or a file where the checksum is wrong, and end with exit code 0.
+    // if the checksum is wrong, both tools use a built-in environment or a file, and end with exit code 0
     if (/using default/i.test(stderr)) {
       throw new BootloaderError(code, `${UBOOT_TITLE}: no copy of it has a valid checksum`, {
         advice: 'run saveenv in U-Boot, or write it anew with fw_setenv',
@@ -102,7 +102,7 @@ export class FwTools implements VariableStore {
     await this.#parts.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
   }
 
-  /** `fw_printenv` once more, after Linux was told to forget what it keeps of the devices in memory. */
+  /** Runs `fw_printenv` again, after Linux has dropped its cache of the devices. */
   async confirm(signal: AbortSignal): Promise<void> {
     const kept = await this.read(signal);
     const key = JSON.stringify([...kept]);
@@ -116,8 +116,9 @@ export class FwTools implements VariableStore {
   }
 
   /**
-   * A script's lines are `name=value` for libubootenv, `name value` for U-Boot's own tool, which takes the first form as
-   * part of the name; libubootenv ignores lines of the second. Only libubootenv's version is a bare number.
+   * What separates name and value in a script: `=` for libubootenv, a blank for U-Boot's own tool. U-Boot's tool would
+   * take `name=value` as a name, and libubootenv ignores lines with a blank. Only libubootenv prints its version as a
+   * bare number.
    */
   async #scriptSeparator(signal: AbortSignal): Promise<'=' | ' '> {
     if (this.#separator !== undefined) return this.#separator;
@@ -146,7 +147,7 @@ export function countCopies(config: string): number {
   return devicesIn(config).length;
 }
 
-/** Of fw_env.config in its table form: device, offset, size, … in each line. */
+/** The devices in the table form of fw_env.config: device, offset, size, … in each line. */
 function devicesIn(config: string): readonly string[] {
   const line = /^[ \t]*([^#\s]\S*)[ \t]+-?(?:0x)?[0-9a-f]+[ \t]+(?:0x)?[0-9a-f]+/gim;
   return [...config.matchAll(line)].map(([, device = '']) => device);

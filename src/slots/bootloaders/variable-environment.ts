@@ -10,19 +10,19 @@ import type { TrialMark } from './trial-mark.ts';
 
 export type Variables = ReadonlyMap<string, string>;
 
-/** A boot environment made of named variables. */
+/** A boot environment that consists of named variables. */
 export interface VariableStore {
   read(signal: AbortSignal): Promise<Variables>;
-  /** Sets all of them or none, durably; others stay. Not abandoned once it writes. */
+  /** Sets all of these variables or none, durably; others are kept. A write that has begun is not abandoned. */
   set(variables: Variables, signal: AbortSignal): Promise<void>;
   /**
-   * Throws where what is read is not what the bootloader will read: that is asked of the medium, past what Linux keeps in
-   * memory, and of the bootloader's own reader.
+   * Throws if the bootloader will not read what was read here. It compares with the medium, past the page cache, and
+   * with the bootloader's own reader.
    */
   confirm(signal: AbortSignal): Promise<void>;
 }
 
-/** How a bootloader spells a boot order. `parse` throws BootloaderError. */
+/** How a bootloader stores a boot order. `parse` throws BootloaderError. */
 export interface OrderSpelling {
   parse(variables: Variables): BootOrder;
   format(order: BootOrder): Variables;
@@ -36,7 +36,7 @@ export interface VariableEnvironmentParts {
 }
 
 const CANARY = 'thing_agent_canary';
-/** Of a malformed value, in a message. */
+/** Malformed values are cut to so many characters in messages. */
 const MAX_QUOTED = 120;
 
 /** RAUC's scheme of order and counters in the variables of U-Boot or GRUB. */
@@ -93,7 +93,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
   }
 }
 
-/** Of `name=value` lines, as fw_printenv and grub-editenv print them; other lines are parts of longer values. */
+/** Parses `name=value` lines as fw_printenv and grub-editenv print them. Other lines are parts of longer values. */
 export function parseVariables(text: string): Variables {
   const variables = new Map<string, string>();
   for (const line of text.split('\n')) {
@@ -103,7 +103,7 @@ export function parseVariables(text: string): Variables {
   return variables;
 }
 
-/** Reads the variables of one bootloader; what is missing or malformed is `boot-environment-invalid`. */
+/** Reads the variables of one bootloader. A missing or malformed one is `boot-environment-invalid`. */
 export class VariableReader {
   readonly #title: string;
   readonly #advice: string;

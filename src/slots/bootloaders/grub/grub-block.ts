@@ -1,24 +1,25 @@
 import type { Variables } from '../variable-environment.ts';
 
 /**
- * The environment block of GRUB (GRUB manual, "The GRUB environment block"; grub-core/lib/envblk.c): 1024 bytes, a heading,
- * lines `name=value`, and `#` up to the end. A backslash stands before a backslash or a line end of a value.
+ * The environment block of GRUB (GRUB manual, "The GRUB environment block"; grub-core/lib/envblk.c): 1024 bytes that
+ * hold a heading, lines `name=value`, and `#` up to the end. A backslash stands before each backslash or line end in a
+ * value.
  */
 export const BLOCK_BYTES = 1024;
-/** What a medium writes whole or not at all. */
+/** The unit that a medium writes entirely or not at all. */
 export const SECTOR_BYTES = 512;
 
 const HEADING = '# GRUB Environment Block\n';
-/** Up to the first line end that no backslash precedes. */
+/** Matches up to the first line end without a backslash before it. */
 const LINE = /(?:[^\\\n]|\\[^])*\n/y;
 
 interface Line {
   readonly text: string;
-  /** Undefined: a remark, or something that GRUB does not read as a variable. */
+  /** Undefined: the line is a remark, or GRUB does not read it as a variable. */
   readonly name: string | undefined;
 }
 
-/** Undefined: GRUB would call it an invalid environment block. */
+/** The variables of a block; undefined: GRUB would call it an invalid environment block. */
 export function parseBlock(block: Buffer): Variables | undefined {
   const lines = linesOf(block);
   if (lines === undefined) return undefined;
@@ -29,7 +30,7 @@ export function parseBlock(block: Buffer): Variables | undefined {
   return variables;
 }
 
-/** The same block with these variables, all else where it was; undefined: it is invalid, or has no room. */
+/** The block with these variables changed in their places; undefined: it is invalid, or has no room. */
 export function withVariables(block: Buffer, variables: Variables): Buffer | undefined {
   const lines = linesOf(block);
   if (lines === undefined) return undefined;
@@ -46,7 +47,7 @@ export function withVariables(block: Buffer, variables: Variables): Buffer | und
   return Buffer.from(content.padEnd(BLOCK_BYTES, '#'), 'latin1');
 }
 
-/** The numbers of the sectors in which two blocks differ; all of them where there was none before. */
+/** The numbers of the sectors in which two blocks differ; all of them if there was no block before. */
 export function changedSectors(before: Buffer | undefined, after: Buffer): readonly number[] {
   const sectors = Array.from({ length: BLOCK_BYTES / SECTOR_BYTES }, (_, sector) => sector);
   if (before === undefined) return sectors;
@@ -57,7 +58,7 @@ export function sectorOf(block: Buffer, sector: number): Buffer {
   return block.subarray(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
 }
 
-/** Without the heading; of bytes, not of characters. */
+/** The lines behind the heading, as bytes and not as characters. */
 function linesOf(block: Buffer): readonly Line[] | undefined {
   const text = block.toString('latin1');
   if (block.byteLength !== BLOCK_BYTES || !text.startsWith(HEADING)) return undefined;

@@ -14,7 +14,7 @@ import { BootloaderError } from '../errors.ts';
 import { readFromMedium } from '../on-medium.ts';
 import { BLOCK_BYTES, parseBlock } from './grub-block.ts';
 
-/** Those that GRUB can write, and that overwrite a file where it stands. */
+/** The file systems that GRUB can write to, and that overwrite a file in place. */
 const FIT = new Set(['ext2', 'ext3', 'ext4', 'vfat', 'msdos']);
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 64 * 1024 };
 
@@ -24,15 +24,15 @@ export interface GrubReaderParts {
 }
 
 /**
- * Whether GRUB reads what Linux writes to this file: by its file system, and by GRUB's own reader, `grub-fstest`, where that is
- * installed. Says what was found, or throws.
+ * Promise `grub-durable`: checks that GRUB reads what Linux writes to this file, by its file system and, if
+ * `grub-fstest` is installed, by GRUB's own reader. Returns what was found, or throws.
  */
 export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: AbortSignal): Promise<string> {
   const { file, mount } = await mountOf(path, parts);
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
-  const cached = await bootFs.readFile(file); // refuses what is no file, before it is opened as one
+  const cached = await bootFs.readFile(file); // refuses what is not a regular file, before it is opened
   const block = (await readFromMedium(file, BLOCK_BYTES, bootFs)) ?? cached;
   const asked = await compareWithGrub(path, block, parts, signal);
   if (asked) return `${mount.fileSystem}, as GRUB reads it`;
@@ -40,8 +40,8 @@ export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: A
 }
 
 /**
- * Throws `boot-environment-misplaced` where GRUB reads other variables than those of this block. False: it cannot be asked,
- * because its tool is missing, or the file is on no device.
+ * Throws `boot-environment-misplaced` if GRUB reads other variables than those of this block. False: GRUB cannot be
+ * asked, since its tool is missing or the file is on no device.
  */
 export async function compareWithGrub(
   path: string,
@@ -60,7 +60,7 @@ export async function compareWithGrub(
   });
 }
 
-/** Where a file really is, and on what. */
+/** The real path of a file, and the mount that holds it. */
 export async function mountOf(
   path: string,
   { system = realSystem }: Pick<GrubReaderParts, 'system'>,
@@ -107,10 +107,10 @@ interface Said {
   readonly error: string;
 }
 
-/** Undefined: it cannot be asked here. */
+/** What GRUB reads from the file; undefined: it cannot be asked here. */
 async function askGrub(mount: Mount, file: string, run: RunProgram, signal: AbortSignal): Promise<Said | undefined> {
   const inside = resolve(mount.root, relative(mount.mountPoint, file));
-  // What an earlier look left in memory of the device's blocks would be read instead of them.
+  // empties the cache of the device, which could hold older blocks
   await attempt(run, ['dd', `if=${mount.source}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
   const ended = await attempt(run, ['grub-fstest', mount.source, 'cat', `(loop0)${inside}`], signal);
   if (ended === undefined) return undefined;

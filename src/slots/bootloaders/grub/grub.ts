@@ -20,13 +20,13 @@ const ADVICE_CREATE =
   'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
 const ADVICE_ROOM =
   'take variables of others out of it (grub-editenv FILE unset NAME): all of them must lie within its first 512 bytes';
-/** Of the slot on trial. RAUC has no such variable. */
+/** Names the slot on trial. RAUC has no such variable. */
 const TRIAL_VARIABLE = 'TRIAL';
 
 /**
  * RAUC's variables (RAUC documentation, "Integration", section GRUB): `ORDER=A B`, `A_OK=1`, `A_TRY=0`. RAUC's TRY is a
- * flag; here it counts the attempts that were used up, and `ATTEMPTS` tells grub.cfg how many there are. With one
- * attempt both are the same, and RAUC's own grub.conf works.
+ * flag; here it counts the used attempts, and `ATTEMPTS` tells grub.cfg how many there are. With one attempt both are
+ * the same, and RAUC's own grub.conf works.
  */
 export function grubSpelling(attempts: number, names: BootNames): OrderSpelling {
   return {
@@ -61,9 +61,9 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
   };
 }
 
-/** What a block without it says of the slots is nothing. */
+/** The variable of the boot order; without it, a block says nothing about the slots. */
 const ORDER = 'ORDER';
-/** Beside the environment. */
+/** The suffix of the copy beside the environment. */
 const COPY = '.copy';
 
 export interface GrubEnvironmentParts {
@@ -74,28 +74,28 @@ export interface GrubEnvironmentParts {
 }
 
 interface Blocks {
-  /** Undefined: it is spoilt. */
+  /** Undefined: the block is damaged. */
   readonly own: Buffer | undefined;
-  /** Undefined: there is none. */
+  /** Undefined: there is no copy. */
   readonly copy: Buffer | undefined;
-  /** Of both the one that GRUB takes. */
+  /** The one of the two blocks that GRUB uses. */
   readonly inUse: Buffer;
   readonly variables: Variables;
 }
 
 /**
- * The environment block in its file. GRUB reads file systems without their journals: what a rename changed is not there for
- * GRUB until the journal was written back, half a minute later, and meanwhile the old file's block may hold anything. So the
- * file stays where it is, and the one sector that changes is overwritten in place (O_DSYNC), which a power cut leaves old or
- * new. Not by `grub-editenv`, which empties the file first.
+ * Promise `grub-durable`: the environment block in its file. GRUB reads file systems without their journals: for GRUB,
+ * a rename has happened only when the journal was written back, half a minute later, and until then the block of the
+ * old file may hold anything. So the file stays in its place, and the one sector that changes is overwritten with
+ * O_DSYNC; a power cut leaves it old or new. `grub-editenv` is not used, since it empties the file first.
  *
- * Where there is a copy of the block, it is written before: a block that a medium or a person spoilt is made whole by it.
+ * If there is a copy of the block, it is written first. A block that a medium or a person damaged is repaired by it.
  */
 export class GrubEnvironmentFile implements VariableStore {
   readonly #fs: DurableFs;
   readonly #path: string;
   readonly #run: RunProgram;
-  /** Read by GRUB since this program started. */
+  /** The block that GRUB was last seen to read, since this program started. */
   #confirmed: Buffer | undefined;
 
   constructor({ fs, path, run }: GrubEnvironmentParts) {

@@ -1,18 +1,18 @@
 import type { SlotName } from '../../../update/ports.ts';
 
 /**
- * autoboot.txt of the Raspberry Pi bootloader (Raspberry Pi documentation, "config.txt", section autoboot.txt): at most
- * 512 bytes, filters `[all]`, `[none]` and `[tryboot]`. A later line wins over an earlier one. With `tryboot_a_b=1` a
- * trial chooses a partition, not files of another name.
+ * The file autoboot.txt of the Raspberry Pi bootloader (Raspberry Pi documentation, "config.txt", section
+ * autoboot.txt): at most 512 bytes, with filters `[all]`, `[none]` and `[tryboot]`. A later line wins over an earlier
+ * one. With `tryboot_a_b=1` a trial chooses a partition instead of files with another name.
  */
 export interface Autoboot {
   readonly text: string;
-  /** Boots by itself; undefined: not named. */
+  /** The partition that boots by itself; undefined: none is named. */
   readonly partition: number | undefined;
-  /** Boots once after `reboot "0 tryboot"`. */
+  /** The partition that boots once after `reboot "0 tryboot"`. */
   readonly trialPartition: number | undefined;
   readonly partitionsAreTried: boolean;
-  /** Of a section that is not known here, if it names a partition. */
+  /** A filter that is not known here and stands before a partition. */
   readonly unknownFilter: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export const MAX_AUTOBOOT_BYTES = 512;
 type Section = 'all' | 'tryboot' | 'none' | 'unknown';
 
 interface Line {
-  /** With its line end. */
+  /** The line with its line end. */
   readonly text: string;
   readonly section: Section;
   readonly filter: string;
@@ -42,8 +42,8 @@ export function parseAutoboot(text: string): Autoboot {
 }
 
 /**
- * The same file with these partitions: other lines stay as they are, and where they stand. A line about partitions in a
- * form that the firmware may read or not (blanks, capitals) makes the file be put in order.
+ * The file with these partitions. All other lines stay where they are. A line about partitions in a form that the
+ * firmware may not understand (blanks, capitals) is rewritten.
  */
 export function withPartitions(text: string, partition: number, trialPartition: number): string {
   const edited = splitLines(text)
@@ -60,10 +60,10 @@ export function withPartitions(text: string, partition: number, trialPartition: 
   return kept === '' ? block : `${kept}\n${block}`;
 }
 
-/** Of the agent in a slot that it left. The firmware takes the line for a comment. */
+/** The last word of the agent in a slot that it left. The firmware takes its line for a comment. */
 export interface LastWord {
   readonly slot: SlotName;
-  /** Of an error. */
+  /** The code of an error. */
   readonly code: string;
 }
 
@@ -74,7 +74,9 @@ export function lastWordIn(text: string): LastWord | undefined {
   return (slot === 'A' || slot === 'B') && code !== undefined ? { slot, code } : undefined;
 }
 
-/** Left out where it does not fit into so many bytes: the file does not grow for it. */
+/**
+ * The text with this last word; without it if it does not fit into `roomBytes`, since the file must not grow for it.
+ */
 export function withLastWord(text: string, word: LastWord | undefined, roomBytes: number): string {
   const without = text.replace(LAST_WORD, '');
   if (word === undefined) return without;
@@ -97,7 +99,7 @@ function lastValue(lines: readonly Line[], key: 'boot_partition' | 'tryboot_a_b'
   return lines.findLast(({ setting }) => setting?.key === key)?.setting?.value;
 }
 
-/** Blank lines that follow each other are one: they fill the file's sector. */
+/** Splits a text into lines. Consecutive blank lines count as one, since they only fill the sector of the file. */
 function splitLines(text: string): readonly Line[] {
   let filter = 'all';
   return (text.match(/\n+|[^\n]+\n?/g) ?? []).map((line) => {

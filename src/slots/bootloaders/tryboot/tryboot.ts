@@ -12,12 +12,12 @@ import { notOnMedium, readFromMedium } from '../on-medium.ts';
 import { lastWordIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withLastWord, withPartitions } from './autoboot-text.ts';
 import type { LastWord } from './autoboot-text.ts';
 
-/** What autoboot.txt says in terms of slots. */
+/** The content of autoboot.txt in terms of slots. */
 export interface TrybootState {
   readonly text: string;
-  /** Boots by itself, however often. */
+  /** The slot that boots by itself, any number of times. */
   readonly standing: SlotName;
-  /** Boots once, and only after `reboot "0 tryboot"`. */
+  /** The slot that boots once, and only after `reboot "0 tryboot"`. */
   readonly tried: SlotName;
   /** Whether a trial chooses a partition (`tryboot_a_b=1`). */
   readonly partitionsAreTried: boolean;
@@ -27,18 +27,18 @@ export interface TrybootState {
 export interface AutobootFileParts {
   readonly fs: DurableFs;
   readonly path: string;
-  /** Numbers of the boot partitions. */
+  /** The numbers of the boot partitions. */
   readonly partitions: Readonly<Record<SlotName, number>>;
 }
 
 /**
- * The Raspberry Pi's own A/B boot. The bootloader forgets the trial by itself, so nothing is counted and a boot writes
- * nothing.
+ * The Raspberry Pi's own A/B boot. Its bootloader forgets a trial by itself, so that nothing is counted and a boot
+ * writes nothing.
  *
- * The file stands on FAT, where a rename changes several sectors in no fixed order. It has at most 512 bytes, so it lies
- * in one sector: it is overwritten in place, at equal length and with O_DSYNC. That writes this one sector, which the
- * medium takes whole or not at all, and neither the FAT nor the size in the directory. Only where the text must grow, once
- * and for all to 512 bytes padded with empty lines, it is written beside and renamed.
+ * The file is on FAT, where a rename changes several sectors in no fixed order. It has at most 512 bytes, which lie in
+ * one sector, and is overwritten in place, with its length unchanged and with O_DSYNC. This writes only that sector,
+ * which the medium takes entirely or not at all, and neither the FAT nor the size in the directory. Only if the text
+ * must grow is it written to another file that is renamed; it then gets its final 512 bytes, padded with empty lines.
  */
 export class AutobootFile implements BootEnvironment<TrybootState> {
   readonly title = 'autoboot.txt';
@@ -70,7 +70,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     return booted !== standing;
   }
 
-  /** A slot that only boots when tried is no fallback: it may be the one on trial. */
+  /** A slot that boots only when tried is no fallback, since it may be the one on trial. */
   canSpare(state: TrybootState, { slot }: BootChange): boolean {
     return state.standing === otherSlot(slot);
   }
@@ -93,7 +93,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     return state.partitionsAreTried && state.standing === wanted.standing && state.tried === wanted.tried;
   }
 
-  /** Changes the last byte of the padding from line end to blank or back. */
+  /** Changes the last byte of the padding from line end to blank, or back. */
   async canary(signal: AbortSignal): Promise<void> {
     const { text } = await this.read(signal);
     const padded = /\n[\n ]$/.test(text);
@@ -110,7 +110,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     );
   }
 
-  /** The firmware reads the medium, and nothing of what Linux keeps in memory. */
+  /** Compares the medium with the page cache, since the firmware reads only the medium. */
   async #confirm(): Promise<void> {
     const { fs, path } = this.#parts;
     const text = await this.#text();
