@@ -2,31 +2,31 @@ import { hex, McuError } from './errors.ts';
 import { endOf } from './images/image.ts';
 import type { Image, MadeFor } from './images/image.ts';
 
-/** From `start` up to and without `end`. */
+/** Addresses from `start` up to, but not including, `end`. */
 export interface Region {
   readonly start: number;
   readonly end: number;
 }
 
-/** A microcontroller as its bootloader identified itself, and what an image may do on it. */
+/** A chip as its bootloader identified it, and the limits for its images. */
 export interface Chip {
   readonly name: string;
-  /** What the bootloader said, in hex: signature, product or chip identifier. */
+  /** What the bootloader stated, in hex: signature, product or chip identifier. */
   readonly id: string;
-  /** e_machine of ELF files for it. */
+  /** The e_machine of ELF files for this chip. */
   readonly elfMachine: number | undefined;
-  /** UF2 families for it. */
+  /** The UF2 families for this chip. */
   readonly uf2Families: readonly number[];
-  /** Chip identifier in the image header of ESP images. */
+  /** The chip identifier in the header of ESP images. */
   readonly espChipId?: number | undefined;
   readonly flash: Region;
-  /** The part of `flash` that an image may fill; the rest is the bootloader. */
+  /** The part of `flash` that an image may fill; the rest belongs to the bootloader. */
   readonly application: Region;
 }
 
 export const elfMachines = { avr: 83, arm: 40, xtensa: 94, riscv: 243 } as const;
 
-/** Refuses an image for another chip, outside the chip, or over its bootloader. */
+/** Refuses an image for another chip, outside of the chip's memory, or over its bootloader. */
 export function checkFits(image: Image, chip: Chip): void {
   if (image.madeFor !== undefined && !isFor(image.madeFor, chip)) {
     throw new McuError(

@@ -7,7 +7,7 @@ import type { Conversation, Protocol, Session } from './protocol.ts';
 import { enterBootloader, leaveBootloader } from './reset.ts';
 import type { Reset } from './reset.ts';
 
-/** A microcontroller of the configuration, and how it is reached. */
+/** A board of the configuration, and how to reach it. */
 export interface Board {
   /** The name of the target. */
   readonly name: string;
@@ -19,13 +19,13 @@ export interface Board {
   readonly log: Log;
 }
 
-/** Failures without one success between them, after which a turn is given up. */
+/** A turn is given up after so many failures without one success between them. */
 const maxFailures = 12;
-/** After so many of them the bootloader is reset: it may have been told something wrong at the beginning. */
+/** After so many failures the bootloader is reset, since it may have received something wrong at the beginning. */
 const failuresBeforeReset = 5;
-/** Resets in a row that the bootloader may leave unanswered. */
+/** A connection is given up after so many resets in a row without an answer. */
 const maxResets = 5;
-/** How long a port that was there may be gone. */
+/** How long a port may disappear before it counts as unplugged. */
 const unpluggedMs = 30_000;
 const replugPollMs = 250;
 
@@ -35,12 +35,12 @@ interface Open {
 }
 
 /**
- * A bootloader that is kept answering. A turn that fails is repeated: after finding step again, else after a reset, else
- * after the port has come back. Every conversation given to `run` must be harmless to repeat.
+ * Keeps a connection to a bootloader. A turn that fails is repeated: after the bootloader is in step again, else after
+ * a reset, else after the port has returned. So every conversation given to `run` must be harmless to repeat.
  */
 export class Connection implements AsyncDisposable {
   readonly board: Board;
-  /** Its memory may be half of one thing and half of another. */
+  /** True while the chip's memory may be a mixture of two programs. */
   isWriting = false;
   #open: Open | undefined;
   #session: Session | undefined;
@@ -53,7 +53,7 @@ export class Connection implements AsyncDisposable {
     this.board = board;
   }
 
-  /** Opens the port, which must be there, and connects to the bootloader. */
+  /** Opens the port, which must exist, and connects to the bootloader. */
   static async to(board: Board, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(board);
     try {
@@ -66,13 +66,13 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** The session that is running; another one after each reset. */
+  /** The present session; each reset begins another one. */
   get session(): Session {
     if (this.#session === undefined) throw new McuError('board-silent', 'the bootloader was left');
     return this.#session;
   }
 
-  /** Turns that had to be repeated. */
+  /** The number of turns that had to be repeated. */
   get failures(): number {
     return this.#failures;
   }
@@ -85,7 +85,7 @@ export class Connection implements AsyncDisposable {
     return this.#open?.converser.pace.roundTripMs;
   }
 
-  /** Runs a turn until it succeeds; gives up after many failures in a row, or one that repeating cannot cure. */
+  /** Runs a turn until it succeeds. Gives up after many failures in a row, or after one that repeating cannot cure. */
   async run<T>(turn: (session: Session) => Conversation<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
       try {
@@ -98,7 +98,7 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** Starts the application. The connection is of no more use. */
+  /** Starts the application. Afterwards the connection cannot be used any more. */
   async leave(signal: AbortSignal): Promise<void> {
     await this.run((session) => session.start(), signal);
     if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, this.board.clock, signal);
@@ -132,7 +132,7 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** A board that was there before: its port may be away for a while. */
+  /** Connects again to a board whose port may be missing for a while. */
   async #reconnect(signal: AbortSignal): Promise<void> {
     await this.#patiently(async () => this.#connect(signal), signal);
   }

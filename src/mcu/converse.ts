@@ -3,14 +3,14 @@ import type { Line } from './line.ts';
 import { Pace } from './pace.ts';
 import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';
 
-/** A line that never falls quiet is not waited for longer than this. */
+/** Invariant 6: the longest wait for a line that never falls quiet. */
 const maxDiscardMs = 2_000;
-/** Noise beyond the longest answer that is kept while looking for it. */
+/** How much noise is kept, beyond the longest answer, while the answer is looked for in it. */
 const maxNoiseBytes = 8 * 1024;
 
 const nothing: Reply = { bytes: new Uint8Array(), whole: true };
 
-/** Runs conversations over a line: the only place where protocols and I/O meet. */
+/** Runs conversations over a line. Protocols and I/O meet only here. */
 export class Converser {
   readonly pace: Pace;
   readonly #line: Line;

@@ -13,7 +13,7 @@ export interface BoardSurroundings {
   readonly openPort?: OpenPort | undefined;
 }
 
-/** A configured microcontroller. Its port is not opened, nor the serial driver loaded, before it is needed. */
+/** Makes a configured board. Its port is opened, and the serial driver loaded, only when needed. */
 export function createBoard(settings: BoardSettings, around: BoardSurroundings): Board {
   const { name, port, baud, reset } = settings;
   const { clock, log, openPort = openSerialPort } = around;

@@ -2,7 +2,9 @@ import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** Everything that goes wrong with a board: its image (found before the board is touched), its port, itself. */
+/**
+ * Everything that can go wrong with a board: with its image (found before the board is touched), its port, or itself.
+ */
 export class McuError extends defineErrors('McuError', {
   'image-malformed': {
     remedy: 'give-up',
@@ -137,7 +139,7 @@ export class McuError extends defineErrors('McuError', {
 
 export type McuCode = CodeOf<typeof McuError>;
 
-/** An address as people read it in a memory map. */
+/** An address in the form of memory maps. */
 export function hex(address: number): string {
   return `0x${address.toString(16)}`;
 }

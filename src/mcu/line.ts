@@ -9,7 +9,7 @@ export interface ModemLines {
 }
 
 /**
- * A serial line, held exclusively. It moves bytes and knows nothing of what they mean. Every method throws McuError
+ * A serial line, held exclusively. It moves bytes without knowing their meaning. Every method throws McuError
  * `port-unplugged` once the port has gone.
  */
 export interface Line extends AsyncDisposable {
@@ -17,16 +17,16 @@ export interface Line extends AsyncDisposable {
   readonly baud: number;
   /** Start, data, parity and stop bits. */
   readonly bitsPerCharacter: number;
-  /** Takes all bytes; they may still be under way when it returns. */
+  /** Accepts all bytes; they may still be on their way when it returns. */
   write(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
-  /** What has arrived, as soon as there is a byte; empty at the deadline. */
+  /** The bytes that have arrived, as soon as there is one; empty at the deadline. */
   read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array>;
-  /** Both lines at once. False where the port has none. */
+  /** Sets both modem lines at once. False: the port has none. */
   setModem(lines: ModemLines, signal: AbortSignal): Promise<boolean>;
   setBaud(baud: number, signal: AbortSignal): Promise<void>;
 }
 
 export type OpenLine = (settings: LineSettings, signal: AbortSignal) => Promise<Line>;
 
-/** At this path. */
+/** Opens the port at this path. */
 export type OpenPort = (path: string, settings: LineSettings, signal: AbortSignal) => Promise<Line>;

@@ -13,11 +13,11 @@ import { claimsOf, readImage } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
 import type { BoardSettings } from './settings.ts';
 
-/** A microcontroller, its folder in the state directory, and how its images are read. */
+/** A board, its folder in the state directory, and the reader of its images. */
 export interface McuTargetParts {
   readonly board: Board;
   readonly store: BoardStore;
-  /** Refuses with a McuError what is no image for this target. */
+  /** Throws a McuError for a file that is no image for this target. */
   readonly readImage: (file: Uint8Array) => Promise<Image>;
 }
 
@@ -33,7 +33,7 @@ export function mcuTargetParts(settings: BoardSettings, directory: string, aroun
   };
 }
 
-/** The place of a microcontroller in an update, on the flasher of this room. */
+/** The target of a board in an update. */
 export function createMcuTarget({ board, store, readImage: read }: McuTargetParts): McuTarget {
   const check = async (file: Uint8Array): Promise<ImageClaims> => {
     await read(file);
@@ -66,7 +66,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetPart
   };
 }
 
-/** A board, its folder, and who is told how far it is. */
+/** Work on a board: with its folder, and with a listener for progress. */
 export interface BoardJob {
   readonly board: Board;
   readonly store: BoardStore;
@@ -78,19 +78,19 @@ export interface FlashJob {
   readonly store: BoardStore;
   readonly image: Image;
   readonly payload: BoardPayload;
-  /** What people call it. */
+  /** The name that people see. */
   readonly name: string;
-  /** false: what the board holds is not read to be kept; what is remembered of it is. */
+  /** false: what the board holds is not read in order to be kept; only what is remembered of it is kept. */
   readonly keep?: false | undefined;
 }
 
-/** What restoring is called where an image's name is shown. */
+/** The name that is shown for an image that was put back. */
 const putBack = 'put back';
 
 /**
- * Flashes an image. What the board held is kept first: read from it where the protocol can, else as it is remembered.
- * Once the payload has touched the board, nothing is kept again: it may be half the new one by then. Nor is anything
- * read from a board whose last write was cut: what stood there before that stays on offer.
+ * Flashes an image. What the board held is kept first: read from the board if the protocol can, else as it is
+ * remembered. It is kept only once for a payload, since afterwards the board may hold half of the new program. A board
+ * whose last write was cut is not read either; what it held before that write stays kept.
  */
 export async function flashImage(
   { board, store, image, payload, name, keep: mayKeep }: FlashJob,
@@ -105,7 +105,9 @@ export async function flashImage(
   return write(job, { image, name, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
 
-/** False: what is kept is better than anything that could be read from the board now. */
+/**
+ * Keeps what is remembered. False: what is already kept is better than anything that could be read from the board now.
+ */
 async function keepWhatIsKnown(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
   const kept = await keptUndamaged(store);
   const wasCut = (await store.writing()) !== undefined;
@@ -115,7 +117,7 @@ async function keepWhatIsKnown(store: BoardStore, payload: string, flashed: Imag
   return !wasCut;
 }
 
-/** Undefined: nothing, or damaged. */
+/** What was kept; undefined: nothing, or it is damaged. */
 export async function keptUndamaged(store: BoardStore): Promise<KeptImage | undefined> {
   try {
     return await store.kept();
@@ -125,7 +127,7 @@ export async function keptUndamaged(store: BoardStore): Promise<KeptImage | unde
   }
 }
 
-/** Puts back what was kept. Where nothing was, or the board was blank, it stays as it is. */
+/** Puts back what was kept. If nothing was kept, or the board was blank, the board stays as it is. */
 export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<void> {
   const { board } = job;
   if (image === undefined) {
@@ -135,14 +137,14 @@ export async function restoreImage(job: BoardJob, image: Image | undefined, sign
   await write(job, { image, name: putBack, begun: 1 }, signal);
 }
 
-/** A write that was cut is finished so often; after that, what stood there before is put back. */
+/** An interrupted write is finished after at most so many attempts; then the previous program is put back. */
 const maxFinishes = 5;
-/** After that many, it is left to a person. */
+/** After so many attempts the board is left to a person. */
 const maxHeals = 10;
 
 /**
- * Brings a board whose write was cut back to life: the write is finished, or, where that fails again and again, what
- * stood there before is put back. Resolves with the name of what it runs; undefined: there was nothing to do.
+ * Promise `half-board`: repairs a board whose write was cut. Finishes the write or, if that fails repeatedly, puts back
+ * the previous program. Returns the name of what the board runs; undefined: there was nothing to repair.
  */
 export async function healBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
   const writing = await job.store.writing();
@@ -163,7 +165,7 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
   readonly begun: number;
 }
 
-/** That the board is being written is durable before its first byte changes. */
+/** Writes a board. That it is being written is durable before its first byte changes. */
 async function write(
   job: BoardJob,
   { image, name, begun, expected, keep }: Write,

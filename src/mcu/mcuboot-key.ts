@@ -4,7 +4,7 @@ import { AgentError, describeError } from '../system/errors.ts';
 import { MCUBOOT_RSA_MINIMUM_BITS, readPublicKey } from '../system/files/public-key.ts';
 import { McuError } from './errors.ts';
 
-/** The public key, in PEM form, with which a target's images for MCUboot must be signed. */
+/** Loads the public key (PEM) with which a target's images for MCUboot must be signed. */
 export async function loadMcubootKey(file: string): Promise<KeyObject> {
   try {
     return (await readPublicKey(file, MCUBOOT_RSA_MINIMUM_BITS)).key;

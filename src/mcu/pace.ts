@@ -1,13 +1,16 @@
 import type { Exchange } from './protocol.ts';
 
-/** Assumed until one was measured: the latency timer of an FTDI adapter, and then some. */
+/** The assumed round trip before one was measured: somewhat more than the latency timer of an FTDI adapter. */
 const firstRoundTripMs = 25;
-/** What a busy gateway may sleep between two steps. */
+/** The time that a busy gateway may lose between two steps. */
 const slackMs = 100;
-/** An answer may take so many measured round trips longer than the wire and the chip need. */
+/** An answer may take so many measured round trips longer than wire and chip need. */
 const roundTrips = 4;
 
-/** How long turns may take on this line: from its bits per second, the chip's work, and the measured round trip. */
+/**
+ * How long turns may take on this line, computed from its bits per second, the chip's work, and the measured round
+ * trip.
+ */
 export class Pace {
   readonly #bitsPerCharacter: number;
   #baud: number;
@@ -18,7 +21,9 @@ export class Pace {
     this.#bitsPerCharacter = bitsPerCharacter;
   }
 
-  /** Smoothed over the answered turns in which the chip had nothing to do; undefined before the first. */
+  /**
+   * The round trip, smoothed over those turns in which the chip had nothing to do; undefined: none was measured yet.
+   */
   get roundTripMs(): number | undefined {
     return this.#roundTripMs;
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 const maxHolders = 4;
 
-/** Is something plugged in there? */
+/** Whether something is plugged in at this path. */
 export async function isPortPresent(path: string): Promise<boolean> {
   return (await orUndefined(realpath(path))) !== undefined;
 }
@@ -32,7 +32,7 @@ async function textOf(path: string): Promise<string | undefined> {
   return (await orUndefined(readFile(path, 'utf8')))?.trim();
 }
 
-/** Ports and programs come and go while one looks: what cannot be read is not there. */
+/** Ports and programs may disappear meanwhile: what cannot be read counts as missing. */
 async function orUndefined<T>(attempt: Promise<T>): Promise<T | undefined> {
   try {
     return await attempt;

@@ -3,34 +3,36 @@ import { McuError } from './errors.ts';
 import type { Image } from './images/image.ts';
 
 /**
- * Bootloader protocols without I/O. A protocol is a set of conversations: generators that yield what to do on the line
- * next and are given what came back. What runs them is converse.ts; what repairs them is connection.ts.
+ * A conversation of a bootloader protocol, without I/O: a generator that yields what to do on the line next, and
+ * receives what came back. converse.ts runs conversations, and connection.ts repeats those that fail.
  */
 export type Conversation<T> = Generator<Turn, T, Reply>;
 
 export type Turn = Exchange | Discard | ChangeBaud;
 
-/** Say something and wait for the answer. */
+/** Sends something and waits for the answer. */
 export interface Exchange {
   readonly kind: 'exchange';
-  /** May hold several commands: a burst costs one round trip. */
+  /** May hold several commands: a burst costs only one round trip. */
   readonly send: Uint8Array;
   readonly answer: Answer;
-  /** How long the chip may work before its answer is complete, from its data sheet; the wire's time is added. */
+  /**
+   * The time that the chip may work before its answer is complete, from its data sheet; the time on the wire is added.
+   */
   readonly workMs: number;
-  /** Answers to earlier turns may still be under way: do not drop what has arrived meanwhile. */
+  /** True: answers to earlier turns may still arrive, so what has arrived meanwhile must not be dropped. */
   readonly pipelined: boolean;
 }
 
-/** How the end of an answer is known. */
+/** How the end of an answer is recognized. */
 export interface Answer {
-  /** Most bytes it can have; sets the deadline and the bound of the buffer. */
+  /** The largest possible size; it determines the deadline and the bound of the buffer. */
   readonly atMost: number;
-  /** Length of the whole answer at the start of what was received; 0 as long as more is needed. */
+  /** The length of the whole answer, which begins with what was received; 0: more is needed. */
   readonly length: (received: Uint8Array) => number;
 }
 
-/** Drop whatever arrives until the line has been quiet for so long. */
+/** Drops whatever arrives, until the line has been quiet for this time. */
 export interface Discard {
   readonly kind: 'discard';
   readonly quietMs: number;
@@ -41,13 +43,16 @@ export interface ChangeBaud {
   readonly baud: number;
 }
 
-/** What came back: the whole answer, or what there was of it at the deadline. Empty after other turns. */
+/**
+ * What came back: the whole answer, or the part of it that arrived before the deadline. Empty after turns of other
+ * kinds.
+ */
 export interface Reply {
   readonly bytes: Uint8Array;
   readonly whole: boolean;
 }
 
-/** One step of a dance with the modem lines. */
+/** One step in a sequence of changes of the modem lines. */
 export interface ModemStep {
   readonly dtr: boolean;
   readonly rts: boolean;
@@ -57,55 +62,56 @@ export interface ModemStep {
 export interface Protocol {
   readonly name: string;
   readonly parity: 'none' | 'even';
-  /** How the modem lines bring the chip into its bootloader, by the target's `reset`. */
+  /** How the modem lines bring the chip into its bootloader, by the `reset` of the target. */
   readonly enter: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>>;
-  /** How they start the application afterwards; empty where the bootloader does it. */
+  /** How the modem lines start the application afterwards; empty: the bootloader starts it. */
   readonly leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>>;
-  /** From silence to a bootloader that answers and a chip that is known. */
+  /** Leads from silence to a bootloader that answers and a chip that is known. */
   connect(): Conversation<Session>;
 }
 
-/** A bootloader that answers. What it cannot do is undefined. */
+/** A bootloader that answers. Members for what it cannot do are undefined. */
 export type Session = MemorySession | UploadSession;
 
 interface CommonSession {
   readonly chip: Chip;
-  /** Finds the beginning of a command again after a damaged turn, without a reset. Throws where that fails. */
+  /** Gets back in step after a damaged turn, so that a command can begin, without a reset. Throws if that fails. */
   readonly resume: () => Conversation<void>;
   readonly start: () => Conversation<void>;
 }
 
-/** The chip's memory can be written at any address. */
+/** A session with a chip whose memory can be written at any address. */
 export interface MemorySession extends CommonSession {
   readonly kind: 'memory';
-  /** The parts of the flash memory that are erased (and compared) as one, in order, that cover the region. */
+  /** The parts of the flash memory, each erased and compared as a whole, that cover the region, in order. */
   readonly unitsOf: (region: Region) => readonly Region[];
-  /** A unit is written, and read, in blocks of at most so many bytes. */
+  /** A unit is written and read in blocks of at most this size. */
   readonly blockBytes: number;
   /**
-   * Units that stand one after the other between two multiples of so many bytes are one run: compared by one digest, and
-   * written by one write where that erases. Undefined: every unit alone.
+   * Consecutive units between two multiples of this size form a run, which is compared by one digest and, if writing
+   * erases, written by one write. Undefined: every unit is alone.
    */
   readonly runBytes: number | undefined;
   readonly read: ((address: number, length: number) => Conversation<Uint8Array>) | undefined;
-  /** A digest that the chip computes itself, and the same over bytes here. */
+  /** A digest that the chip computes itself, and the same function for bytes here. */
   readonly digest: ChipDigest | undefined;
-  /** Prepares a unit for being written; undefined: a write needs nothing before it. */
+  /** Prepares a unit for writing; undefined: writing needs no preparation. */
   readonly erase: ((unit: Region) => Conversation<void>) | undefined;
   /**
-   * `anywhere`: a write erases and may be repeated. `in-order`: all blocks of a unit, one after the other, in one session;
-   * one that was written is not repeated. `erased`: nor is one that is not blank; blank blocks need not be written.
+   * `anywhere`: a write erases, and may be repeated. `in-order`: all blocks of a unit are written one after the other
+   * in one session, and none of them is repeated. `erased`: a block that is not blank cannot be written again, and
+   * blank blocks need not be written.
    */
   readonly writes: 'anywhere' | 'in-order' | 'erased';
   readonly write: (address: number, bytes: Uint8Array) => Conversation<void>;
-  /** Of the units of an image, the one without which nothing of it starts: parked first, written last. */
+  /** The unit of an image without which the image does not start: it is parked first, and written last. */
   readonly guardOf: (units: readonly Region[]) => Region | undefined;
   /**
-   * What that unit holds while the rest is being changed, so that half a program never runs;
-   * `erased` where an erased one does not run. Undefined where nothing of the kind is possible.
+   * The content of that unit while the rest changes, so that half a program never runs; `erased`: an erased unit does
+   * not run. Undefined: the board cannot be parked.
    */
   readonly parked: Uint8Array | 'erased' | undefined;
-  /** Commands and answers carry checksums: what was damaged is noticed, and cannot have changed another address. */
+  /** Whether commands and answers carry checksums, so that damage is noticed and cannot change another address. */
   readonly checksFrames: boolean;
 }
 
@@ -114,21 +120,21 @@ export interface ChipDigest {
   readonly ofBytes: (bytes: Uint8Array) => string;
 }
 
-/** The chip takes a whole image and places it itself. */
+/** A session with a chip that receives a whole image and places it itself. */
 export interface UploadSession extends CommonSession {
   readonly kind: 'upload';
-  /** Does the chip hold this image? Undefined: it cannot tell. */
+  /** Whether the chip holds this image; undefined: it cannot tell. */
   readonly holds: (image: Image) => Conversation<boolean | undefined>;
-  /** Goes on where an interrupted upload ended, if the protocol can. */
+  /** Sends the image. Continues an interrupted upload if the protocol can. */
   readonly upload: (image: Image, onProgress: (doneBytes: number) => void) => Conversation<void>;
 }
 
-/** The unit that holds an address. */
+/** The unit that contains an address. */
 export function unitAt(address: number): MemorySession['guardOf'] {
   return (units) => units.find(({ start, end }) => start <= address && address < end);
 }
 
-/** Conclusions that may differ from the one before. */
+/** The number of times that a conclusion may differ from the previous one. */
 const maxDoubts = 4;
 
 /** An answer of a known length. */
@@ -136,10 +142,10 @@ export function exactly(bytes: number): Answer {
   return { atMost: bytes, length: (received) => (received.byteLength >= bytes ? bytes : 0) };
 }
 
-/** Where nothing sensible can come back. */
+/** The answer to a turn to which nothing sensible can come back. */
 export const unanswered: Answer = { atMost: 0, length: () => 0 };
 
-/** One command, one answer. Throws `board-silent` or `board-garbled` where the answer is not whole in time. */
+/** Sends one command and returns its answer. Throws `board-silent` or `board-garbled` if it is not complete in time. */
 export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Uint8Array> {
   const reply = yield { kind: 'exchange', send, answer, workMs, pipelined: false };
   if (reply.whole) return reply.bytes;
@@ -147,13 +153,13 @@ export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Convers
   throw new McuError('board-garbled', `the bootloader's answer is cut after ${reply.bytes.byteLength} bytes`);
 }
 
-/** A conversation whose end is known without a word on the line. */
+/** A conversation whose result is known without using the line. */
 export function* silently<T>(result: T): Conversation<T> {
   yield* [];
   return result;
 }
 
-/** Where answers carry no checksum: what is concluded of them has to be the same twice in a row. */
+/** Repeats a conversation until it yields the same result twice in a row, for answers without a checksum. */
 export function* twiceTheSame<T>(conclude: () => Conversation<T>, isSame: (a: T, b: T) => boolean): Conversation<T> {
   let first = yield* conclude();
   for (let tries = 0; tries < maxDoubts; tries += 1) {
@@ -168,7 +174,7 @@ export function* discard(quietMs: number): Conversation<void> {
   yield { kind: 'discard', quietMs };
 }
 
-/** Units of one size, as most chips have them. */
+/** Units of equal size, as most chips have them. */
 export function equalUnits(unitBytes: number): (region: Region) => readonly Region[] {
   return ({ start, end }) => {
     const first = Math.floor(start / unitBytes);

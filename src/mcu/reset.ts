@@ -4,14 +4,14 @@ import { McuError } from './errors.ts';
 import type { Line } from './line.ts';
 import type { ModemStep, Protocol } from './protocol.ts';
 
-/** How a board is brought into its bootloader; the target's `reset` setting. */
+/** How a board is brought into its bootloader: the `reset` setting of the target. */
 export type Reset = 'dtr' | 'dtr-rts' | '1200bps' | 'none' | { readonly command: readonly [string, ...string[]] };
 
 const commandTimeoutMs = 10_000;
-/** How long a board with native USB takes to leave the bus after the touch at 1200 bits per second. */
+/** The time that a board with native USB needs to leave the bus after it was opened at 1200 bits per second. */
 const touchMs = 500;
 
-/** `reopen`: the port goes away and comes back; the line must be opened anew. */
+/** `reopen`: the port disappears and returns, so the line must be opened anew. */
 export type ResetEffect = 'done' | 'reopen' | 'no-modem-lines';
 
 export async function enterBootloader(
@@ -34,7 +34,7 @@ export async function enterBootloader(
   return (await dance(line, protocol.enter[reset], clock, signal)) ? 'done' : 'no-modem-lines';
 }
 
-/** Starts the application where the bootloader cannot. */
+/** Starts the application if the bootloader cannot. */
 export async function leaveBootloader(
   line: Line,
   { reset, protocol }: { readonly reset: Reset; readonly protocol: Protocol },

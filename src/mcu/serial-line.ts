@@ -8,14 +8,14 @@ import type { McuCode } from './errors.ts';
 import type { Line, LineSettings, ModemLines } from './line.ts';
 import { holdersOf } from './ports.ts';
 
-/** Bytes kept while nobody reads; more than any bootloader says. The oldest are dropped. */
+/** The bytes that are kept while nobody reads, more than any bootloader sends. The oldest ones are dropped. */
 const maxWaitingBytes = 1024 * 1024;
-/** A driver that does not answer for so long is stuck. */
+/** Invariant 6: a driver that does not answer for so long is stuck. */
 const driverTimeoutMs = 10_000;
 const closeTimeoutMs = 2_000;
 const chunkBytes = 4096;
 
-/** Opens a serial port exclusively, without hanging up at the end. */
+/** Opens a serial port exclusively. Closing it does not hang up. */
 export async function openSerialLine(path: string, settings: LineSettings, signal: AbortSignal): Promise<Line> {
   signal.throwIfAborted();
   const port = new SerialPort({
@@ -77,7 +77,7 @@ class SerialLine implements Line {
     if (this.#waitingBytes === 0) {
       signal.throwIfAborted();
       this.#check();
-      // A timer of 0 ms takes one, and each turn of a conversation begins with such a look.
+      // without a timer: one of 0 ms takes a whole millisecond, and each turn of a conversation begins like this
       await (timeoutMs > 0 ? this.#arrival(timeoutMs, signal) : nextTurn());
       signal.throwIfAborted();
     }
@@ -108,14 +108,14 @@ class SerialLine implements Line {
     this.#baud = baud;
   }
 
-  /** FTDI's latency timer at 1 ms instead of 16, where the driver has such a thing. */
+  /** Sets FTDI's latency timer to 1 ms instead of 16, if the driver has one. */
   async askForLowLatency(): Promise<void> {
     const options = { dtr: true, rts: true, lowLatency: true };
     try {
       await settled((done) => this.#port.set(options, done));
     } catch (error) {
       if (this.#failure !== undefined) throw error;
-      // Most drivers have no latency to lower.
+      // most drivers have no latency timer
     }
   }
 
@@ -175,7 +175,7 @@ class SerialLine implements Line {
     return signal.aborted || error instanceof McuError ? error : this.#fail(error);
   }
 
-  /** What the driver is asked for, until it has answered, the port has gone, or the deadline has come. */
+  /** Calls the driver, and waits until it has answered, the port has gone, or the deadline has passed. */
   async #driver(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const stop = (): void => reject(toError(signal.reason));
@@ -206,7 +206,7 @@ function toError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
 }
 
-/** ENOTTY of a pty or a driver without modem lines; the binding gives only the text. */
+/** Whether the error is ENOTTY, as of a pty or a driver without modem lines. The binding only passes on the text. */
 function hasNoModemLines(error: unknown): boolean {
   return /inappropriate ioctl|invalid argument|not supported/i.test(describeError(error));
 }

@@ -19,26 +19,29 @@ import type { Image } from '../images/image.ts';
 
 const storedImage = z.object({
   format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'raw']),
-  /** Of the image: a file that was damaged on the disk is not flashed. */
+  /** The digest of the image, so that a file damaged on the disk is not flashed. */
   digest: z.string(),
   segments: z.array(z.object({ address: z.number(), base64: z.string() })),
 });
 
 const keptSchema = z.object({
-  /** Digest of the payload before which the board held this. */
+  /** The digest of the payload that was flashed after this was kept. */
   payload: z.string(),
-  /** Read from the board itself, rather than remembered from what was flashed last. */
+  /** True if it was read from the board, false if it is what was flashed last. */
   read: z.boolean(),
   image: storedImage.optional(),
 });
 
-/** Says that nothing is known of what the board held; an unknown member may be the image, with a damaged name. */
+/**
+ * A record that nothing is known of what the board held. It is strict, since an unknown member may be an image under a
+ * damaged name.
+ */
 const keptNothingSchema = keptSchema.omit({ image: true }).strict();
 
 const flashedSchema = z.object({
   chip: z.string(),
   imageDigest: z.string(),
-  /** Of the payload or file that it came from. */
+  /** The digest of the payload or file that the image came from. */
   name: z.string(),
   at: z.string(),
   attempts: z.number(),
@@ -47,18 +50,18 @@ const flashedSchema = z.object({
 });
 
 const writingSchema = z.object({
-  /** What people call it. */
+  /** The name that people see. */
   name: z.string(),
   at: z.string(),
-  /** How often its writing began without an end. */
+  /** How many times this image was begun to be written without coming to an end. */
   begun: z.number(),
   image: storedImage,
 });
 
-/** In place of the mark, once the write has ended. */
+/** Replaces the mark when the writing has ended. */
 const notWriting = 'null';
 
-/** A write that began, and has not come to its end. Until then the board may run nothing. */
+/** A write that has begun and not ended. Until it ends, the board may run nothing. */
 export interface WritingImage {
   readonly name: string;
   readonly at: string;
@@ -66,18 +69,18 @@ export interface WritingImage {
   readonly image: Image;
 }
 
-/** The mark is there and cannot be read. */
+/** `unreadable`: there is a mark, but it cannot be read. */
 export type WritingMark = WritingImage | 'unreadable';
 
 /** What the board held before a payload was flashed. */
 export interface KeptImage {
   readonly payload: string;
   readonly read: boolean;
-  /** Undefined: nothing is known, or it was blank. */
+  /** Undefined: nothing is known, or the memory was blank. */
   readonly image: Image | undefined;
 }
 
-/** What was flashed last, and how it went. */
+/** The image that was flashed last, and how that went. */
 export interface FlashedImage {
   readonly chip: string;
   readonly imageDigest: string;
@@ -88,10 +91,13 @@ export interface FlashedImage {
   readonly image: Image;
 }
 
-/** The slice of node:fs/promises that a folder of a board needs. */
+/** The functions of node:fs/promises that the folder of a board needs. */
 export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
 
-/** The folder of one board in the state directory: the payload to come, what was there before, what was flashed last. */
+/**
+ * The folder of one board in the state directory: the payload to be flashed, what the board held before, and what was
+ * flashed last.
+ */
 export class BoardStore {
   readonly payloadPath: string;
   readonly directory: string;
@@ -117,7 +123,7 @@ export class BoardStore {
     }
   }
 
-  /** False: another, or none. */
+  /** Whether the folder holds this payload, undamaged. */
   async holdsPayload(digest: string): Promise<boolean> {
     try {
       return payloadDigest(await this.#fs.readFile(this.payloadPath)) === digest;
@@ -127,7 +133,7 @@ export class BoardStore {
     }
   }
 
-  /** Undefined: nothing was kept yet. Throws McuError `backup-damaged` for what must not be put back. */
+  /** What was kept; undefined: nothing yet. Throws McuError `backup-damaged` for an image that must not be put back. */
   async kept(): Promise<KeptImage | undefined> {
     const text = await readTextFile(this.#keptPath, this.#fs);
     if (text === undefined) return undefined;
@@ -144,7 +150,7 @@ export class BoardStore {
     await this.#write(this.#keptPath, JSON.stringify(stored));
   }
 
-  /** Undefined: nothing, or damaged; then only time is lost. */
+  /** What was flashed last; undefined: nothing, or the record is damaged, which only costs time. */
   async flashed(): Promise<FlashedImage | undefined> {
     const text = await readTextFile(this.#flashedPath, this.#fs);
     const found = text === undefined ? undefined : parsed(text, flashedSchema);
@@ -152,7 +158,7 @@ export class BoardStore {
     return found === undefined || image === undefined ? undefined : { ...found, roundTripMs: found.roundTripMs, image };
   }
 
-  /** Undefined: what was begun came to its end. */
+  /** The write that has not ended; undefined: there is none. */
   async writing(): Promise<WritingMark | undefined> {
     const text = await readTextFile(this.#writingPath, this.#fs);
     if (text === undefined || text === notWriting) return undefined;
@@ -161,12 +167,12 @@ export class BoardStore {
     return found === undefined || image === undefined ? 'unreadable' : { ...found, image };
   }
 
-  /** To be durable before the first byte of the board changes. */
+  /** Promise `half-board`: notes that the board is being written. This is durable before its first byte changes. */
   async beginWriting(writing: WritingImage): Promise<void> {
     await this.#write(this.#writingPath, JSON.stringify({ ...writing, image: toStored(writing.image) }));
   }
 
-  /** The board holds it; where it was not marked as being written, it is only remembered. */
+  /** Notes that the board holds this image. If it was marked as being written, this ends the mark. */
   async remember(flashed: FlashedImage): Promise<void> {
     await this.#write(this.#flashedPath, JSON.stringify({ ...flashed, image: toStored(flashed.image) }));
     if ((await this.writing()) !== undefined) await this.#write(this.#writingPath, notWriting);
@@ -182,7 +188,7 @@ export class BoardStore {
   }
 }
 
-/** Makes a folder, and what is missing above it, so that no power cut takes it away with what is in it. */
+/** Makes a folder and the missing ones above it, so that no power cut can remove them with their content. */
 export async function makeFolder(path: string, fs: BoardFs = ownFs): Promise<void> {
   const first = await fs.mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
@@ -207,7 +213,7 @@ function toStored({ format, digest, segments }: Image): z.infer<typeof storedIma
   };
 }
 
-/** Undefined: it is not what was stored. */
+/** An image from its stored form; undefined: it is not what was stored. */
 function fromStored({ format, digest, segments }: z.infer<typeof storedImage>): Image | undefined {
   const pieces = segments.map(({ address, base64 }) => ({ address, bytes: Buffer.from(base64, 'base64') }));
   try {

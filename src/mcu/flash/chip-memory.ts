@@ -6,23 +6,25 @@ import type { Image } from '../images/image.ts';
 import { silently } from '../protocol.ts';
 import type { Conversation, MemorySession, Session } from '../protocol.ts';
 
-/** What a part of the flash memory, erased and compared as one, is to hold. */
+/** A part of the flash memory that is erased and compared as a whole, and the bytes that it is to hold. */
 export interface Unit {
   readonly region: Region;
   readonly bytes: Uint8Array;
 }
 
-/** Neighbouring units, as one. */
+/** Neighbouring units as one. */
 export interface Run extends Unit {
   readonly units: readonly Unit[];
 }
 
-/** A unit that cannot be written whole in so many tries ends the flash. */
+/** The flashing fails if one unit cannot be written in so many tries. */
 const maxUnitTries = 8;
-/** A block that reads differently each time is given up after so many times. */
+/** A block that reads differently each time is given up after so many reads. */
 const maxReadTries = 16;
 
-/** A chip's flash memory behind a connection: damaged turns are repeated below, damaged contents here. */
+/**
+ * The flash memory of a chip behind a connection. Damaged turns are repeated by the connection, damaged contents here.
+ */
 export class ChipMemory {
   readonly #connection: Connection;
 
@@ -42,7 +44,7 @@ export class ChipMemory {
     return this.canRead || this.session.digest !== undefined;
   }
 
-  /** The units that the image touches; where it says nothing they are to be blank. */
+  /** The units that the image touches, with blank bytes where the image has none. */
   unitsOf(image: Image): Unit[] {
     const starts = new Map<number, Region>();
     for (const segment of image.segments) {
@@ -55,9 +57,9 @@ export class ChipMemory {
   }
 
   /**
-   * Reads so that no damaged answer is taken for the chip's contents: where answers carry no checksum, everything is read
-   * again that holds something or stands beside it. What is blank beyond that is believed, unless the line has shown an
-   * error: a chip that is nearly empty costs one pass.
+   * Reads a region, so that no damaged answer is taken for the content of the chip. If answers carry no checksum,
+   * everything that holds something, or stands beside such bytes, is read again. Other blank bytes are believed unless
+   * the line has shown an error, so that a nearly empty chip costs only one pass.
    */
   async read(region: Region, onBytes: (bytes: number) => void, signal: AbortSignal): Promise<Uint8Array> {
     const memory = new Uint8Array(region.end - region.start);
@@ -83,7 +85,7 @@ export class ChipMemory {
     return memory;
   }
 
-  /** Does the chip hold the unit's bytes? Ends at the first block that differs. */
+  /** Whether the chip holds the bytes of the unit. Ends at the first block that differs. */
   async holds(unit: Unit, signal: AbortSignal): Promise<boolean> {
     const { start, end } = unit.region;
     if (this.session.digest !== undefined) {
@@ -98,25 +100,25 @@ export class ChipMemory {
     return true;
   }
 
-  /** At once where a write erases, else unit by unit. */
+  /** Writes a run: in one piece if writing erases, else unit by unit. */
   async writeRun(run: Run, signal: AbortSignal): Promise<void> {
     for (const unit of this.session.erase === undefined ? [run] : run.units) await this.write(unit, signal);
   }
 
-  /** Erases where a write does not, and writes what is not blank then. */
+  /** Writes a unit. Unless writing erases, the unit is erased first, and blank blocks are left out. */
   async write(unit: Unit, signal: AbortSignal): Promise<void> {
     for (let tries = 0; tries < maxUnitTries; tries += 1) if (await this.#tryWrite(unit, signal)) return;
     throw new McuError('board-mismatch', `the memory at ${hex(unit.region.start)} does not keep what is written`);
   }
 
-  /** False: it must be begun anew. */
+  /** One attempt to write a unit. False: it must begin again. */
   async #tryWrite({ region, bytes }: Unit, signal: AbortSignal): Promise<boolean> {
     await this.#run(function* erase(session) {
       if (session.erase !== undefined) yield* session.erase(region);
     }, signal);
     const begun = this.session;
     const blocks = blocksOf(region, begun.blockBytes);
-    // Backwards where the order is free: what makes an application start stands at its beginning.
+    // backwards if the order is free, since an application starts at its beginning, which is then written last
     for (const { start, end } of begun.writes === 'in-order' ? blocks : blocks.toReversed()) {
       const block = bytes.subarray(start - region.start, end - region.start);
       if (begun.writes === 'erased' && isBlank(block)) continue;
@@ -125,7 +127,7 @@ export class ChipMemory {
         tries += 1;
         const alone = start === region.start && end === region.end;
         const orderLost = session !== begun || (tries > 1 && alone);
-        // After a reset the order begins anew; and a block that stands alone, written twice, erases what is behind it.
+        // a reset restarts the order, and a single block that is written twice would erase what follows
         if (begun.writes === 'in-order' && orderLost) return silently(false);
         const looksFirst = begun.writes !== 'anywhere' && tries > 1;
         return looksFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);
@@ -154,7 +156,7 @@ export class ChipMemory {
   }
 }
 
-/** Neighbours that lie between two multiples of so many bytes, as one each; with 0, every unit alone. */
+/** Joins neighbouring units that lie between two multiples of `runBytes`. With 0, each unit is a run. */
 export function joined(units: readonly Unit[], runBytes: number): Run[] {
   const runs: Unit[][] = [];
   for (const unit of units) {
@@ -185,7 +187,7 @@ function* writeOnce(session: MemorySession, address: number, bytes: Uint8Array):
   return true;
 }
 
-/** Looks first what the first try has done. False: the unit must be erased once more. */
+/** Writes a block again, after looking what the first try has done. False: the unit must be erased once more. */
 function* writeAgain(session: MemorySession, address: number, bytes: Uint8Array): Conversation<boolean> {
   if (session.read === undefined) return false;
   const there = yield* session.read(address, bytes.byteLength);

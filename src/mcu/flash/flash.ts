@@ -11,13 +11,13 @@ import { ChipMemory } from './chip-memory.ts';
 import { MemoryJob } from './memory-job.ts';
 import type { Known } from './memory-job.ts';
 
-/** How much of the first bytes tells a parked board from one with an application. */
+/** So many of the first bytes distinguish a parked board from one with an application. */
 const parkedProbeBytes = 64;
 
-/** Uploads of which the board keeps nothing right end the flash. */
+/** The flashing fails after so many uploads from which the board has kept nothing right. */
 const maxUploads = 4;
 
-/** For starting the application of a board that was not changed. */
+/** Invariant 6: the longest wait for a board that was not changed to start its application. */
 const maxLeaveMs = 3_000;
 
 export type FlashPhase = 'connecting' | 'keeping' | 'comparing' | 'writing' | 'starting' | 'done';
@@ -32,14 +32,14 @@ export type OnFlashProgress = (progress: FlashProgress) => void;
 
 export interface FlashRequest {
   readonly image: Image;
-  /** What the board holds in all likelihood: what was flashed last. Only a guess that saves reading. */
+  /** The image that the board probably holds: the one flashed last. A wrong guess only costs time. */
   readonly expected?: Image | undefined;
   /**
-   * Given what the board held, before the first change, where the protocol can read; undefined where that is nothing to
-   * go back to: it was blank, or parked by a flash that was cut. Awaited.
+   * Called and awaited before the first change, if the protocol can read, with what the board held. Undefined: nothing
+   * to go back to, since the memory was blank, or parked by an interrupted flash.
    */
   readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
-  /** Awaited before the first change of the board; not called where it holds the image already. */
+  /** Called and awaited before the first change of the board; not called if it already holds the image. */
   readonly beforeWriting?: (() => Promise<void>) | undefined;
   readonly onProgress?: OnFlashProgress | undefined;
 }
@@ -48,12 +48,12 @@ export interface FlashReport {
   readonly chip: Chip;
   readonly imageDigest: string;
   readonly totalBytes: number;
-  /** Erase units written; 0: the board held the image already. An upload counts as one. */
+  /** The number of erase units written; 0: the board already held the image. An upload counts as one. */
   readonly unitsWritten: number;
   readonly unitsTotal: number;
-  /** Every byte of the image was compared with what is in the chip. */
+  /** Whether every byte of the image was compared with the content of the chip. */
   readonly verified: boolean;
-  /** Turns and units that had to be repeated, and resets, the first included. */
+  /** The number of repeated turns and units; `resets` includes the first reset. */
   readonly repeated: number;
   readonly resets: number;
   readonly roundTripMs: number | undefined;
@@ -68,14 +68,14 @@ export interface ProbeReport {
 export interface FlashPlan {
   readonly chip: Chip;
   readonly unitsTotal: number;
-  /** Undefined where the protocol cannot find out. */
+  /** Undefined: the protocol cannot find out. */
   readonly unitsDifferent: number | undefined;
 }
 
 /**
- * Brings an image onto a board: identify, check that the image may go there, keep what was there, write what differs,
- * verify, start. While it runs the board is parked where the protocol can do that: cut anywhere, it never runs half a
- * program and can be flashed again.
+ * Promise `half-board`: brings an image onto a board: identifies the chip, checks that the image fits, keeps what was
+ * there, writes what differs, verifies, and starts the application. Meanwhile the board is parked if the protocol can
+ * do that: wherever this is cut off, the board never runs half a program, and can be flashed again.
  */
 export async function flash(request: FlashRequest, board: Board, signal: AbortSignal): Promise<FlashReport> {
   const report = request.onProgress ?? ((): void => {});
@@ -108,7 +108,7 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
   });
 }
 
-/** Who answers there? The application is started again. */
+/** Identifies the chip, and starts the application again. */
 export async function probe(board: Board, signal: AbortSignal): Promise<ProbeReport> {
   return connected(board, signal, async (connection) => {
     const { session, roundTripMs } = connection;
@@ -126,7 +126,7 @@ export async function probe(board: Board, signal: AbortSignal): Promise<ProbeRep
   });
 }
 
-/** Restarts the application, whatever it does. */
+/** Restarts the application, whatever it is doing. */
 export async function resetBoard(board: Board, signal: AbortSignal): Promise<void> {
   const { protocol, baud, clock } = board;
   await using line = await board.openLine({ baud, parity: protocol.parity }, signal);
@@ -137,7 +137,7 @@ export async function resetBoard(board: Board, signal: AbortSignal): Promise<voi
   if (effect === 'done') await leaveBootloader(line, board, clock, signal);
 }
 
-/** How much a flash would change. Changes nothing; the application is started again. */
+/** Tells how much flashing the image would change. Changes nothing, and starts the application again. */
 export async function planFlash(image: Image, board: Board, signal: AbortSignal): Promise<FlashPlan> {
   return connected(board, signal, async (connection) => {
     const { session } = connection;
@@ -155,7 +155,7 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
   });
 }
 
-/** Reads the whole application back, undefined where it is blank; `board-cannot` where the protocol cannot read. */
+/** Reads the whole application; undefined: it is blank. Throws `board-cannot` if the protocol cannot read. */
 export async function readBack(
   board: Board,
   onProgress: OnFlashProgress,
@@ -187,7 +187,9 @@ async function connected<T>(
   }
 }
 
-/** Nothing was written yet when it was called off: the application goes on, where the board can still be told so. */
+/**
+ * Starts the application of a board whose flashing was called off before the first write, if the board still answers.
+ */
 async function leaveUnchanged(connection: Connection): Promise<void> {
   const ending = new AbortController();
   const timer = setTimeout(() => ending.abort(new McuError('board-silent', 'it was not left in time')), maxLeaveMs);
@@ -200,7 +202,7 @@ async function leaveUnchanged(connection: Connection): Promise<void> {
   }
 }
 
-/** A board whose image is refused goes back to its application. */
+/** Refuses an image that does not fit, after starting the application again. */
 async function refuseUnfit(image: Image, connection: Connection, signal: AbortSignal): Promise<void> {
   try {
     checkFits(image, connection.session.chip);
@@ -237,7 +239,7 @@ async function flashMemory(
   };
 }
 
-/** Left so by a flash that was cut: what it holds is no image to go back to. */
+/** Whether the board was parked by an interrupted flash, so that it holds nothing to go back to. */
 function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean {
   if (parked === undefined) return false;
   const guard = memory.subarray(0, parkedProbeBytes);

@@ -6,23 +6,23 @@ import { joined } from './chip-memory.ts';
 import type { ChipMemory, Run, Unit } from './chip-memory.ts';
 import type { OnFlashProgress } from './flash.ts';
 
-/** What is known of the chip's contents beforehand. A wrong guess costs time, nothing else. */
+/** What is known of the content of the chip. A wrong guess only costs time. */
 export type Known =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'guess'; readonly image: Image }
   | { readonly kind: 'read'; readonly memory: Uint8Array; readonly start: number };
 
-/** Units looked at to guess whether most of the image is there already. */
+/** So many units are compared to guess whether most of the image is already there. */
 const sampleUnits = 8;
 const maxTries = 5;
 const maxRounds = 8;
-/** One digest covers no more than this: the chip is busy meanwhile, and nobody hears how far it is. */
+/** One digest covers at most this, since the chip works meanwhile without telling its progress. */
 const maxDigestBytes = 1024 * 1024;
 
 /**
- * Brings the units of one image into a chip. The unit without which nothing starts is parked before anything changes and
- * gets its own contents last. A unit counts as written only when it was compared; where commands carry no checksum, one
- * that went wrong may have hit another unit, so those are compared again before the end.
+ * Brings the units of one image into a chip. The unit without which nothing starts is parked before the first change,
+ * and gets its own content last. A unit counts as written only after it was compared. If commands carry no checksum, a
+ * damaged one may have changed another unit, so suspect units are compared again before the end.
  */
 export class MemoryJob {
   readonly units: readonly Unit[];
@@ -51,7 +51,7 @@ export class MemoryJob {
     return this.#written.size;
   }
 
-  /** Units that were written and did not hold it. */
+  /** The number of units that were written but did not hold their content. */
   get rewritten(): number {
     return this.#rewritten;
   }
@@ -73,12 +73,12 @@ export class MemoryJob {
     }
   }
 
-  /** Undefined where the protocol cannot compare. */
+  /** The number of units that differ; undefined: the protocol cannot compare. */
   async countDifferent(signal: AbortSignal): Promise<number | undefined> {
     return this.#memory.canCompare ? (await this.#compare(this.units, signal)).length : undefined;
   }
 
-  /** Everything but the guard, until nothing can have gone astray any more; the board is parked meanwhile. */
+  /** Writes everything except the guard unit, until no unit is suspect any more. The board is parked meanwhile. */
   async #writeRest(rest: readonly Unit[], signal: AbortSignal): Promise<void> {
     const guard = this.#guard;
     let pending = rest;
@@ -112,7 +112,7 @@ export class MemoryJob {
     return { region: guard.region, bytes };
   }
 
-  /** Compares the run as one where the chip has a digest, and repeats of it what is not there. */
+  /** Writes a run and compares it, at once if the chip computes digests. Repeats the units that are wrong. */
   async #writeVerified(run: Run, signal: AbortSignal): Promise<void> {
     let pending: readonly Unit[] = run.units;
     for (let tries = 0; tries < maxTries; tries += 1) {
@@ -120,7 +120,7 @@ export class MemoryJob {
       for (const part of joined(pending, this.#memory.session.runBytes ?? 0)) await this.#memory.writeRun(part, signal);
       const repeated = this.#connection.failures !== failuresBefore;
       if (!this.#memory.canCompare) return;
-      // A comparison may fail by a damaged answer: ask twice before writing again.
+      // a damaged answer can make a comparison fail, so the question is repeated before a unit is written again
       const doubtful = await this.#differing(pending, signal);
       const different = await this.#differing(doubtful, signal);
       for (const unit of pending) {
@@ -135,8 +135,9 @@ export class MemoryJob {
   }
 
   /**
-   * Where commands carry no checksum, one that was damaged may have hit another unit. If the write came through and the
-   * unit does not hold it, it went anywhere; if the turn failed otherwise, an address with one flipped bit is the worst.
+   * Notes the units that a damaged command may have changed, if commands carry no checksum. If the write succeeded but
+   * the unit does not hold it, it may have gone anywhere; if the turn failed otherwise, at worst one bit of the address
+   * was wrong.
    */
   #suspect(unit: Unit, held: boolean): void {
     if (this.#memory.session.checksFrames) return;
@@ -146,7 +147,10 @@ export class MemoryJob {
     }
   }
 
-  /** A digest costs little: all of it, since a damaged command may also have erased more than it was to. */
+  /**
+   * Compares units again at the end. With a digest, which costs little, all of them, since a damaged command may also
+   * have erased too much.
+   */
   async #compareAtTheEnd(signal: AbortSignal): Promise<Unit[]> {
     if (this.#memory.session.digest === undefined) return this.#compareSuspects(signal);
     this.#suspects.clear();
@@ -174,7 +178,7 @@ export class MemoryJob {
     if (same.size * 2 >= sample.length) {
       const { digest } = this.#memory.session;
       if (digest !== undefined && (await this.#holdsAll(signal))) return [];
-      // By digest, runs without gaps are quicker than sparing what was looked at.
+      // with digests, runs without gaps are faster than leaving out what was compared
       const others = digest === undefined ? likely.filter((unit) => !sample.includes(unit)) : likely;
       await this.#addSame(others, same, signal);
     }
@@ -183,7 +187,7 @@ export class MemoryJob {
     return different;
   }
 
-  /** Until it is clear that most of the sample differs. */
+  /** Compares the sample until it is clear that most of it differs. */
   async #compareSample(sample: readonly Unit[], same: Set<Unit>, signal: AbortSignal): Promise<void> {
     for (const [index, unit] of sample.entries()) {
       const different = index - same.size;
@@ -213,7 +217,7 @@ export class MemoryJob {
     return different;
   }
 
-  /** Units that the chip can compare at once. */
+  /** The number of bytes that the chip can compare at once. */
   get #compareBytes(): number {
     const { digest, runBytes } = this.#memory.session;
     return digest === undefined ? 0 : (runBytes ?? 0);
@@ -235,7 +239,9 @@ export class MemoryJob {
   }
 }
 
-/** Evenly spread: if most of them are there, so is most of the image; if not, comparing the rest is a waste of time. */
+/**
+ * Evenly spread units. If most of them are right, so is most of the image; if not, comparing the rest would waste time.
+ */
 function sampleOf(units: readonly Unit[]): readonly Unit[] {
   const step = Math.max(1, Math.floor(units.length / sampleUnits));
   return units.filter((_, index) => index % step === step - 1);

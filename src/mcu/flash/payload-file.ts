@@ -10,15 +10,15 @@ import { maxImageBytes } from '../images/image.ts';
 import { makeFolder, payloadDigest } from './board-store.ts';
 import type { BoardFs } from './board-store.ts';
 
-/** HEX takes more than twice the bytes that it stands for. */
+/** A HEX file is more than twice as large as the bytes in it. */
 const maxPayloadBytes = 4 * maxImageBytes;
 
-/** Refuses with a McuError what is no image. */
+/** Throws a McuError for bytes that are no image. */
 type CheckImage = (bytes: Uint8Array) => Promise<ImageClaims>;
 
 /**
- * Keeps a payload beside its final name until it is complete, on the disk, and `check` has taken it. Throws McuError for
- * what is no image, StorageError for the disk.
+ * Receives a payload under another name. It gets its own name when it is complete, durable, and accepted by `check`.
+ * Throws McuError for a payload that is no image, and StorageError for the disk.
  */
 export async function openPayloadFile(
   path: string,
@@ -46,7 +46,7 @@ async function create(keeping: Keeping): Promise<PayloadFile> {
   }
 }
 
-/** What an earlier transfer brought: as much of it as was durable, or all of it under its final name. */
+/** Finds what an earlier transfer has brought: the durable part of it, or all of it under its final name. */
 async function findPrefix(paths: readonly string[], prefix: WrittenPrefix, fs: BoardFs): Promise<Buffer> {
   refuseTooLarge(prefix.sizeBytes);
   for (const path of paths) {

@@ -9,8 +9,8 @@ const loadable = 1;
 const executable = 2;
 
 /**
- * ELF, 32 bit, little-endian (System V ABI, "Object Files"): the loadable program headers with bytes in the file, at their
- * physical addresses, which is where they lie in flash.
+ * Reads ELF files with 32 bits, little-endian (System V ABI, "Object Files"). It takes the loadable program headers
+ * that have bytes in the file, at their physical addresses, where the bytes lie in flash.
  */
 export function readElf(file: Uint8Array): Image {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);

@@ -2,37 +2,37 @@ import { createHash } from 'node:crypto';
 
 import { hex, McuError } from '../errors.ts';
 
-/** No microcontroller image is larger; a file that claims more is refused. */
+/** No image of a board is larger; a file that claims more is refused. */
 export const maxImageBytes = 64 * 1024 * 1024;
 
-/** Blank parts of a chip's memory are left out of a backup in pieces of so many bytes. */
+/** Blank parts of a chip's memory are left out of a backup in pieces of this size. */
 const grainBytes = 64;
 
 export type ImageFormat = 'intel-hex' | 's-record' | 'elf' | 'uf2' | 'mcuboot' | 'raw';
 
-/** Bytes that stand in the chip's memory one after the other. */
+/** Consecutive bytes of the chip's memory. */
 export interface Segment {
   readonly address: number;
   readonly bytes: Uint8Array;
 }
 
-/** What a file says of the chip it was made for; HEX, S-record and raw files say nothing. */
+/** The chip for which a file says that it was made. HEX, S-record and raw files do not say. */
 export type MadeFor =
   | { readonly kind: 'elf-machine'; readonly machine: number }
   | { readonly kind: 'uf2-family'; readonly family: number }
   | { readonly kind: 'esp-chip'; readonly chipId: number };
 
-/** What goes into a chip: segments sorted by address, neither overlapping nor touching. */
+/** The content for a chip: segments sorted by address that neither overlap nor touch. */
 export interface Image {
   readonly format: ImageFormat;
   readonly segments: readonly Segment[];
   readonly sizeBytes: number;
-  /** `sha256:` and hex, over addresses and bytes: two files that flash the same have the same digest. */
+  /** `sha256:` and the hex digest of addresses and bytes: two files that flash the same have the same digest. */
   readonly digest: string;
   readonly madeFor: MadeFor | undefined;
 }
 
-/** Sorts and joins the pieces of a file. Refuses overlaps, addresses beyond 2³², and nothing at all. */
+/** Sorts and joins the pieces of a file. Refuses overlaps, addresses beyond 2³², and files without any byte. */
 export function makeImage(format: ImageFormat, pieces: readonly Segment[], madeFor?: MadeFor): Image {
   const segments = join(pieces.filter((piece) => piece.bytes.byteLength > 0));
   const sizeBytes = segments.reduce((sum, segment) => sum + segment.bytes.byteLength, 0);
@@ -47,7 +47,7 @@ export function endOf(segment: Segment): number {
   return segment.address + segment.bytes.byteLength;
 }
 
-/** The bytes from `start` to `end`, with `filler` where the image says nothing. */
+/** The bytes from `start` to `end`, with `filler` where the image has none. */
 export function sliceOf(image: Image, start: number, end: number, filler = 0xff): Uint8Array {
   const slice = new Uint8Array(end - start).fill(filler);
   for (const segment of image.segments) {
@@ -62,7 +62,7 @@ export function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0xff);
 }
 
-/** What was read out of a chip, as an image without its blank parts; undefined where all of it is blank. */
+/** The memory of a chip as an image without its blank parts; undefined: all of it is blank. */
 export function imageOfMemory(memory: Uint8Array, start: number): Image | undefined {
   const pieces: Segment[] = [];
   for (let at = 0; at < memory.byteLength; at += grainBytes) {

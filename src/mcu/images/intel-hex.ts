@@ -12,7 +12,7 @@ interface HexRecord {
 
 /**
  * Intel HEX ("Hexadecimal Object File Format Specification", rev. A, 1988): record types 00 to 05. Start addresses (03,
- * 05) are read and ignored: a chip starts where its reset vector says.
+ * 05) are read and ignored, since a chip starts at its reset vector.
  */
 export function readIntelHex(file: Uint8Array): Image {
   const pieces: Segment[] = [];

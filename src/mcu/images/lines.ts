@@ -5,7 +5,7 @@ export interface NumberedLine {
   readonly text: string;
 }
 
-/** The lines of a text image that are not blank, with their numbers, without the line ends. */
+/** The lines of a text image with their numbers, without blank lines and line ends. */
 export function* linesOf(file: Uint8Array): Generator<NumberedLine> {
   const text = Buffer.from(file.buffer, file.byteOffset, file.byteLength).toString('latin1');
   let number = 0;
@@ -20,7 +20,7 @@ export function* linesOf(file: Uint8Array): Generator<NumberedLine> {
   }
 }
 
-/** The bytes that an even number of hex digits stands for. */
+/** The bytes for an even number of hex digits. */
 export function hexBytes(digits: string, line: NumberedLine): Uint8Array {
   if (digits.length % 2 !== 0 || !/^[0-9A-Fa-f]*$/.test(digits)) {
     throw new McuError('image-malformed', `line ${line.number}: not an even number of hex digits`);

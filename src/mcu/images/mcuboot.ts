@@ -12,7 +12,7 @@ const protectedMagic = 0x6908;
 const maxTlvs = 64;
 const counterBytes = 4;
 
-/** TLV types (MCUboot design, "Image format"). */
+/** Types of TLVs (MCUboot design, "Image format"). */
 const tlv = {
   sha256: 0x10,
   sha384: 0x11,
@@ -30,12 +30,12 @@ const hashNames: ReadonlyMap<number, string> = new Map([
   [tlv.sha512, 'sha512'],
 ]);
 
-/** What the header of an image that MCUboot boots says of it. */
+/** What the header of an image for MCUboot states. */
 export interface McubootHeader {
   readonly version: string;
-  /** Hex, as MCUboot's image list reports it. */
+  /** The hash in hex, as MCUboot's image list reports it. */
   readonly hash: string;
-  /** Of the protected TLVs, which the signature covers: what MCUboot itself compares, where it is built to. */
+  /** From the protected TLVs, which the signature covers. MCUboot itself compares it if it is built to. */
   readonly securityCounter: number | undefined;
 }
 
@@ -51,8 +51,8 @@ interface Signed {
 }
 
 /**
- * An image signed for MCUboot (MCUboot design, "Image format"): its digest is always checked, its signature when a key is
- * given. The whole file goes to the chip, at `address` where the protocol has addresses.
+ * Reads an image signed for MCUboot (MCUboot design, "Image format"). Its digest is always checked, its signature if a
+ * key is given. The whole file goes to the chip, at `address` if the protocol has addresses.
  */
 export function readMcuboot(file: Uint8Array, address: number, key?: KeyObject): Image {
   const signed = checkDigest(file);
@@ -69,7 +69,7 @@ export function mcubootHeader(file: Uint8Array): McubootHeader {
   return { version: build === 0 ? version : `${version}+${build}`, hash, securityCounter: counterOf(view) };
 }
 
-/** Undefined: it states none. */
+/** The security counter of the image; undefined: it states none. */
 function counterOf(view: DataView): number | undefined {
   if (view.getUint16(10, true) === 0) return undefined;
   const start = view.getUint16(8, true) + view.getUint32(12, true);
@@ -138,7 +138,10 @@ function isValid({ type, value }: Tlv, { region, digest }: Signed, key: KeyObjec
   return false;
 }
 
-/** imgtool may pad an ECDSA signature with zeros behind its DER sequence (short form: at most 127 bytes). */
+/**
+ * A signature without padding: imgtool may add zeros behind the DER sequence of an ECDSA signature (short form: at most
+ * 127 bytes).
+ */
 function derPrefix(value: Uint8Array): Uint8Array {
   const [, length = 0] = value;
   return value.subarray(0, 2 + length);

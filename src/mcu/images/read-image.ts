@@ -11,13 +11,13 @@ import { readSRecord } from './s-record.ts';
 import { readUf2 } from './uf2.ts';
 
 export interface ReadImageOptions {
-  /** Where a file without addresses of its own goes. */
+  /** The address for a file that has no addresses of its own. */
   readonly address?: number | undefined;
-  /** With it, only images for MCUboot that are signed with this key are taken. */
+  /** If set, only images for MCUboot that are signed with this key are accepted. */
   readonly mcubootKey?: KeyObject | undefined;
 }
 
-/** Reads an image of whatever format its first bytes say. Refuses with a McuError of an `image-…` code. */
+/** Reads an image of any known format, which its first bytes show. Throws a McuError with an `image-…` code. */
 export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Image {
   if (file.byteLength > 4 * maxImageBytes) throw new McuError('image-too-large', `${file.byteLength} bytes of image`);
   const format = formatOf(file);
@@ -40,7 +40,7 @@ export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Ima
   }
 }
 
-/** Of an image for MCUboot, as its signature covers it. To be asked of what `readImage` took. */
+/** What the signature of an image for MCUboot covers. Call this only for files that `readImage` accepted. */
 export function claimsOf(file: Uint8Array): ImageClaims {
   if (formatOf(file) !== 'mcuboot') return {};
   const { securityCounter, version } = mcubootHeader(file);
@@ -68,7 +68,7 @@ function readRaw(file: Uint8Array, address: number | undefined): Image {
   return makeImage('raw', [{ address, bytes: file }], espChipOf(file));
 }
 
-/** The image header of an ESP32 and later names the chip (esptool documentation, "Firmware Image Format"). */
+/** The chip that the image header of an ESP32 or later names (esptool documentation, "Firmware Image Format"). */
 function espChipOf(file: Uint8Array): MadeFor | undefined {
   const [magic] = file;
   if (magic !== 0xe9 || file.byteLength < 24) return undefined;

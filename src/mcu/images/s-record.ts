@@ -9,7 +9,7 @@ interface SRecord {
   readonly body: Uint8Array;
 }
 
-/** How many address bytes a record has: S1 to S3 data, S5 and S6 count, S7 to S9 end. */
+/** The number of address bytes of each type of record: S1 to S3 are data, S5 and S6 counts, S7 to S9 ends. */
 const addressBytes: Readonly<Record<string, number>> = { S1: 2, S2: 3, S3: 4, S5: 2, S6: 3, S7: 4, S8: 3, S9: 2 };
 
 /** Motorola S-records (M68000 Family Programmer's Reference Manual, appendix C). */

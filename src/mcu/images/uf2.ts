@@ -19,7 +19,9 @@ interface Uf2Block {
   readonly bytes: Uint8Array;
 }
 
-/** UF2 (github.com/microsoft/uf2, "File format"): every block must be there once, all for one family. */
+/**
+ * UF2 (github.com/microsoft/uf2, "File format"): every block must occur exactly once, and all must be for one family.
+ */
 export function readUf2(file: Uint8Array): Image {
   if (file.byteLength % blockBytes !== 0 || file.byteLength > 2 * maxImageBytes) {
     throw new McuError('image-truncated', 'the UF2 file is not a whole number of 512-byte blocks');

@@ -4,7 +4,7 @@ import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
 
 export interface AvrOptions {
-  /** Size of the boot section at the end of the flash memory, where it is not the usual one of this bootloader. */
+  /** The size of the boot section at the end of the flash memory, if it is not the usual one of this bootloader. */
   readonly bootloaderBytes?: number | undefined;
 }
 
@@ -23,7 +23,7 @@ interface Model {
   readonly pageBytes: number;
 }
 
-/** From the data sheets: "Signature Bytes" and "Page Size". */
+/** Source: the data sheets, "Signature Bytes" and "Page Size". */
 const models: readonly Model[] = [
   { signature: '1e9307', name: 'ATmega8', flashKib: 8, pageBytes: 64 },
   { signature: '1e930a', name: 'ATmega88', flashKib: 8, pageBytes: 64 },
@@ -41,7 +41,7 @@ const models: readonly Model[] = [
   { signature: '1e9801', name: 'ATmega2560', flashKib: 256, pageBytes: 256 },
 ];
 
-/** A page is erased and then written; the data sheets give at most 4.5 ms for each. Twice that is generous. */
+/** A page is erased and then written; the data sheets state at most 4.5 ms for each. This is generously twice that. */
 export const pageWorkMs = 18;
 
 /** `rjmp .`: a chip that starts here waits for its bootloader instead of running half a program. */

@@ -4,16 +4,16 @@ import type { Settings } from '../../system/settings/settings.ts';
 import type { Protocol } from '../protocol.ts';
 import type { Reset } from '../reset.ts';
 
-/** What a protocol is told of the board, whichever it is. */
+/** What every protocol is told of the board. */
 export interface BoardLine {
   readonly baud: number;
   readonly reset: Reset;
 }
 
-/** How a protocol describes itself to the configuration and to who makes boards: itself, and a line in protocols.ts. */
+/** A protocol as it describes itself to the configuration and to createBoard. It is listed in protocols.ts. */
 export interface BoardProtocol<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
-  /** Its own, of `[targets.NAME]`; several protocols may share one. */
+  /** The protocol's own settings in `[targets.NAME]`; several protocols may share one. */
   readonly settings: Shape;
   readonly create: (settings: Settings<z.output<z.ZodObject<Shape>>> & BoardLine) => Protocol;
 }

@@ -1,6 +1,6 @@
 import { McuError } from '../errors.ts';
 
-/** What SMP says in CBOR: no floats, no tags. */
+/** The values that SMP encodes in CBOR: no floats, no tags. */
 export type Cbor = number | boolean | string | Uint8Array | undefined | readonly Cbor[] | CborMap;
 export interface CborMap {
   readonly [key: string]: Cbor;
@@ -11,7 +11,7 @@ const major = { unsigned: 0, negative: 1, bytes: 2, text: 3, array: 4, map: 5, s
 const indefinite = 31;
 const breakByte = 0xff;
 
-/** RFC 8949, section 3: definite lengths, shortest heads. */
+/** Encodes with definite lengths and the shortest heads (RFC 8949, section 3). */
 export function encodeCbor(value: Cbor): Uint8Array {
   if (value === undefined) return Uint8Array.of(0xf6);
   if (typeof value === 'boolean') return Uint8Array.of(value ? 0xf5 : 0xf4);
@@ -85,7 +85,7 @@ class Decoder {
     return key;
   }
 
-  /** Undefined: of indefinite length. */
+  /** The argument of a head; undefined: the length is indefinite. */
   #argument(info: number): number | undefined {
     if (info < 24) return info;
     if (info === indefinite) return undefined;

@@ -1,6 +1,6 @@
 import { wholeNumber } from '../../system/settings/values.ts';
 
-/** Of protocols that do not ask the chip. */
+/** Settings of protocols that cannot ask the chip for its size. */
 export const flashSettings = {
   flash_bytes: wholeNumber(1024, 16_777_216).optional().describe('STM32, ESP: size of the flash memory'),
 };

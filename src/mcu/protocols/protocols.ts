@@ -5,7 +5,7 @@ import { stk500v2Protocol } from './stk500v2.ts';
 import { stm32Protocol } from './stm32/stm32.ts';
 import { xmodemProtocol } from './xmodem.ts';
 
-/** All that there are; `[targets.NAME] protocol` is one of their names. */
+/** All protocols; `[targets.NAME] protocol` names one of them. */
 export const protocols = [
   stk500v1Protocol,
   stk500v2Protocol,

@@ -1,10 +1,10 @@
 import type { ModemStep } from '../protocol.ts';
 
 const dischargeMs = 50;
-/** From reset until the bootloader listens: start-up time of the crystal, and the bootloader's own. */
+/** The time from the reset until the bootloader listens: that of the crystal, and the bootloader's own. */
 const bootMs = 100;
 
-/** DTR, often with RTS, pulls RESET low through a capacitor at its falling edge. */
+/** The falling edge of DTR, often with RTS, pulls RESET low through a capacitor. */
 export const resetPulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
   dtr: [
     { dtr: false, rts: true, thenMs: dischargeMs },

@@ -1,7 +1,7 @@
 import { crc16 } from '../crc16.ts';
 import type { Answer } from '../protocol.ts';
 
-/** Operation, group, command and sequence number of an SMP message, and its CBOR body. */
+/** The operation, group, command and sequence number of an SMP message, and its body in CBOR. */
 export interface SmpMessage {
   readonly operation: number;
   readonly group: number;
@@ -10,13 +10,13 @@ export interface SmpMessage {
   readonly body: Uint8Array;
 }
 
-/** How SMP messages lie on a serial line. */
+/** The form of SMP messages on a serial line. */
 export interface SmpFraming {
   readonly encode: (message: SmpMessage) => Uint8Array;
   /** Undefined: no message, or a damaged one. */
   readonly decode: (frame: Uint8Array) => SmpMessage | undefined;
   readonly answer: Answer;
-  /** Bytes on the wire for a message of so many. */
+  /** The number of bytes on the wire for a message of this size. */
   readonly wireBytes: (messageBytes: number) => number;
 }
 
@@ -24,13 +24,11 @@ const headerBytes = 8;
 const firstLine = Uint8Array.of(0x06, 0x09);
 const nextLine = Uint8Array.of(0x04, 0x14);
 const newline = 0x0a;
-/** A line has at most 127 bytes: two that begin it, base64 of 93, a newline. */
+/** A line has at most 127 bytes: two that begin it, base64 of 93, and a newline. */
 const lineBytes = 93;
 const maxAnswerBytes = 2048;
 
-/**
- * Zephyr, "SMP transport over console (UART)": the length, the message and its CRC-16/XMODEM in base64, cut into lines.
- */
+/** Zephyr, "SMP transport over console (UART)": length, message and CRC-16/XMODEM in base64, cut into lines. */
 export const consoleFraming: SmpFraming = {
   encode: (message) => {
     const packet = encodeMessage(message);
@@ -75,7 +73,9 @@ export const rawFraming: SmpFraming = {
   wireBytes: (messageBytes) => messageBytes,
 };
 
-/** Zephyr, "SMP Protocol Specification": version 1 of the header, which all servers understand. */
+/**
+ * Encodes a message with version 1 of the header, which all servers understand (Zephyr, "SMP Protocol Specification").
+ */
 function encodeMessage({ operation, group, command, sequence, body }: SmpMessage): Buffer {
   const packet = Buffer.alloc(headerBytes + body.byteLength);
   packet.writeUInt8(operation, 0);
@@ -101,7 +101,7 @@ function decodeMessage(packet: Uint8Array): SmpMessage | undefined {
   };
 }
 
-/** Joins the lines of a packet; text between packets, as a console prints it, is passed over. */
+/** Joins the lines of a packet, and skips text between packets, which a console may print. */
 function unframe(frame: Uint8Array): Buffer {
   let text = '';
   for (const line of Buffer.from(frame).toString('latin1').split('\n')) {
@@ -113,7 +113,7 @@ function unframe(frame: Uint8Array): Buffer {
   return Buffer.from(text, 'base64');
 }
 
-/** Up to and with the line that completes the first packet. */
+/** The length up to the end of the line that completes the first packet. */
 function consoleLength(received: Uint8Array): number {
   for (let end = received.indexOf(newline); end >= 0; end = received.indexOf(newline, end + 1)) {
     const packet = unframe(received.subarray(0, end));

@@ -15,36 +15,36 @@ import type { SmpFraming } from './smp-frames.ts';
 
 export interface SmpOptions {
   readonly framing?: 'console' | 'raw' | undefined;
-  /** Mark the uploaded image as the one to keep; where the server takes it into the slot it boots, that is not needed. */
+  /** Marks the uploaded image as the one to keep. Not needed if the server writes it to the slot that it boots. */
   readonly confirm?: boolean | undefined;
 }
 
-/** Zephyr, "SMP Protocol Specification" and its management groups. */
+/** Source: Zephyr, "SMP Protocol Specification" and its management groups. */
 const operation = { read: 0, write: 2 } as const;
 const osGroup = 0;
 const imageGroup = 1;
 const os = { reset: 5, parameters: 6 } as const;
 const image = { state: 0, upload: 1 } as const;
 
-/** What a server takes that does not say: MCUboot's smallest configuration. */
+/** The message size for a server that does not state one: MCUboot's smallest configuration. */
 const defaultBufferBytes = 256;
-/** Header, map and keys of an upload message around its data. */
+/** The header, map and keys of an upload message around its data. */
 const uploadOverheadBytes = 8 + 40;
-/** MCUboot programs flash in such pieces; of a chunk that is no multiple it takes less. */
+/** MCUboot programs flash in pieces of this size; of other chunks it accepts less. */
 const chunkGrain = 16;
-/** The first chunk may erase the whole slot: about 90 ms for each 4 KiB of it. */
+/** The first chunk may erase the whole slot: about 90 ms for each 4 KiB. */
 const eraseSlotMs = 30_000;
 const chunkWorkMs = 300;
 const maxFirstTries = 2;
 const maxTries = 8;
-/** Raw framing is repaired by a reset only. */
+/** With raw framing, only a reset restores the step. */
 const maxRawTries = 2;
 const maxConnects = 3;
 const quietMs = 20;
 const maxWindow = 2;
 const maxLateAnswers = 4;
 
-/** MCUboot's serial recovery, and every other SMP server with the image group. */
+/** A protocol for MCUboot's serial recovery, and for every other SMP server with the image group. */
 export function smp(options: SmpOptions = {}): Protocol {
   return {
     name: 'smp',
@@ -112,19 +112,25 @@ class Smp {
     }
   }
 
-  /** Without marks and checksums a server that waits for the rest of a message cannot be told where the next begins. */
+  /**
+   * Gets back in step. With raw framing that is impossible: a server that waits for the rest of a message cannot be
+   * told where the next one begins.
+   */
   *#resume(): Conversation<void> {
     if (this.#framing === rawFraming) throw new McuError('board-silent', 'a message was damaged');
     yield* this.#greet();
   }
 
-  /** Image management group, 0: what is in the slots. */
+  /** Image management group, 0: the content of the slots. */
   *#images(): Conversation<readonly CborMap[]> {
     const { images } = yield* this.#ask(operation.read, imageGroup, image.state, {});
     return isArray(images) ? images.filter(isMap) : [];
   }
 
-  /** A server that is built without image hashes cannot tell; one without any image holds none. */
+  /**
+   * Whether the server holds the image. One that is built without image hashes cannot tell; one without any image does
+   * not.
+   */
   *#holds(wanted: Image): Conversation<boolean | undefined> {
     const { hash } = mcubootHeader(fileOf(wanted));
     const images = yield* this.#images();
@@ -134,7 +140,7 @@ class Smp {
     return images.length > 0 && hashes.length === 0 ? undefined : hashes.includes(hash);
   }
 
-  /** OS management group, 6: how large a message may be. Older servers do not know the question. */
+  /** OS management group, 6: the largest message. Older servers lack this command. */
   *#askParameters(): Conversation<void> {
     try {
       const answer = yield* this.#ask(operation.read, osGroup, os.parameters, {});
@@ -147,8 +153,8 @@ class Smp {
   }
 
   /**
-   * Image management group, 1. The server answers every chunk with the offset that it expects next, also a chunk that it
-   * does not want: a lost answer, a lost chunk and an upload that was cut are all taken up at that offset.
+   * Image management group, 1. The server answers every chunk, even one that it rejects, with the offset that it
+   * expects next. So the upload continues at that offset after a lost answer, a lost chunk or an interruption.
    */
   *#upload(wanted: Image, onProgress: (doneBytes: number) => void): Conversation<void> {
     const file = fileOf(wanted);
@@ -165,7 +171,7 @@ class Smp {
       const expected = Math.min(file.byteLength, done + this.#chunkBytes);
       const next = yield* this.#oldestAnswer(fresh, underWay, done === 0);
       if (next === expected) {
-        // The first chunk, which erases, has been answered: from now on two may be under way.
+        // the first chunk, which erases, was answered: from now on two may be under way
         if (done === 0) this.#window = maxWindow;
         failures = 0;
       } else {
@@ -183,7 +189,7 @@ class Smp {
     if (this.#confirm) yield* this.#confirmImage(file);
   }
 
-  /** Sends what is fresh and takes the answer to the oldest chunk under way: the offset to go on at, if it is whole. */
+  /** Sends new chunks, and returns the answer to the oldest one under way: the next offset, if the answer is whole. */
   *#oldestAnswer(fresh: readonly Uint8Array[], underWay: number[], erases: boolean): Conversation<number | undefined> {
     const pipelined = underWay.length > fresh.length;
     const sequence = underWay.shift() ?? 0;
@@ -205,7 +211,7 @@ class Smp {
     yield* this.#ask(operation.write, imageGroup, image.state, { hash, confirm: true });
   }
 
-  /** OS management group, 5. Its answer may be lost in the reset. */
+  /** OS management group, 5. The reset may cut its answer. */
   *#reset(): Conversation<void> {
     const { bytes } = this.#message(operation.write, osGroup, os.reset, {});
     yield { kind: 'exchange', send: bytes, answer: this.#framing.answer, workMs: 0, pipelined: false };
@@ -223,7 +229,7 @@ class Smp {
     throw new McuError('board-garbled', 'the answer of the SMP server is damaged');
   }
 
-  /** Says something and waits for the answer to one message; late answers to others are passed over. */
+  /** Sends something, and waits for the answer to one message. Late answers to others are skipped. */
   *#answerTo(
     sequence: number,
     turn: Pick<Exchange, 'send' | 'workMs' | 'pipelined'>,

@@ -6,7 +6,7 @@ import type { AvrChip, AvrOptions } from './avr-chips.ts';
 import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
-/** Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
+/** Source: Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
 const command = {
   getSync: 0x30,
   getParameter: 0x41,
@@ -22,18 +22,20 @@ const ok = 0x10;
 const softwareMajor = 0x81;
 const flashMemory = 0x46;
 
-/** A bootloader that has just been reset may need so many calls; it listens for about a second. */
+/** A bootloader that was just reset may need so many calls; it listens for about a second. */
 const maxSyncs = 3;
-/** Ends of command sent one by one to find the end of a cut command. Where more bytes got lost, a reset is quicker. */
+/**
+ * So many ends of command are sent one by one to complete a cut command. If more bytes were lost, a reset is faster.
+ */
 const maxProbes = 4;
 const quietMs = 20;
 
-/** Optiboot answers 4 and more; ATmegaBOOT, from which it descends, 1. */
+/** The major version: Optiboot answers 4 or more; ATmegaBOOT, from which it descends, 1. */
 const optibootMajor = 4;
 const optibootBytes = 512;
 const atmegabootBytes = 2048;
 
-/** Optiboot and ATmegaBOOT: no checksums, no erase of its own; address and page go in one burst. */
+/** Optiboot and ATmegaBOOT. They have no checksums and no separate erase; address and page are sent in one burst. */
 export function stk500v1(options: AvrOptions = {}): Protocol {
   return {
     name: 'stk500v1',
@@ -88,8 +90,8 @@ function* synchronise(): Conversation<void> {
 }
 
 /**
- * Sends ends of command, one at a time, until one completes what the bootloader was waiting for. Anything else in the
- * place of an end of command would make Optiboot leave for the application.
+ * Sends ends of command, one at a time, until one completes what the bootloader was waiting for. Any other byte in its
+ * place would make Optiboot start the application.
  */
 function* findEndOfCommand(): Conversation<void> {
   yield* discard(quietMs);
@@ -106,7 +108,7 @@ function* findEndOfCommand(): Conversation<void> {
   throw new McuError('board-silent', 'the bootloader does not find the end of a command any more');
 }
 
-/** AVR061, 5.12 and 5.18: the address is in words; the answers to both commands come in one read. */
+/** AVR061, 5.12 and 5.18. The address counts words; one read receives the answers to both commands. */
 function* readPage(address: number, length: number): Conversation<Uint8Array> {
   const burst = [...loadAddress(address), command.readPage, length >> 8, length & 0xff, flashMemory, endOfCommand];
   const answer = yield* exchange(Uint8Array.from(burst), framed(2 + length + 2));
@@ -124,7 +126,7 @@ function* writePage(address: number, bytes: Uint8Array): Conversation<void> {
   check(answer.subarray(2));
 }
 
-/** The bootloader leaves for the application by itself too: an answer that is lost here harms nothing. */
+/** Starts the application. The bootloader also does that by itself, so a lost answer does no harm. */
 function* start(): Conversation<void> {
   yield {
     kind: 'exchange',
@@ -146,7 +148,7 @@ function loadAddress(address: number): number[] {
   return [command.loadAddress, word & 0xff, word >> 8, endOfCommand];
 }
 
-/** An answer of this length, or as soon as it is wrong. */
+/** An answer of this length; it ends early when it is already wrong. */
 function framed(bytes: number): Answer {
   return {
     atMost: bytes,

@@ -7,7 +7,7 @@ import type { AvrChip, AvrOptions } from './avr-chips.ts';
 import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
-/** Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
+/** Source: Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
 const messageStart = 0x1b;
 const token = 0x0e;
 const command = {
@@ -21,19 +21,22 @@ const command = {
 } as const;
 const statusOk = 0x00;
 const frameBytes = 6;
-/** Address bit that asks for extended addressing, above 64 Ki words. */
+/** The address bit for extended addressing above 64 Ki words. */
 const extendedAddress = 0x80000000;
 
 const bootloaderBytes = 8192;
 const maxSignOns = 3;
 const quietMs = 20;
-/** Longer than the longest message: completes any message that was cut. Its checksum is a mere XOR: a rare byte. */
+/**
+ * Longer than the longest message, so that it completes any cut message. The byte is a rare one, since the checksum is
+ * only an XOR.
+ */
 const filler = new Uint8Array(300).fill(0xa5);
 
 /**
- * The Wiring bootloader of the ATmega2560 and its kin. It erases, with each page written, the page after the one erased
- * before, whatever the address: pages must be written in order from the first, and "chip erase" only begins anew. So the
- * pages behind the first are one unit here, which is rewritten as a whole.
+ * The Wiring bootloader of the ATmega2560 and its relatives. With each page written, it erases the page after the one
+ * erased before, whatever the address. So pages must be written in order from the first one, and "chip erase" only
+ * restarts that order. Therefore all pages behind the first one are one unit here, which is rewritten as a whole.
  */
 export function stk500v2(options: AvrOptions = {}): Protocol {
   return {
@@ -50,7 +53,7 @@ export const stk500v2Protocol = boardProtocol({ name: 'stk500v2', settings: avrS
 class Stk500v2 {
   readonly #options: AvrOptions;
   #sequence = 0;
-  /** Where the next page goes if nothing is said; reading and writing move it on. */
+  /** The address of the next page if none is sent; reading and writing advance it. */
   #nextAddress: number | undefined;
 
   constructor(options: AvrOptions) {
@@ -106,7 +109,7 @@ class Stk500v2 {
     yield* this.#signOn();
   }
 
-  /** AVR068, 5.7, and the bootloader's way with it: the next page written erases the first one. */
+  /** AVR068, 5.7, as this bootloader does it: the next page written erases the first one. */
   *#beginAt(unit: Region, chip: AvrChip): Conversation<void> {
     yield* this.#converse(Uint8Array.of(command.chipErase, 0, 0, 0, 0, 0, 0), 2, 0);
     if (unit.start === chip.flash.start) return;
@@ -123,7 +126,7 @@ class Stk500v2 {
     return answer.subarray(2, 2 + length);
   }
 
-  /** AVR068, 5.8; the mode and SPI commands mean nothing to a bootloader. */
+  /** AVR068, 5.8; mode and SPI commands mean nothing to a bootloader. */
   *#write(address: number, bytes: Uint8Array): Conversation<void> {
     yield* this.#moveTo(address);
     const head = [
@@ -143,7 +146,7 @@ class Stk500v2 {
     this.#nextAddress = address + bytes.byteLength;
   }
 
-  /** AVR068, 4.5: in words. */
+  /** AVR068, 4.5: the address counts words. */
   *#moveTo(address: number): Conversation<void> {
     if (this.#nextAddress === address) return;
     const body = Buffer.alloc(5);
@@ -164,7 +167,7 @@ class Stk500v2 {
     return answer;
   }
 
-  /** The body of the answer to a message, its frame checked. */
+  /** Sends a message, and returns the body of the answer after checking its frame. */
   *#converse(body: Uint8Array, answerBytes: number, workMs: number): Conversation<Uint8Array> {
     const send = this.#frame(body);
     const nextAddress = this.#nextAddress;
@@ -186,14 +189,14 @@ class Stk500v2 {
   }
 }
 
-/** The first page alone, so that it can be parked; all others as one. */
+/** The first page is a unit of its own, so that it can be parked; all others are one unit. */
 function unitsInOrder({ end }: Region, { pageBytes, flash }: AvrChip): Region[] {
   const first = { start: flash.start, end: flash.start + pageBytes };
   const last = Math.ceil(end / pageBytes) * pageBytes;
   return last > first.end ? [first, { start: first.end, end: last }] : [first];
 }
 
-/** A frame whose body may have up to so many bytes. */
+/** A frame with a body of at most so many bytes. */
 function framed(bodyBytes: number): Answer {
   return {
     atMost: bodyBytes + frameBytes,

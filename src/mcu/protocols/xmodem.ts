@@ -11,14 +11,14 @@ import { resetPulse } from './reset-pulse.ts';
 
 export interface XmodemOptions {
   readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
-  /** What a bootloader with a menu wants to hear before it receives, and to start the application. */
+  /** The keys that a bootloader with a menu expects before it receives, and to start the application. */
   readonly uploadKeys?: string | undefined;
   readonly startKeys?: string | undefined;
-  /** Told to a YMODEM receiver. */
+  /** The file name for a YMODEM receiver. */
   readonly fileName?: string | undefined;
 }
 
-/** Chuck Forsberg, "XMODEM/YMODEM Protocol Reference" (1988), chapters 3, 7 and 8. */
+/** Source: Chuck Forsberg, "XMODEM/YMODEM Protocol Reference" (1988), chapters 3, 7 and 8. */
 const soh = 0x01;
 const stx = 0x02;
 const eot = 0x04;
@@ -30,16 +30,16 @@ const filler = 0x1a;
 
 const smallBytes = 128;
 const largeBytes = 1024;
-/** 7.3.2 and 8: a receiver times out after a second inside a block, then asks again; some only every ten. */
+/** 7.3.2 and 8: within a block a receiver times out after a second, and asks again; some only every ten seconds. */
 const receiverWorkMs = 12_000;
 /** Receivers call for a transfer every few seconds; lrzsz every fourteen. */
 const callMs = 20_000;
 const maxTries = 10;
-/** A receiver that says nothing so often has gone. */
+/** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
 const quietMs = 20;
 
-/** Bootloaders that receive a file: XMODEM and XMODEM-1K with CRC, YMODEM. They place and check it themselves. */
+/** Bootloaders that receive a file, which they place and check themselves: XMODEM and XMODEM-1K with CRC, YMODEM. */
 export function xmodem(options: XmodemOptions = {}): Protocol {
   return {
     name: 'xmodem',
@@ -71,7 +71,7 @@ function* connect(options: XmodemOptions): Conversation<UploadSession> {
   const everything = { start: 0, end: 2 ** 32 };
   return {
     kind: 'upload',
-    // A receiver does not say what it is.
+    // a receiver does not identify itself
     chip: {
       name: 'XMODEM receiver',
       id: 'xmodem',
@@ -118,7 +118,7 @@ function* sendBlock(number: number, data: Uint8Array, length = smallBytes): Conv
   yield* sendUntilAcknowledged(Uint8Array.of(...head, ...padded, crc >> 8, crc & 0xff), `block ${number}`);
 }
 
-/** 7.3.2: what was damaged is asked for again; what was received twice is acknowledged and dropped. */
+/** 7.3.2: the receiver asks again for a damaged block; it acknowledges and drops one that it received twice. */
 function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<void> {
   let silences = 0;
   for (let tries = 0; tries < maxTries && silences < maxSilences; tries += 1) {
@@ -139,7 +139,7 @@ function* awaitCall(): Conversation<void> {
   });
 }
 
-/** A transfer cannot be taken up again: it is cancelled, and the receiver asked anew after a reset. */
+/** Cancels a transfer, which cannot be continued: the receiver is asked again after a reset. */
 function* cancel(): Conversation<void> {
   yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: unanswered, workMs: 0, pipelined: false };
   yield* discard(quietMs);
@@ -168,7 +168,9 @@ function onlyPiece({ segments }: Image): Uint8Array {
   );
 }
 
-/** Ends at the first byte that decides; a call among the answers to a block is an echo of the beginning. */
+/**
+ * Ends at the first byte that decides. A call among the answers to a block is an echo of the beginning, and skipped.
+ */
 const verdict: Answer = {
   atMost: 1,
   length: (received) => 1 + received.findIndex((byte) => [ack, nak, can].includes(byte)),

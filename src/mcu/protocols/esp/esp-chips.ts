@@ -1,34 +1,37 @@
 import { elfMachines } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 
-/** Espressif, Technical Reference Manuals, "SPI Controller": registers of the controller that the flash hangs on. */
+/**
+ * Registers of the controller to which the flash memory is connected. Source: Espressif, Technical Reference Manuals,
+ * "SPI Controller".
+ */
 export interface SpiRegisters {
   readonly base: number;
   readonly user: number;
   readonly user1: number;
   readonly user2: number;
   readonly data: number;
-  /** Where the length of an answer is set, in bits less one; undefined: in the bits of `user1` from 8 on. */
+  /** The register for the length of an answer in bits, minus one; undefined: the bits of `user1` from 8 on. */
   readonly inputLength: number | undefined;
 }
 
-/** What differs from one ESP to the next. */
+/** The differences between the ESP chips. */
 export interface EspFamily {
   readonly name: string;
-  /** In the header of its images; undefined where they hold none (ESP8266). */
+  /** The chip number in the header of its images; undefined: its images have none (ESP8266). */
   readonly chipId: number | undefined;
-  /** "Chip Type Detection": what its magic register holds. */
+  /** The values of its magic register ("Chip Type Detection"). */
   readonly magics: readonly number[];
   readonly elfMachine: number;
   readonly uf2Family: number;
   /** Where the ROM looks for what it starts ("Boot Mode Selection"; ESP-IDF, "Bootloader"). */
   readonly bootAddress: number;
   readonly spi: SpiRegisters;
-  /** The ROM inflates, digests, attaches the flash and changes its baud rate: all but the ESP8266's. */
+  /** The ROM can inflate, compute digests, attach the flash and change its baud rate: every ROM but the ESP8266's. */
   readonly modern: boolean;
-  /** Begin commands take a fifth word, for encryption. */
+  /** Begin commands have a fifth word, for encryption. */
   readonly fifthWord: boolean;
-  /** Where security is read in fuses; undefined: the loader is asked, or there is none. */
+  /** The fuses that show the security settings; undefined: the loader is asked, or there are none. */
   readonly fuses: { readonly encryption: number; readonly secureBoot: number } | undefined;
 }
 
@@ -88,21 +91,21 @@ export const espFamilies: readonly EspFamily[] = [
   },
 ];
 
-/** Secure Boot guards what lies below the partition table. */
+/** Secure Boot protects everything below the partition table. */
 const partitionTableAddress = 0x8000;
 
-/** The smallest piece that every SPI flash erases. */
+/** The smallest piece that every SPI flash can erase. */
 export const sectorBytes = 4096;
 
 /**
- * What is written and told apart as one. The ROM of an ESP8266 erases the sectors up to the next multiple of 16 once more
- * than it is told ("Erase Size Bug"; esptool, `get_erase_size`): it cannot erase one alone, but a pair.
+ * The unit that is written and compared. The ROM of an ESP8266 erases the sectors up to the next multiple of 16 twice
+ * over ("Erase Size Bug"; esptool, `get_erase_size`): it cannot erase a single sector, but a pair.
  */
 export function espUnitBytes({ modern }: EspFamily): number {
   return modern ? sectorBytes : 2 * sectorBytes;
 }
 
-/** The third byte of a JEDEC identification says the size as a power of two, with some makers otherwise (esptool's list). */
+/** The third byte of a JEDEC identification is the size as a power of two; some makers differ (esptool's list). */
 export function flashBytesOf(jedecId: number): number | undefined {
   const code = (jedecId >> 16) & 0xff;
   if (code >= 0x12 && code <= 0x1c) return 2 ** code;

@@ -1,7 +1,10 @@
 import { McuError } from '../../errors.ts';
 import type { Answer, Conversation, Reply } from '../../protocol.ts';
 
-/** Espressif, esptool documentation, "Serial Protocol": "Low Level Protocol". Packets are framed as in SLIP (RFC 1055). */
+/**
+ * Source: Espressif, esptool documentation, "Serial Protocol": "Low Level Protocol". Packets are framed as in SLIP (RFC
+ * 1055).
+ */
 const frameEnd = 0xc0;
 const frameEscape = 0xdb;
 const escapedEnd = 0xdc;
@@ -10,24 +13,26 @@ const escapedEscape = 0xdd;
 /** "Command Packet" and "Response Packet": direction, command, size, checksum or value. */
 const headBytes = 8;
 const fromChip = 1;
-/** "ROM Loader Errors": the format of the message is invalid; also the answer to a command that the loader lacks. */
+/**
+ * "ROM Loader Errors": the format of the message is invalid. It is also the answer to a command that the loader lacks.
+ */
 export const invalidMessage = 0x05;
 /** "Checksum": the seed of the XOR over the data to write. */
 const checksumSeed = 0xef;
 
-/** Longest answer: an MD5 digest as text, with its status, every byte of it escaped. */
+/** The longest answer is an MD5 digest as text with its status, with every byte escaped. */
 const maxFrameBytes = 2 * (headBytes + 36) + 2;
-/** Answers to something else, and boot text that looks like a frame, that are passed over. */
+/** So many answers to other commands, and boot texts that look like frames, are skipped. */
 const maxStrayFrames = 16;
 
 export interface EspResponse {
   readonly command: number;
-  /** Of a register that was read; else 0. */
+  /** The value of the register that was read; else 0. */
   readonly value: number;
   readonly data: Uint8Array;
 }
 
-/** Data that the chip checks: it answers with an error, and keeps nothing, where the checksum is not right. */
+/** Data with a checksum. If it is wrong, the chip answers with an error, and keeps nothing. */
 export interface EspCommand {
   readonly command: number;
   readonly data: Uint8Array;
@@ -36,7 +41,7 @@ export interface EspCommand {
   readonly workMs?: number | undefined;
 }
 
-/** Ends what the chip may have taken for the beginning of a packet. */
+/** Ends whatever the chip may have taken for the beginning of a packet. */
 export const frameBreak = Uint8Array.of(frameEnd, frameEnd);
 
 export function encodeFrame(packet: Uint8Array): Uint8Array {
@@ -50,7 +55,7 @@ export function encodeFrame(packet: Uint8Array): Uint8Array {
   return Uint8Array.from(framed);
 }
 
-/** What stands between two ends of a frame; undefined where an escape is not one. */
+/** Decodes the content of a frame; undefined: it contains an invalid escape. */
 export function decodeFrame(framed: Uint8Array): Uint8Array | undefined {
   const packet: number[] = [];
   for (let at = 0; at < framed.byteLength; at += 1) {
@@ -64,7 +69,7 @@ export function decodeFrame(framed: Uint8Array): Uint8Array | undefined {
   return Uint8Array.from(packet);
 }
 
-/** "Command Packet". */
+/** Encodes a "Command Packet". */
 export function encodeCommand({ command, data, checksum }: EspCommand): Uint8Array {
   const head = Buffer.alloc(headBytes);
   head.writeUInt8(command, 1);
@@ -73,7 +78,7 @@ export function encodeCommand({ command, data, checksum }: EspCommand): Uint8Arr
   return encodeFrame(Buffer.concat([head, data]));
 }
 
-/** Undefined where the bytes are no response packet, whole and undamaged as far as that can be seen. */
+/** Decodes a "Response Packet"; undefined: the bytes are none, or are visibly damaged. */
 function decodeResponse(packet: Uint8Array): EspResponse | undefined {
   if (packet.byteLength < headBytes + 2) return undefined;
   const bytes = Buffer.from(packet);
@@ -81,7 +86,7 @@ function decodeResponse(packet: Uint8Array): EspResponse | undefined {
   return { command: bytes.readUInt8(1), value: bytes.readUInt32LE(4), data: bytes.subarray(headBytes) };
 }
 
-/** "Checksum": over the data to write alone. */
+/** "Checksum", computed only over the data to write. */
 export function checksumOf(data: Uint8Array): number {
   return data.reduce((sum, byte) => sum ^ byte, checksumSeed);
 }
@@ -93,7 +98,7 @@ export function words(...values: readonly number[]): Uint8Array {
   return bytes;
 }
 
-/** From what came before it up to the end of the first frame that is not empty. */
+/** Anything up to the end of the first frame that is not empty. */
 const oneFrame: Answer = {
   atMost: maxFrameBytes,
   length: (received) => spanOf(received)?.end ?? 0,
@@ -108,8 +113,8 @@ function spanOf(received: Uint8Array): { readonly start: number; readonly end: n
 }
 
 /**
- * One command and its response, whatever its status: the first one to this command, or one that says that the loader
- * lacks it. Throws `board-silent` where nothing came, `board-garbled` where nothing of use did.
+ * Sends one command and returns its response, whatever the status: the first response to this command, or one that says
+ * that the loader lacks it. Throws `board-silent` if nothing came, `board-garbled` if nothing useful did.
  */
 export function* ask(asked: EspCommand): Conversation<EspResponse> {
   const workMs = asked.workMs ?? 0;
@@ -123,7 +128,7 @@ export function* ask(asked: EspCommand): Conversation<EspResponse> {
   throw new McuError('board-garbled', 'the answer of the ROM loader is damaged');
 }
 
-/** Ends a packet whose end may have got lost, and waits for what is said to that. */
+/** Ends a packet whose end may have been lost, and returns the response to it. */
 export function* answerToBreak(workMs: number): Conversation<EspResponse | undefined> {
   const reply = yield { kind: 'exchange', send: frameBreak, answer: oneFrame, workMs, pipelined: false };
   return reply.whole ? responseIn(reply) : undefined;
@@ -135,7 +140,9 @@ function responseIn({ bytes }: Reply): EspResponse | undefined {
   return packet === undefined ? undefined : decodeResponse(packet);
 }
 
-/** To a command that it lacks, a ROM loader answers under another name, and more than once. */
+/**
+ * Whether a response says that the command is missing. A ROM loader sends it under another name, and more than once.
+ */
 function isLacking(response: EspResponse | undefined): response is EspResponse {
   return response !== undefined && response.data[0] !== 0 && response.data[1] === invalidMessage;
 }

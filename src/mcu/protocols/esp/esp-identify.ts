@@ -6,7 +6,7 @@ import type { EspFamily } from './esp-chips.ts';
 import { ask, words } from './esp-frames.ts';
 import { errorIn, espCommand, readRegister, refusal } from './esp-registers.ts';
 
-/** Espressif, "Serial Protocol", "Chip Type Detection": holds another value on each chip. */
+/** The register whose value differs on each chip. Source: Espressif, "Serial Protocol", "Chip Type Detection". */
 export const magicAddress = 0x4000_1000;
 
 /** GET_SECURITY_INFO: flags, count of encryption changes, seven key purposes, chip number, revision. */
@@ -14,19 +14,22 @@ const securityInfoBytes = 20;
 /** Flags: Secure Boot, Secure Download Mode. */
 const secureBootFlag = 1;
 const secureDownloadFlag = 4;
-/** ESP32 fuses: seven bits of the count of encryption changes; Secure Boot, first and second version. */
+/** Fuses of the ESP32: seven bits that count encryption changes, and Secure Boot in its first and second version. */
 const [encryptionShift, encryptionMask, secureBootFuses] = [20, 0x7f, 0x30];
 
-/** Answers to a command that the loader lacks come more than once. */
+/** Answers to a command that the loader lacks arrive more than once. */
 const repeatedAnswersMs = 50;
 
 export interface EspIdentity {
   readonly family: EspFamily;
-  /** The chip starts no bootloader but a signed one. */
+  /** The chip starts only a signed bootloader. */
   readonly securesBoot: boolean;
 }
 
-/** Refuses what it does not know, or what is locked. Answers carry no checksum: one alone is not believed. */
+/**
+ * Identifies the chip; refuses unknown and locked ones. Answers carry no checksum, so that a single one is not
+ * believed.
+ */
 export function* identify(): Conversation<EspIdentity> {
   const found = yield* twiceTheSame(identifyOnce, isSameVerdict);
   if (found instanceof McuError) throw found;
@@ -51,7 +54,7 @@ function* identifyOnce(): Conversation<Verdict> {
   }
 }
 
-/** "Chip Type Detection": by its number where the loader tells one, else by the magic register. */
+/** "Chip Type Detection": by the chip's number if the loader states one, else by the magic register. */
 function* conclude(): Conversation<EspIdentity> {
   const asked = { command: espCommand.securityInfo, data: new Uint8Array() };
   const response = yield* ask(asked);
@@ -73,7 +76,7 @@ function* conclude(): Conversation<EspIdentity> {
 function* identifyByRegister(): Conversation<EspIdentity> {
   const answer = yield* ask({ command: espCommand.readRegister, data: words(magicAddress) });
   const error = errorIn(answer, 0);
-  // A loader that reads no registers either is locked, or no loader.
+  // a loader that cannot read registers is locked, or no loader
   if (error !== undefined) throw refusal(espCommand.readRegister, error);
   const family = espFamilies.find(({ magics }) => magics.includes(answer.value));
   if (family === undefined) throw unknown(`the magic number ${hex(answer.value)}`);

@@ -4,7 +4,7 @@ import type { SpiRegisters } from './esp-chips.ts';
 import { ask, invalidMessage, words } from './esp-frames.ts';
 import type { EspCommand, EspResponse } from './esp-frames.ts';
 
-/** Espressif, "Serial Protocol": "Commands". */
+/** Source: Espressif, "Serial Protocol": "Commands". */
 export const espCommand = {
   flashBegin: 0x02,
   flashData: 0x03,
@@ -21,13 +21,13 @@ export const espCommand = {
   securityInfo: 0x14,
 } as const;
 
-/** "Status Bytes": they follow the data, or come alone. */
+/** "Status Bytes": the error of a response; they follow the data, or come alone. */
 export function errorIn({ data }: EspResponse, dataBytes: number): number | undefined {
   const at = data.byteLength >= dataBytes + 2 ? dataBytes : 0;
   return data[at] === 0 ? undefined : (data[at + 1] ?? invalidMessage);
 }
 
-/** One command that must succeed; its data. */
+/** Sends a command that must succeed, and returns its response. */
 export function* demand(asked: EspCommand, dataBytes = 0): Conversation<EspResponse> {
   const response = yield* ask(asked);
   const error = errorIn(response, dataBytes);
@@ -51,7 +51,7 @@ function* writeRegister(address: number, value: number): Conversation<void> {
   yield* demand({ command: espCommand.writeRegister, data: words(address, value, everyBit, 0) });
 }
 
-/** Technical Reference Manuals, "SPI Controller": bits of USR, USR2 and CMD. */
+/** Bits of USR, USR2 and CMD. Source: Technical Reference Manuals, "SPI Controller". */
 const sendsCommand = 0x8000_0000;
 const takesAnswer = 0x1000_0000;
 const commandOfEightBits = 0x7000_0000;
@@ -61,7 +61,7 @@ const readIdentification = 0x9f;
 const identificationBits = 24;
 const maxPolls = 10;
 
-/** Maker, kind and size of the SPI flash, by driving the controller as Espressif's `flash-id` does. */
+/** Reads maker, kind and size of the SPI flash by driving its controller, as Espressif's `flash-id` does. */
 export function* jedecId(spi: SpiRegisters): Conversation<number> {
   const at = (offset: number): number => spi.base + offset;
   const [user, user2] = [yield* readRegister(at(spi.user)), yield* readRegister(at(spi.user2))];

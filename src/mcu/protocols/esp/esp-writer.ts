@@ -9,18 +9,18 @@ import { answerToBreak, ask, checksumOf, invalidMessage, words } from './esp-fra
 import type { EspCommand, EspResponse } from './esp-frames.ts';
 import { demand, errorIn, espCommand, refusal } from './esp-registers.ts';
 
-/** Data in one packet that every ROM takes; esptool sends it the same. */
+/** The data in one packet that every ROM accepts; esptool sends the same amount. */
 export const packetBytes = 1024;
-/** A damaged packet is sent again so often. */
+/** A damaged packet is sent at most so many times. */
 const maxPacketTries = 6;
-/** "ROM Loader Errors" that say that a packet was damaged on its way, and that nothing of it was kept. */
+/** "ROM Loader Errors" that say that a packet arrived damaged, and that nothing of it was kept. */
 const damaged: ReadonlySet<number> = new Set([0x04, invalidMessage, 0x07]);
 const quietMs = 20;
-/** Data sheets of SPI flash: a sector erases in at most 400 ms, a page of 256 bytes is programmed in at most 3. */
+/** Data sheets of SPI flash: erasing a sector takes at most 400 ms, programming a page of 256 bytes at most 3 ms. */
 const sectorEraseMs = 400;
 const pageWriteMs = 3;
 const pageBytes = 256;
-/** What is written at once shrinks to a part of that when it fails. */
+/** After a failure, the pieces shrink to this fraction. */
 const shrink = 4;
 
 interface Progress {
@@ -30,10 +30,10 @@ interface Progress {
 }
 
 /**
- * Writes sectors: erased, and with a modern ROM inflated, by the loader. A packet that the loader calls damaged is sent
- * again. One without an answer may have been taken, and taken twice it would ruin what follows: then the piece begins anew,
- * from its erasing. What was being written is remembered, so that a write which is repeated goes on with the piece that
- * failed, in smaller ones.
+ * Writes sectors, which the loader erases and, with a modern ROM, inflates. A packet that the loader calls damaged is
+ * sent again. A packet without an answer may have arrived; if it arrived twice it would spoil what follows, so the
+ * piece begins again with its erasing. The writer remembers its progress: a write that is repeated continues at the
+ * piece that failed, in smaller pieces.
  */
 export class EspWriter {
   readonly #family: EspFamily;
@@ -45,7 +45,7 @@ export class EspWriter {
     this.#unitBytes = espUnitBytes(family);
   }
 
-  /** Of whole units. */
+  /** Writes whole units. */
   *write(address: number, bytes: Uint8Array): Conversation<void> {
     const progress = this.#progressOf(bytes);
     while (progress.done < bytes.byteLength) {
@@ -65,7 +65,7 @@ export class EspWriter {
     return this.#progress;
   }
 
-  /** Espressif, "Serial Protocol", "Writing Data": compressed flash download. */
+  /** Compressed flash download. Source: Espressif, "Serial Protocol", "Writing Data". */
   *#writeDeflated(address: number, bytes: Uint8Array): Conversation<void> {
     const deflated = deflateSync(bytes, { level: 9 });
     const packets = Math.ceil(deflated.byteLength / packetBytes);
@@ -79,7 +79,7 @@ export class EspWriter {
   }
 }
 
-/** "Writing Data": flash download; "Erase Size Bug": of a pair of sectors, one is to be named. */
+/** Flash download ("Writing Data"). Because of the "Erase Size Bug", one sector of a pair is named. */
 function* writePlain(address: number, bytes: Uint8Array): Conversation<void> {
   const packets = Math.ceil(bytes.byteLength / packetBytes);
   const data = words(bytes.byteLength / 2, packets, packetBytes, address);
@@ -90,7 +90,7 @@ function* writePlain(address: number, bytes: Uint8Array): Conversation<void> {
   }
 }
 
-/** "Checksum": length, number and two words of nothing before the data. */
+/** "Checksum": length, number and two words of zero stand before the data. */
 function packetOf(command: number, part: Uint8Array, sequence: number, workMs: number): EspCommand {
   const data = Buffer.concat([words(part.byteLength, sequence, 0, 0), part]);
   return { command, data, checksum: checksumOf(part), workMs };
@@ -105,7 +105,7 @@ function* sendPacket(packet: EspCommand): Conversation<void> {
   }
 }
 
-/** The end of the packet may be what got lost: with another one, what came of it is heard. */
+/** Sends a packet, and a frame end if it is not answered: perhaps only the end was lost. */
 function* askOrBreak(packet: EspCommand): Conversation<EspResponse> {
   try {
     return yield* ask(packet);
@@ -121,7 +121,7 @@ function eraseWorkMs(bytes: Uint8Array): number {
   return Math.ceil(bytes.byteLength / sectorBytes) * sectorEraseMs;
 }
 
-/** Of a deflated piece, one packet may hold it all. */
+/** The time for writing a deflated piece, all of which may be in one packet. */
 function writeWorkMs(bytes: Uint8Array): number {
   return Math.ceil(bytes.byteLength / pageBytes) * pageWriteMs;
 }

@@ -13,33 +13,38 @@ import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
 import { EspWriter, packetBytes } from './esp-writer.ts';
 
 export interface EspOptions {
-  /** Baud rate to flash at; the loader is found at a low one, and told. */
+  /** The baud rate for flashing. The loader is found at a low rate, and then told this one. */
   readonly baud?: number | undefined;
-  /** Size of the flash memory; undefined: it is asked. */
+  /** The size of the flash memory; undefined: the chip is asked. */
   readonly flashBytes?: number | undefined;
-  /** The modem lines reset the chip, which then starts its application; without them the loader is asked to. */
+  /**
+   * Whether modem lines can reset the chip, which then starts its application; without them, the loader is asked to.
+   */
   readonly hasResetLine?: boolean | undefined;
 }
 
-/** Espressif, "Serial Protocol", "Initialization": every ROM finds out this rate; the ESP8266's can be told no other. */
+/**
+ * The rate that every ROM detects; the ESP8266's cannot be told another one. Source: Espressif, "Serial Protocol",
+ * "Initialization".
+ */
 const romBaud = 115_200;
 const maxSyncs = 5;
 const maxProbes = 3;
-/** A rate at which the chip cannot be heard is tried no more often. */
+/** A rate at which the chip was not heard so many times is not tried again. */
 const maxBaudFailures = 2;
 /** SYNC is answered eight times. */
 const repeatedAnswersMs = 50;
 const quietMs = 20;
-/** esptool's time for 1 MB. */
+/** The time that esptool allows for 1 MB. */
 const md5WorkMsPerByte = 8_000 / 1_000_000;
 const md5TextBytes = 32;
-/** Neighbouring sectors that differ are erased as one block, which takes as long as a few of them. */
+/** Neighbouring sectors that differ are erased as one block, which takes as long as a few sectors. */
 const runBytes = 64 * 1024;
 
 /**
- * esptool's "tight" reset: DTR drives GPIO0 and RTS the enable pin through two transistors, so that both lines asserted do
- * nothing; they change in one go, and nothing boots in between. A chip on its own USB port (USB-Serial-JTAG)
- * is reset by another dance: there `reset` has to be a command.
+ * esptool's "tight" reset. DTR drives GPIO0 and RTS the enable pin through two transistors, so that both lines asserted
+ * do nothing; they change at once, so that nothing boots in between. A chip on its own USB port (USB-Serial-JTAG) needs
+ * another sequence; there `reset` must be a command.
  */
 const tight: readonly ModemStep[] = [
   { dtr: false, rts: false, thenMs: 0 },
@@ -53,7 +58,7 @@ const hard: readonly ModemStep[] = [
   { dtr: false, rts: false, thenMs: 0 },
 ];
 
-/** The loader in the ROM of ESP8266, ESP32, ESP32-C3 and ESP32-S3. What it cannot do is read flash memory back. */
+/** The loader in the ROM of ESP8266, ESP32, ESP32-C3 and ESP32-S3. It cannot read flash memory back. */
 export function esp(options: EspOptions = {}): Protocol {
   const loader = new EspLoader(options);
   return {
@@ -108,17 +113,17 @@ class EspLoader {
       erase: undefined,
       writes: 'anywhere',
       write: (address, bytes) => writer.write(address, bytes),
-      // The head of the bootloader; of an image without it, of its partition table or program: none starts without.
+      // the head of the bootloader, else the first unit (partition table or program): nothing starts without it
       guardOf: (units) => unitAt(family.bootAddress)(units) ?? units[0],
       parked: 'erased',
-      // Data carry one, what says where they go does not.
+      // data carries a checksum, but its address does not
       checksFrames: false,
       resume,
       start: () => (this.#options.hasResetLine === false ? restart(family) : silently(undefined)),
     };
   }
 
-  /** "Initialization": CHANGE_BAUDRATE, answered at the old rate. At a rate that fails the next reset ends. */
+  /** "Initialization": CHANGE_BAUDRATE, which is answered at the old rate. The next reset ends a rate that fails. */
   *#raiseBaud(): Conversation<void> {
     const baud = this.#options.baud ?? romBaud;
     if (baud <= romBaud || this.#baudFailures >= maxBaudFailures) return;
@@ -131,7 +136,7 @@ class EspLoader {
   }
 }
 
-/** "Initialization": SYNC, from which the loader takes the baud rate too. */
+/** "Initialization": SYNC, by which the loader also detects the baud rate. */
 function* synchronise(): Conversation<void> {
   const data = Uint8Array.of(0x07, 0x07, 0x12, 0x20, ...new Uint8Array(32).fill(0x55));
   for (let tries = 1; ; tries += 1) {
@@ -150,7 +155,10 @@ function* synchronise(): Conversation<void> {
   }
 }
 
-/** "SPI Attach Command", two words for a ROM; the ESP8266's attaches at the beginning of a write, here of nothing. */
+/**
+ * "SPI Attach Command", with two words for a ROM. The ESP8266's attaches the flash when a write begins, here an empty
+ * one.
+ */
 function* attach(family: EspFamily): Conversation<void> {
   if (family.modern) yield* demand({ command: espCommand.spiAttach, data: words(0, 0) });
   else yield* demand({ command: espCommand.flashBegin, data: words(0, 0, packetBytes, 0) });
@@ -168,13 +176,13 @@ function* flashSize({ name, spi }: EspFamily): Conversation<number> {
   });
 }
 
-/** "SPI Set Parameters": identifier, size, block, sector, page, mask of the status. */
+/** "SPI Set Parameters": identifier, sizes of flash, block, sector and page, mask of the status. */
 function* setParameters(flashBytes: number): Conversation<void> {
   const data = words(0, flashBytes, runBytes, sectorBytes, 256, 0xffff);
   yield* demand({ command: espCommand.spiSetParameters, data });
 }
 
-/** Reading a register changes nothing and needs no step to be found: the question whether all is well. */
+/** Tests whether the loader answers, by reading a register: that changes nothing, and needs no other state. */
 function* probe(): Conversation<void> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -187,7 +195,7 @@ function* probe(): Conversation<void> {
   }
 }
 
-/** Ends a packet that was cut, and forgets what is said to it. */
+/** Ends a packet that was cut, and drops the answer to it. */
 function* resume(): Conversation<void> {
   yield { kind: 'exchange', send: frameBreak, answer: unanswered, workMs: 0, pipelined: false };
   yield* discard(quietMs);
@@ -205,7 +213,7 @@ const md5: ChipDigest = {
   ofBytes: (bytes) => createHash('md5').update(bytes).digest('hex'),
 };
 
-/** "Writing Data": the end of a write, here of nothing, that asks for a reboot. Its answer may be lost in that. */
+/** "Writing Data": the end of an empty write, with the request to reboot. The reboot may cut its answer. */
 function* restart(family: EspFamily): Conversation<void> {
   const begin = family.fifthWord ? words(0, 0, packetBytes, 0, 0) : words(0, 0, packetBytes, 0);
   yield* demand({ command: espCommand.flashBegin, data: begin });

@@ -2,25 +2,28 @@ import { McuError } from '../../errors.ts';
 import type { ChipDigest, Conversation } from '../../protocol.ts';
 import { acknowledged, checked, commandBytes, requireAck, wordBytes } from './stm32-frames.ts';
 
-/** ST AN3155, 3.13, "Get Checksum": of newer bootloaders, where Get lists it. */
+/** ST AN3155, 3.13, "Get Checksum": newer bootloaders have it, and list it in Get. */
 const getChecksum = 0xa1;
-/** Reference manuals, "CRC calculation unit": what it uses after a reset. Where they can be chosen, they are given. */
+/**
+ * The parameters of the unit after a reset (reference manuals, "CRC calculation unit"). They are sent where they can be
+ * chosen.
+ */
 const polynomial = 0x04c1_1db7;
 const initial = 0xffff_ffff;
-/** The chip goes through its flash memory at a few megabytes a second, with a slow clock at one. */
+/** The chip reads its flash memory at a few megabytes per second, or at one with a slow clock. */
 const workMsPerByte = 1 / 1000;
-/** An acknowledgement, perhaps another one when it has computed, the checksum, and the XOR of that. */
+/** An acknowledgement, perhaps a second one after the computation, the checksum, and its XOR. */
 const mostAnswerBytes = 7;
 const checksumBytes = 4;
 
 /**
- * The digest of a chip whose memory holds these bytes at an address; undefined where what it computes is something else.
- * How often the chip acknowledges at the end is found out.
+ * The digest function of a chip that holds these bytes at an address; undefined: the chip computes something else. This
+ * also finds out whether the chip sends a second acknowledgement.
  */
 export function* probeChecksum(address: number, there: Uint8Array): Conversation<ChipDigest | undefined> {
   const answer = yield* compute(address, there.byteLength, mostAnswerBytes);
   const second = yield* compute(address, there.byteLength, mostAnswerBytes);
-  // A byte that got lost looks like an acknowledgement less.
+  // a lost byte looks like a missing acknowledgement
   if (Buffer.compare(answer, second) !== 0 || checksumIn(answer) !== checksumOf(there)) return undefined;
   return {
     *ofChip(start, length) {
@@ -32,7 +35,7 @@ export function* probeChecksum(address: number, there: Uint8Array): Conversation
   };
 }
 
-/** Address, words of 32 bits, polynomial and beginning, each acknowledged. */
+/** Sends address, number of 32-bit words, polynomial and initial value, each of which is acknowledged. */
 function* compute(address: number, length: number, answerBytes: number): Conversation<Uint8Array> {
   yield* acknowledged(commandBytes(getChecksum));
   for (const word of [address, length / 4, polynomial]) yield* acknowledged(checked(wordBytes(word)));
@@ -55,7 +58,7 @@ function checksumIn(answer: Uint8Array): string {
   return bytes.toString('hex', 0, checksumBytes);
 }
 
-/** As the unit computes it: words of 32 bits, little-endian in memory, the most significant bit first. */
+/** The checksum as the unit computes it: 32-bit words, little-endian in memory, most significant bit first. */
 function checksumOf(bytes: Uint8Array): string {
   let crc = initial;
   for (let at = 0; at < bytes.byteLength; at += 4) {

@@ -3,14 +3,14 @@ import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
 
 export interface Stm32Options {
-  /** Size of the flash memory, where the part has less than the largest of its kind. */
+  /** The size of the flash memory, if it is smaller than the largest of its kind. */
   readonly flashBytes?: number | undefined;
 }
 
 export interface Stm32Chip extends Chip {
-  /** Pages or sectors as the erase command numbers them. */
+  /** Pages or sectors in the numbering of the erase command. */
   readonly pages: readonly Region[];
-  /** Longest time that erasing one of them takes, from the data sheet. */
+  /** The longest time that erasing this page takes, from the data sheet. */
   readonly eraseMs: (page: Region) => number;
 }
 
@@ -28,7 +28,7 @@ type Layout =
 
 const flashStart = 0x08000000;
 const kib = 1024;
-/** Data sheets of F2 and F4: a 128 KiB sector erases in at most 4 s at the lowest voltage. */
+/** Data sheets of F2 and F4: erasing a sector of 128 KiB takes at most 4 s at the lowest voltage. */
 const sectorEraseMsPerKib = 32;
 
 const family = {
@@ -49,7 +49,7 @@ function sectors(flashKib: number): Layout {
   return { kind: 'sectors', flashKib };
 }
 
-/** ST AN2606: product identifiers; data sheets: flash layout and erase times. */
+/** Sources: ST AN2606 for product identifiers; data sheets for layout and erase times of the flash. */
 const models: readonly Model[] = [
   { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40) },
   { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40) },
@@ -82,7 +82,7 @@ export function stm32Chip(productId: number, options: Stm32Options): Stm32Chip {
     elfMachine: elfMachines.arm,
     uf2Families: [model.uf2Family],
     flash,
-    // The bootloader is in system memory: all of the flash memory is the application's.
+    // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
     pages: layoutPages(layout, flash),
     eraseMs: ({ start, end }) =>

@@ -2,7 +2,7 @@ import { hex, McuError } from '../../errors.ts';
 import { exactly, exchange } from '../../protocol.ts';
 import type { Answer, Conversation } from '../../protocol.ts';
 
-/** ST AN3155, "USART protocol used in the STM32 bootloader", 3. */
+/** Source: ST AN3155, "USART protocol used in the STM32 bootloader", 3. */
 export const ack = 0x79;
 export const nack = 0x1f;
 
@@ -17,12 +17,12 @@ export function requireAck(byte: number | undefined): void {
   throw new McuError('board-garbled', `the bootloader answers ${hex(byte ?? 0)}`);
 }
 
-/** A command is sent with its complement. */
+/** A command with its complement. */
 export function commandBytes(code: number): Uint8Array {
   return Uint8Array.of(code, ~code & 0xff);
 }
 
-/** Everything else with the XOR of its bytes. */
+/** Bytes with their XOR, as everything except commands is sent. */
 export function checked(bytes: readonly number[]): Uint8Array {
   return Uint8Array.of(
     ...bytes,
@@ -30,12 +30,12 @@ export function checked(bytes: readonly number[]): Uint8Array {
   );
 }
 
-/** The most significant byte first. */
+/** A word with its most significant byte first. */
 export function wordBytes(word: number): number[] {
   return [word >>> 24, (word >>> 16) & 0xff, (word >>> 8) & 0xff, word & 0xff];
 }
 
-/** An acknowledgement, a count N, N + 1 bytes, an acknowledgement; or a refusal alone. */
+/** An acknowledgement, a count N, N + 1 bytes, and an acknowledgement; or a refusal alone. */
 export const counted: Answer = {
   atMost: 259,
   length: (received) => {
@@ -56,7 +56,7 @@ export function acknowledgedData(bytes: number): Answer {
   };
 }
 
-/** So many acknowledgements and then an answer; or what there is up to the first refusal. */
+/** So many acknowledgements and then an answer; or everything up to the first refusal. */
 export function afterAcks(acks: number, last: Answer): Answer {
   return {
     atMost: acks + last.atMost,

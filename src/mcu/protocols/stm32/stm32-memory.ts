@@ -16,23 +16,23 @@ const command = { readMemory: 0x11, writeMemory: 0x31 } as const;
 export const blockBytes = 256;
 /** Programming 256 bytes: the slowest families take 70 µs per half-word. */
 const writeWorkMs = 20;
-/** So many in a row are not the line's fault: the bootloader does not follow. */
+/** So many failed bursts in a row are not the line's fault: the bootloader cannot follow. */
 const mostFailedBursts = 2;
 
 /**
- * Commands that touch memory: parts, each of which the bootloader acknowledges (ST AN3155, 3.4, 3.6 to 3.8). Waiting for
- * that costs a round trip a part. A bootloader that reads its UART while it acknowledges takes the parts in one burst as
- * well; whether it does is tried with a read, and given up when bursts fail one after the other.
+ * Commands that touch memory. They consist of parts, each of which the bootloader acknowledges (ST AN3155, 3.4, 3.6 to
+ * 3.8). Waiting for each acknowledgement costs a round trip. A bootloader that reads its UART while it acknowledges
+ * also accepts the parts in one burst; a read tests that, and bursts that fail one after the other end it.
  *
- * Only parts that can do no harm shifted by a byte go in a burst: where the first is lost, the bootloader takes two of the
- * others for a command and its complement. Addresses of whole blocks and numbers of pages hold none but Get, Get Version
- * and Get ID; the length of a whole block is none.
+ * A burst contains only parts that do no harm when shifted by a byte: if the first one is lost, the bootloader may take
+ * two of the others for a command and its complement. Addresses of whole blocks and numbers of pages contain no other
+ * command than Get, Get Version and Get ID; the length of a whole block contains none.
  */
 export class Stm32Memory {
   #bursts = false;
   #failedBursts = 0;
 
-  /** `block`: what one at the address was read as, part by part. */
+  /** Tests bursts. `block` was read from the address part by part. */
   *tryBursts(address: number, block: Uint8Array): Conversation<void> {
     const again = yield* inOneBurst(readParts(address, blockBytes), acknowledgedData(blockBytes));
     this.#bursts = Buffer.compare(again.subarray(1), block) === 0;
@@ -47,14 +47,14 @@ export class Stm32Memory {
     return data.subarray(1);
   }
 
-  /** AN3155, 3.6. What is written may hold anything: it is sent when the address is known to be understood. */
+  /** AN3155, 3.6. What is written may contain anything, so it is sent only after the address was acknowledged. */
   *write(address: number, bytes: Uint8Array): Conversation<void> {
     const parts = [commandBytes(command.writeMemory), checked(wordBytes(address))];
     yield* address % blockBytes === 0 ? this.say(parts, exactly(1)) : partByPart(parts, exactly(1));
     yield* acknowledged(checked([bytes.byteLength - 1, ...bytes]), writeWorkMs);
   }
 
-  /** Gives the answer to the last part, which begins with an acknowledgement. */
+  /** Sends the parts, and returns the answer to the last one, which begins with an acknowledgement. */
   *say(parts: readonly Uint8Array[], last: Answer, workMs = 0): Conversation<Uint8Array> {
     if (!this.#bursts) return yield* partByPart(parts, last, workMs);
     try {

@@ -10,7 +10,7 @@ import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
 
-/** ST AN3155, "USART protocol used in the STM32 bootloader", section 3. */
+/** Source: ST AN3155, "USART protocol used in the STM32 bootloader", section 3. */
 const command = {
   get: 0x00,
   getId: 0x02,
@@ -26,10 +26,10 @@ const digestedBytes = 16 * 1024;
 const maxSyncs = 3;
 const maxRefusals = 3;
 const quietMs = 20;
-/** Longer than the longest command; neither a mass erase nor a block of one value that would be taken. */
+/** Longer than the longest command. It is neither a mass erase nor a block whose checksum would be right. */
 const filler = new Uint8Array(260).fill(0x5a);
 
-/** By convention DTR drives NRST and RTS the inverted BOOT0; asserted is low at the pin. */
+/** By convention DTR drives NRST, and RTS the inverted BOOT0; an asserted line is low at the pin. */
 const bootMs = 50;
 const enter: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
   dtr: [
@@ -72,7 +72,7 @@ function* connect(options: Stm32Options): Conversation<MemorySession> {
   return session(chip, memory, erase, digest);
 }
 
-/** Undefined where the bootloader answers otherwise; it is brought back to step. */
+/** The result of a conversation; undefined: the bootloader answered otherwise, and is in step again. */
 function* tried<T>(conversation: Conversation<T>): Conversation<T | undefined> {
   try {
     return yield* conversation;
@@ -89,24 +89,26 @@ function session(chip: Stm32Chip, memory: Stm32Memory, erase: number, digest: Ch
     chip,
     unitsOf: ({ start, end }) => chip.pages.filter((page) => page.start < end && page.end > start),
     blockBytes,
-    // One checksum takes as many turns as reading a block or two: it pays for many pages.
+    // a checksum takes as many turns as reading a block or two, so it pays for many pages
     runBytes: digest === undefined ? undefined : digestedBytes,
     read: (address, length) => memory.read(address, length),
     digest,
     erase: (unit) => erasePage(chip, memory, erase, unit),
     writes: 'erased',
     write: (address, bytes) => memory.write(address, bytes),
-    // Erased, the first word is no stack pointer in RAM: the chip faults, or stays in its bootloader.
+    // erased, the first word is no stack pointer in RAM: the chip faults, or stays in its bootloader
     parked: 'erased',
     guardOf: unitAt(chip.application.start),
-    // Commands carry one, what is read does not.
+    // commands carry a checksum, but what is read does not
     checksFrames: false,
     resume,
     start: () => start(chip),
   };
 }
 
-/** AN3155, 2. A bootloader that is synchronised already takes it for half a command: the next one completes it. */
+/**
+ * AN3155, 2. A bootloader that is already synchronized takes the byte for half a command, which the next one completes.
+ */
 function* synchronise(): Conversation<void> {
   for (let tries = 1; ; tries += 1) {
     yield* discard(quietMs);
@@ -136,7 +138,7 @@ function* getId(): Conversation<number> {
   return Buffer.from(yield* listed(command.getId)).readUInt16BE(0);
 }
 
-/** A command that is answered with a list between two acknowledgements. */
+/** Sends a command that is answered with a list between two acknowledgements. */
 function* listed(code: number): Conversation<Uint8Array> {
   const answer = yield* exchange(commandBytes(code), counted);
   requireAck(answer[0]);
@@ -144,7 +146,7 @@ function* listed(code: number): Conversation<Uint8Array> {
   return answer.subarray(2, -1);
 }
 
-/** AN3155, 3.4: with read protection every command that touches memory is refused. */
+/** AN3155, 3.4: with read protection, every command that touches memory is refused. */
 function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -153,7 +155,7 @@ function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<vo
     } catch (error) {
       if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
       if (tries < maxRefusals) {
-        // Out of step every command is refused.
+        // a bootloader that is out of step refuses every command
         yield* resume();
         continue;
       }
@@ -169,7 +171,7 @@ function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<vo
   }
 }
 
-/** AN3155, 3.7 and 3.8: one page of those that Get offered the command for. */
+/** AN3155, 3.7 and 3.8: erases one page, with the erase command that Get listed. */
 function* erasePage(chip: Stm32Chip, memory: Stm32Memory, code: number, unit: Region): Conversation<void> {
   const page = chip.pages.findIndex(({ start }) => start === unit.start);
   if (page < 0) throw new McuError('board-cannot', `no page begins at ${hex(unit.start)}`);
@@ -183,7 +185,9 @@ function* start(chip: Stm32Chip): Conversation<void> {
   yield* acknowledged(checked(wordBytes(chip.flash.start)));
 }
 
-/** Completes any command that was cut, then finds the beginning of one: a byte more or less, and `Get` is understood. */
+/**
+ * Gets back in step: completes any cut command, and then sends Get until it is understood, with a byte more or less.
+ */
 function* resume(): Conversation<void> {
   yield { kind: 'exchange', send: filler, answer: unanswered, workMs: 0, pipelined: false };
   for (let tries = 1; ; tries += 1) {
