@@ -6,12 +6,13 @@ import type { SlotName } from './ports.ts';
 
 type Payload = FirmwareRecord['payloads'][number];
 
-/** In place of a digest: what the board held was not flashed by an update. */
+/** Stands for a digest where the board did not hold anything that an update flashed. */
 const NOTHING_OF_OURS = 'none';
 
 /**
- * What is installed after an update: of boards alone, the slot and the other boards hold what they held. Each board's
- * payload says over which one it was flashed: that, and nothing else, is what restoring the board brings back.
+ * What is installed after an update. If it was of boards alone, the slot and the other boards still hold what they
+ * held. Each board's payload notes over which one it was flashed, since restoring the board brings back exactly that
+ * one.
  */
 function installedWith(firmware: FirmwareRecord, before: Installed | undefined): FirmwareRecord {
   const payloads = firmware.payloads.filter(({ back }) => back !== true).map((payload) => flashedOver(payload, before));
@@ -25,12 +26,17 @@ function flashedOver(payload: Payload, before: Installed | undefined): Payload {
   return payload.kind !== 'slots' ? { ...payload, over: digestOn(payload.target, before) } : payload;
 }
 
-/** Restoring the board from what it has now brings back what it had then. Older journals do not say. */
+/**
+ * Whether restoring the board from its present payload brings back the earlier one. Older journals do not say, and
+ * count as yes.
+ */
 export function restoresTo(now: Payload, then: Payload | undefined): boolean {
   return now.over === undefined || now.over === (then?.digest ?? NOTHING_OF_OURS);
 }
 
-/** What is committed now: what came with it, or what a rollback came back to, and what stands beside that. */
+/**
+ * What is installed after a commit: what the update brought or a rollback brought back, with everything that stayed.
+ */
 export function heldAfter(state: UpdateState, { attempt, firmware }: PhaseOf<'trial'>, slot: SlotName): FirmwareRecord {
   const { installed } = state;
   const before = attempt.by === 'rollback' ? beforeRollback(state, slot, firmware) : undefined;
@@ -39,7 +45,10 @@ export function heldAfter(state: UpdateState, { attempt, firmware }: PhaseOf<'tr
   return { ...held, digest, signedBy };
 }
 
-/** The slot that runs stays, and boards alone go back to what they held before they were updated alone. */
+/**
+ * The staged rollback of an update of boards alone: the running slot stays, and the boards go back to what they held
+ * before.
+ */
 export function stageBoardsBack(
   { phase, beforeBoards }: UpdateState,
   { attempt, slot, boards }: { readonly attempt: Attempt; readonly slot: SlotName; readonly boards: Payload[] },
@@ -49,7 +58,7 @@ export function stageBoardsBack(
   return { kind: 'staged', attempt, slot, firmware: { digest, signedBy, provides, payloads: boards }, trialsLeft: 1 };
 }
 
-/** What a rollback by hand came to, where that is known. */
+/** What a rollback by a person brought back; undefined: that is not known. */
 function beforeRollback(
   { previous, beforeBoards }: UpdateState,
   slot: SlotName,
@@ -59,7 +68,10 @@ function beforeRollback(
   return previous?.slot === slot ? previous : undefined;
 }
 
-/** What a rollback goes to first, without another slot; undefined once another slot, or that itself, was installed. */
+/**
+ * What the next rollback goes back to without changing the slot; undefined after another slot, or that state itself,
+ * was installed.
+ */
 export function beforeBoardsAfter(
   state: UpdateState,
   firmware: FirmwareRecord,

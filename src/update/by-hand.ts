@@ -12,12 +12,12 @@ import { keepWhatRuns } from './trial/settle.ts';
 import { leaveWithoutJournal } from './trial/stateless-trial.ts';
 import { findRevocation, keepTrial, leaveTrial, rollBack } from './trial/trial.ts';
 
-/** What a person does to an update, and what goes with it. */
+/** What an intervention by a person needs. */
 export interface Intervention {
   readonly ports: UpdatePorts;
   /** Finishes or undoes what the journal says. */
   readonly settle: () => Promise<Outcome>;
-  /** Tells the service. */
+  /** Tells the service what it does not know yet. */
   readonly deliver: () => Promise<AgentError | undefined>;
 }
 
@@ -26,9 +26,9 @@ type Ended = InstallOutcome | { readonly kind: 'cancelled' | 'nothing-to-cancel'
 const BY_HAND = { code: 'by-hand', reason: 'a person rolled it back', fault: 'person' } as const;
 
 /**
- * A person keeps the trial without waiting for the health gate; also one of which a damaged journal does not know any more.
- * Where the journal cannot be read now, it is refused: what belongs to the trial, such as its boards, stands there. So it is
- * where a list has revoked it.
+ * Keeps the trial for a person, without waiting for the health gate, even if a damaged journal has lost what it knew of
+ * it. Refused while the journal cannot be read, since it says what belongs to the trial, such as its boards; and
+ * refused if a list has revoked the firmware.
  */
 export async function commitByHand({ ports, deliver }: Intervention, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader } = ports;
@@ -49,7 +49,9 @@ export async function commitByHand({ ports, deliver }: Intervention, signal: Abo
   return outcomeOf(end);
 }
 
-/** Ends a trial, calls off one that has not booted yet, or boots what was installed before, on trial like any other. */
+/**
+ * Ends a trial, calls off one that has not booted yet, or boots what was installed before, as a trial like any other.
+ */
 export async function rollBackByHand(
   options: GoBackOptions,
   intervention: Intervention,
@@ -77,8 +79,8 @@ export async function rollBackByHand(
 }
 
 /**
- * Ends a download that is paused or was just interrupted, or the wait for a reboot into a trial. The version is not
- * begun again by itself. A trial that runs is a matter for `commit` and `rollback`.
+ * Ends a download that is paused or was just interrupted, or the wait for the reboot into a trial. The agent does not
+ * begin this version again by itself. A running trial is left to `commit` and `rollback`.
  */
 export async function cancelByHand(intervention: Intervention, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader, clock } = intervention.ports;
@@ -95,14 +97,14 @@ export async function cancelByHand(intervention: Intervention, signal: AbortSign
   throw new UpdateError('trial-runs', `version ${phase.attempt.version.name} is on trial already`);
 }
 
-/** What was to boot never ran. */
+/** Calls off a firmware that was staged but never ran. */
 async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle }: Intervention): Promise<Ended> {
   await ports.journal.append({ type: 'rollback-started', ...CALLED_OFF });
   await settle();
   return { kind: 'cancelled', version: attempt.version.name };
 }
 
-/** Whoever goes back by hand is told that, not of the reboot that it takes. */
+/** The outcome for a person: the rollback counts, not the reboot that it takes. */
 function outcomeOf(end: TrialEnd): Ended {
   return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
 }

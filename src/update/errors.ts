@@ -122,7 +122,7 @@ export class UpdateError extends defineErrors('UpdateError', {
   },
 }) {}
 
-/** Why an update waits, and how an attempt ended: codes of `status` and of reports that no error carries. */
+/** Why an update waits, or how an attempt ended: codes of `status` and of reports that belong to no error. */
 export const updateCodes = {
   'attempts-used-up': {
     means: 'The version failed as often as [update] attempts allows, in ways that waiting does not cure.',

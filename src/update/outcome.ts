@@ -1,7 +1,7 @@
 import type { Hold } from './choice/plan.ts';
 import type { SlotName } from './ports.ts';
 
-/** How far an update came, or one step of it. */
+/** How far an update, or a step of it, has come. */
 export type Outcome =
   /** Nothing is under way; updates may begin. */
   | { readonly kind: 'settled' }
@@ -10,12 +10,12 @@ export type Outcome =
   /** The machine is about to reboot into the slot, or must; nothing else may begin. */
   | { readonly kind: 'rebooting'; readonly version: string; readonly slot: SlotName }
   | GoingBack
-  /** A person asked to reboot by hand; nothing else may begin. */
+  /** A person wants to reboot by hand; nothing else may begin. */
   | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: SlotName }
-  /** It goes on later, by a window or when a person lifts a hold; nothing else may begin. */
+  /** It continues later, in a window or when a person lifts a hold; nothing else may begin. */
   | ({ readonly kind: 'held-back'; readonly version: string } & Hold);
 
-/** The same reboot, into the slot that was left for this version, which is left again for that reason. */
+/** A reboot like the one above, out of the slot of this version, which is left for this reason. */
 export interface GoingBack {
   readonly kind: 'rebooting';
   readonly version: string;
@@ -26,11 +26,11 @@ export interface GoingBack {
 
 type Of<Kind extends Outcome['kind']> = Extract<Outcome, { readonly kind: Kind }>;
 
-/** Of an installation, or of going back. */
+/** How an installation, or going back, ended. */
 export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required' | 'held-back'>;
 
 export type HeldBack = Of<'held-back'>;
 
-/** Of a trial that was judged; `rolled-back`: boards alone were on trial, and are as they were. */
+/** How a judged trial ended. `rolled-back`: boards alone were on trial, and are as they were before. */
 export type TrialEnd = Of<'installed' | 'rolled-back'> | GoingBack;
 export type RolledBack = Of<'rolled-back'>;

@@ -35,23 +35,23 @@ export interface UpdaterParts extends LookoutParts {
 }
 
 interface Settling {
-  /** The maintenance window holds nothing back. */
+  /** The maintenance window does not count. */
   readonly force?: boolean;
   /** false: a person makes the reboot. */
   readonly reboot?: boolean;
-  /** A person waits for it: the reboot window holds nothing back. */
+  /** A person waits, so the reboot window does not count. */
   readonly manual?: boolean;
 }
 
 export interface UpdaterSettings extends LookSettings {
   readonly outcomeProperty: string | undefined;
-  /** `{"versions": […]}`: by id, those that are wanted whole. */
+  /** The property that receives `{"versions": […]}`: the ids of versions that are wanted whole. */
   readonly wholeImageProperty?: string | undefined;
 }
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'held-back' }>;
 
-/** The update room as the daemon and the technician drive it: one call at a time. */
+/** The update room as the daemon and a technician drive it, one call at a time. */
 export class Updater {
   readonly #parts: UpdaterParts;
   readonly #lookout: Lookout;
@@ -65,7 +65,7 @@ export class Updater {
     return this.#parts.ports.journal;
   }
 
-  /** Of the last look; for `status`. */
+  /** The last look, for `status`. */
   get lastLook(): Look | undefined {
     return this.#lookout.lastLook;
   }
@@ -80,7 +80,7 @@ export class Updater {
     return settled;
   }
 
-  /** Tells the service what it does not know yet; a failure is returned, not thrown: it is kept for later. */
+  /** Tells the service what it does not know yet. Returns a failure: the messages are kept for later. */
   async deliver(onEvent: OnEvent, signal: AbortSignal): Promise<AgentError | undefined> {
     const { service, settings, ports, hooks } = this.#parts;
     const { journal, log } = ports;
@@ -101,7 +101,7 @@ export class Updater {
     return this.#lookout.look(options, signal);
   }
 
-  /** The service may name it again at once. Returns what was lifted. */
+  /** Lifts the quarantine, so that the service may name the version again. Returns what was lifted. */
   async forget(version: string): Promise<readonly string[]> {
     const { journal, clock } = this.#parts.ports;
     const names = heldVersions(journal.state, version, clock.nowMs());
@@ -146,7 +146,7 @@ export class Updater {
     return settled?.version === nothing.version ? settled : nothing;
   }
 
-  /** A firmware from a local file; what it is called by the service is found out at the next look. */
+  /** Installs a firmware from a local file. The next look finds out what the service calls it. */
   async installFile(
     source: FirmwareSource,
     name: string,
@@ -166,7 +166,7 @@ export class Updater {
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
 
-  /** A list of keys and revocations waits for no hold, and no hook is asked. What would wait for neither is not looked at. */
+  /** Whether the firmware is a list of keys and revocations. Not examined without a hold or hook to wait for. */
   async #isList(source: FirmwareSource, hold: Hold | undefined, signal: AbortSignal): Promise<boolean> {
     const { ports, hooks } = this.#parts;
     if (hold === undefined && hooks?.wants('before_install') !== true) return false;
@@ -174,7 +174,7 @@ export class Updater {
     return header?.kind === 'trust-list';
   }
 
-  /** A version that was staged before, and did not boot yet, if it is another one than that of this order. */
+  /** The version that was staged and has not booted yet, if it is another one than that of this order. */
   async #waitsBeside(order: InstallOrder, signal: AbortSignal): Promise<InstallOrder['version'] | undefined> {
     const { ports } = this.#parts;
     const { phase } = ports.journal.state;
@@ -204,7 +204,7 @@ export class Updater {
     };
   }
 
-  /** As a person does it: a firmware that is staged is booted on its trial, whatever window it waits for. */
+  /** Reboots for a person: a staged firmware is booted as a trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const { ports, hooks } = this.#parts;
     const onProgress = (): void => {};
@@ -216,12 +216,12 @@ export class Updater {
     }
   }
 
-  /** What a reboot has to arm before it boots it. */
+  /** What has to be armed before a reboot boots it. */
   async findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined> {
     return findUnarmed(this.#parts.ports, signal);
   }
 
-  /** Why the agent does not reboot by itself into what is staged; undefined: it would, or nothing is. */
+  /** Why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is staged. */
   get rebootWait(): RebootWait | undefined {
     const { ports, settings, minuteOfDay } = this.#parts;
     const nowMs = ports.clock.nowMs();
@@ -233,13 +233,13 @@ export class Updater {
     return standingPause(this.#parts.hooks?.pause, this.journal.state);
   }
 
-  /** How the last program of the integrator failed that was told something. */
+  /** How the last program of the integrator failed when it was told something. */
   get hookTroubles(): readonly string[] {
     const trouble = this.#parts.hooks?.trouble;
     return trouble === undefined ? [] : [trouble];
   }
 
-  /** Windows hold what goes on by itself; that of the reboot holds no person who waits. */
+  /** The ports with the holds that apply. The reboot window does not hold back a person who waits. */
   #ports(onEvent: OnEvent, manual = false): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#parts;
     const { window, rebootWindow } = settings.policy;
@@ -250,13 +250,13 @@ export class Updater {
     return { ...ports, onProgress: onEvent, hold, holdReboot, askHook, wantsHook: hooks?.wants };
   }
 
-  /** The same order, interrupted: the daemon takes it up, and leaves the reboot to the person. */
+  /** Whether a person wants to reboot by hand after this interrupted version, which the daemon continues. */
   #isRebootedByHand({ id }: Version): boolean {
     const { phase } = this.journal.state;
     return phase.kind === 'staging' && phase.attempt.version.id === id && phase.attempt.rebootByHand === true;
   }
 
-  /** Undefined, or `installed`: nothing stands in the way; `rolled-back`: what runs is left by the next reboot. A reboot that a person wanted to make is made only for a person. */
+  /** Settles before an operation; undefined: nothing stands in the way. Leaves a person's reboot to a person. */
   async #settleFor(
     options: InstallOptions & { readonly manual: boolean },
     onEvent: OnEvent,

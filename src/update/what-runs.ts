@@ -5,12 +5,13 @@ import type { FirmwareRecord } from './journal/state.ts';
 import type { SlotName } from './ports.ts';
 import { slotsTargets } from './whole-slot.ts';
 
-/** Stands for a digest where nobody could verify anything: no firmware has it. */
+/** Stands for a digest where nobody could verify anything; no firmware has it. */
 export const UNKNOWN_DIGEST = 'unknown';
 
 /**
- * What runs was committed, so its slot is known to boot: that makes it possible to go back there. Where nothing was
- * installed by an agent yet, the image's own word is taken for its version. Without a place to write, the next start does it.
+ * Notes that the running slot was committed, and so is known to boot, which makes it possible to go back there. If no
+ * agent has installed anything yet, the version is what the image says of itself. If nothing can be written, the next
+ * start does this.
  */
 export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<void> {
   const { journal, targets, imageVersion, clock, log } = ports;
@@ -33,12 +34,15 @@ export async function noteWhatRuns(slot: SlotName, ports: UpdatePorts): Promise<
   }
 }
 
-/** Of a system in one place: before its first package is exchanged, so that a person may go back to what was there. */
+/** A name for a system without slots, before its first package is exchanged, so that a person can go back to it. */
 function unnamed(isInSlots: boolean, { journal }: UpdatePorts): string | undefined {
   return !isInSlots && journal.state.phase.kind === 'trial' ? 'factory' : undefined;
 }
 
-/** After updates that nobody remembers, the slot that runs may hold one of them, whatever both slots' configuration says. */
+/**
+ * Whether the configured version must not be believed: after updates that nobody remembers, the running slot may hold
+ * any of them, whatever the configuration of both slots says.
+ */
 function isDoubtful({ journal, isVersionConfigured, log }: UpdatePorts): boolean {
   const { phase, forgot } = journal.state;
   if (isVersionConfigured !== true || (phase.kind !== 'lost' && forgot !== true)) return false;
@@ -46,7 +50,7 @@ function isDoubtful({ journal, isVersionConfigured, log }: UpdatePorts): boolean
   return true;
 }
 
-/** An image that the factory, or somebody, put into each partition of a slot. */
+/** The record of an image that the factory, or somebody else, put into each partition of a slot. */
 export function unverifiedFirmware({ targets }: Pick<UpdatePorts, 'targets'>): FirmwareRecord {
   const payloads = slotsTargets(targets.values()).map(({ name }) => {
     return { target: name, kind: 'slots', digest: UNKNOWN_DIGEST, sizeBytes: 0 } as const;

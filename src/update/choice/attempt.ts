@@ -5,7 +5,7 @@ import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 import type { Hold } from './plan.ts';
 
-/** An interrupted attempt at the same version goes on; anything else is a new one. */
+/** Continues an interrupted attempt at the same version; for anything else, makes a new attempt. */
 export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePorts): Attempt {
   const { phase } = ports.journal.state;
   if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
@@ -17,23 +17,23 @@ export function attemptFor(order: InstallOrder, slot: SlotName, ports: UpdatePor
   return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...marksOf(order) };
 }
 
-/** What a person ordered, or forced, waits for no window. */
+/** The hold that this attempt has to wait for; none if a person ordered or forced it. */
 export function waitOf({ by, forced }: Attempt, hold: (() => Hold | undefined) | undefined): Hold | undefined {
   return by === 'service' && forced !== true ? hold?.() : undefined;
 }
 
-/** The end of a round in which it waits; undefined: it need not. */
+/** The outcome of a round that has to wait; undefined: it need not wait. */
 export function heldBack(attempt: Attempt, hold: (() => Hold | undefined) | undefined): HeldBack | undefined {
   const why = waitOf(attempt, hold);
   return why && { kind: 'held-back', version: attempt.version.name, ...why };
 }
 
-/** What a person said of this order outlives a restart. */
+/** What a person said about this order, in a form that survives a restart. */
 function marksOf({ force, reboot, byPerson }: InstallOrder): Pick<Attempt, 'forced' | 'rebootByHand' | 'byPerson'> {
   return { ...(force && { forced: true }), rebootByHand: !reboot, ...(byPerson === true && { byPerson }) };
 }
 
-/** A release is shown, kept and reported under the name that it was signed with. */
+/** The name of a signed release, or of a file, under which it is shown, kept and reported. */
 export function signedName({ by }: InstallOrder, { name, signedBy }: FirmwareHeader): string | undefined {
   return by === 'file' || signedBy !== undefined ? name : undefined;
 }

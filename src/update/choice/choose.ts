@@ -6,7 +6,7 @@ import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { triesOf } from './tries.ts';
 
-/** Which of the versions to which a thing can switch is to be installed. */
+/** Which of the versions that the service offers is to be installed. */
 export type Choice =
   | { readonly kind: 'newest' }
   | { readonly kind: 'last' }
@@ -20,20 +20,20 @@ export type Follow =
 
 /** What is known of lists of keys and revocations. */
 export interface KnownLists {
-  /** Of the one that is in effect; undefined: none is. */
+  /** The number of the list in effect; undefined: there is none. */
   readonly number: number | undefined;
-  /** How often one may fail before the others are looked at again. */
+  /** How often a list may fail before older ones are considered again. */
   readonly attempts: number;
 }
 
 interface Known {
   readonly state: UpdateState;
   readonly lists?: KnownLists;
-  /** `same`, if not given. */
+  /** Default: `same`. */
   readonly wholeImage?: WholeImage;
 }
 
-/** What the service wants this gateway to run; undefined: nothing, or nothing is followed. */
+/** The version that the service wants this gateway to run; undefined: none, or none is followed. */
 export async function lookForVersion(
   follow: Follow,
   known: Known,
@@ -61,12 +61,15 @@ async function lookForNamed(
   }
 }
 
-/** The service has not confirmed yet which of its versions the factory installed. */
+/** Whether the factory installed this version, and the service has not confirmed yet which of its versions that is. */
 function isUnnamed({ version, factory }: Installed): boolean {
   return factory === true && version.id === undefined;
 }
 
-/** Before anything is installed, the service's current version; afterwards what it can be switched to. */
+/**
+ * Chooses among the versions to which the installed one can be switched; before anything is installed, the service's
+ * current version.
+ */
 async function lookAmongUpdates(
   choice: Choice,
   { state, lists }: Known,
@@ -83,13 +86,19 @@ async function lookAmongUpdates(
   return chooseVersion(releases, choice, { id: from, name: installed.version.name });
 }
 
-/** Among other versions a list of keys and revocations is known by the name that `agent artifact trust` proposes: its number. */
+/**
+ * The number of a list of keys and revocations, recognized among other versions by the name that `agent artifact trust`
+ * proposes.
+ */
 function listNumber(name: string): number | undefined {
   const [, digits] = /^trust-([1-9]\d{0,14})$/.exec(name) ?? [];
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** The highest that is above the one in effect comes before any release, unless it was refused again and again. */
+/**
+ * The list with the highest number above the one in effect. It comes before any release, unless it was refused
+ * repeatedly.
+ */
 function newestList(
   versions: readonly Version[],
   state: UpdateState,
@@ -101,9 +110,9 @@ function newestList(
 }
 
 /**
- * `newest` takes only what comes after what is installed, in an order that is total: so no two versions take turns, whatever
- * they are called and however the service lists them. A pattern does so among the names that it describes; from any other
- * it leads to the newest of them.
+ * Chooses a version. `newest` takes only versions that come after the installed one, in a total order, so that no two
+ * versions can replace each other again and again, whatever their names and the service's order. `pattern` does the
+ * same among the names that it matches; from a name that it does not match, it leads to the newest match.
  */
 export function chooseVersion(
   versions: readonly Version[],
@@ -126,7 +135,7 @@ export function chooseVersion(
   }
 }
 
-/** For all names together. */
+/** The time for matching all names together. */
 const PATTERN_MS = 1_000;
 
 function matching<T extends Pick<Version, 'name'>>(versions: readonly T[], pattern: RegExp): readonly T[] {
@@ -145,8 +154,8 @@ function newest(versions: readonly Version[]): Version | undefined {
 }
 
 /**
- * By semantic version of the names; a name without a number comes before all that have one. What is equal so far goes by
- * the names as texts, then by the ids: 0 only for one and the same version.
+ * Compares two versions by the semantic versions in their names; a name without a number comes first. Equal ones are
+ * compared by their names as text, then by their ids. 0 only for the same version.
  */
 export function compareVersions(a: VersionRef, b: VersionRef): number {
   return (
@@ -154,12 +163,12 @@ export function compareVersions(a: VersionRef, b: VersionRef): number {
   );
 }
 
-/** Whether a name holds a semantic version. */
+/** Whether a name contains a semantic version. */
 export function isSemanticName(name: string): boolean {
   return parseSemanticVersion(name) !== undefined;
 }
 
-/** By semantic version alone: 0 for names of one version, and for two that hold none. */
+/** Compares only the semantic versions: 0 for names with equal ones, and for two names without one. */
 export function compareSemanticNames(a: string, b: string): number {
   const left = parseSemanticVersion(a);
   const right = parseSemanticVersion(b);
@@ -171,7 +180,7 @@ export function compareSemanticNames(a: string, b: string): number {
   return comparePrereleases(left.prerelease, right.prerelease);
 }
 
-/** Digits that stand in the same place are compared as numbers: debian-9 comes before debian-10. */
+/** Compares texts, with digits in the same place as numbers: debian-9 comes before debian-10. */
 function compareNaturally(a: string, b: string): number {
   const [left, right] = [a, b].map((text) => text.split(/(\d+)/));
   for (const [index, part] of (left ?? []).entries()) {
@@ -183,7 +192,7 @@ function compareNaturally(a: string, b: string): number {
   return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(a, b);
 }
 
-/** Of any length; the texts decide between 7 and 07 in the end. */
+/** Compares digits of any length. 7 and 07 count as equal only if nothing else differs. */
 function compareDigits(a: string, b: string): number {
   const [left, right] = [a, b].map((digits) => digits.replace(/^0+(?=\d)/, ''));
   return (left?.length ?? 0) - (right?.length ?? 0) || compareTexts(left ?? '', right ?? '');
@@ -201,13 +210,16 @@ interface SemanticVersion {
 const build = /\+[0-9A-Za-z.-]+$/;
 const core = /(?<![0-9.])(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?(?=-|$)/g;
 
-/** Semantic Versioning 2.0.0, section 2 and 9, lenient: a prefix such as `v` or `release-`, and missing parts are 0. */
+/**
+ * Parses a semantic version (Semantic Versioning 2.0.0, sections 2 and 9) leniently: a prefix such as `v` or `release-`
+ * is allowed, and missing parts are 0.
+ */
 function parseSemanticVersion(name: string): SemanticVersion | undefined {
   const bare = name.replace(build, '');
   return findVersion(bare) ?? (bare === name ? undefined : findVersion(name));
 }
 
-/** The first numbers behind which nothing comes, or only a prerelease. */
+/** Finds the numbers that stand at the end, or before a prerelease at the end. */
 function findVersion(text: string): SemanticVersion | undefined {
   let from = text.length;
   while (from > 0 && /[0-9A-Za-z.-]/.test(text.charAt(from - 1))) from -= 1;

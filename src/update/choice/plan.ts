@@ -8,13 +8,13 @@ import { pauseLeft, triesOf } from './tries.ts';
 import { turnPause } from './turns.ts';
 
 export interface Policy {
-  /** How often one version may fail in a way that waiting cannot cure before it is held back. */
+  /** A version is held back after so many failures that waiting cannot cure. */
   readonly attempts: number;
-  /** When installing may begin, in minutes of the local day; may cross midnight. */
+  /** When an installation may begin, in minutes of the local day. May cross midnight. */
   readonly window: DailyWindow | undefined;
-  /** When the reboot into what was staged may begin; undefined: whenever it is staged, and again within `window`. */
+  /** When the reboot into a staged firmware may begin; undefined: as soon as it is staged, or later within `window`. */
   readonly rebootWindow?: DailyWindow | undefined;
-  /** After so long what ended badly may be tried again. */
+  /** The time after which a failed version may be tried again. */
   readonly quarantineMs: number;
 }
 
@@ -22,7 +22,7 @@ export type Plan =
   | { readonly kind: 'install'; readonly version: Version }
   | { readonly kind: 'up-to-date'; readonly version: string }
   | { readonly kind: 'nothing-offered' }
-  /** A file that a person installed is what the service calls by this id. */
+  /** The file that a person installed is the version that the service calls by this id. */
   | { readonly kind: 'reconcile'; readonly version: Version }
   | { readonly kind: 'held-back'; readonly version: string; readonly code: HoldCode; readonly reason: string };
 
@@ -48,22 +48,22 @@ export type HoldCode =
 
 export interface Circumstances {
   readonly policy: Policy;
-  /** Wall clock, milliseconds since the epoch; may be wrong. */
+  /** The wall clock in milliseconds since the epoch, which may be wrong. */
   readonly nowMs: number;
-  /** Minutes since local midnight; undefined: the clock is not to be trusted. */
+  /** Minutes since local midnight; undefined: the clock cannot be trusted. */
   readonly minuteOfDay: number | undefined;
-  /** The interface that is the way to the service, if what comes through it costs. */
+  /** The metered interface that is the way to the service; undefined: the way is not metered. */
   readonly meteredLink?: string | undefined;
-  /** A person waits for it: no cooling down. */
+  /** A person waits, so no pause after a failure applies. */
   readonly manual: boolean;
-  /** A person said so: quarantine, attempts and window do not hold back. */
+  /** A person forces it: quarantine, attempts and windows do not count. */
   readonly force: boolean;
 }
 
-/** These end after so many looks. */
+/** Holds that end after a number of looks. */
 export const countsLooks: ReadonlySet<HoldCode> = new Set(['cooling-down', 'taking-turns']);
 
-/** What to do about the version that the service offers. Pure. */
+/** Decides what to do about the version that the service offers. Pure. */
 export function planUpdate(state: UpdateState, offered: Version | undefined, circumstances: Circumstances): Plan {
   if (offered === undefined) return { kind: 'nothing-offered' };
   const { installed } = state;
@@ -75,13 +75,16 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, cir
   return hold ?? { kind: 'install', version: offered };
 }
 
-/** It may be the same: that is found out once. */
+/**
+ * Whether a firmware from a file has the name of the offered version, so that it may be the same. That is determined
+ * once.
+ */
 function isNamesake(installed: UpdateState['installed'], offered: Version): boolean {
   if (installed === undefined || installed.version.id !== undefined) return false;
   return installed.version.name === offered.name && installed.namesake !== offered.id;
 }
 
-/** What a person forced goes on as it was begun. */
+/** Whether a person forced this attempt, which then continues as it began. */
 function isForcedAttempt({ phase }: UpdateState, offered: Version): boolean {
   return phase.kind === 'staging' && phase.attempt.forced === true && phase.attempt.version.id === offered.id;
 }
@@ -127,7 +130,9 @@ function holdForTries(
   return held('cooling-down', `it ${how}; ${moreLooks(left)}${lastReason(state, offered)}`);
 }
 
-/** Whoever is to blame: a gateway that installs two versions by turns wears itself out. */
+/**
+ * Holds back versions that replace each other again and again, whoever is to blame: that would wear out the gateway.
+ */
 function holdForTurns(
   { turns, installed }: UpdateState,
   offered: Version,
@@ -140,7 +145,7 @@ function holdForTurns(
   return held('taking-turns', `it and ${other} were installed by turns; ${moreLooks(left)}`);
 }
 
-/** A look is one of the schedule, or a quarter of an hour where the clock is set. */
+/** A look is one of the schedule or, if the clock is set, a quarter of an hour. */
 function moreLooks(left: number): string {
   return left === 1 ? 'one more look is skipped' : `${left} more looks are skipped`;
 }
@@ -155,7 +160,7 @@ function holdForLink({ meteredLink }: Circumstances, held: Held): HeldBack | und
   return hold && held(hold.code, hold.reason);
 }
 
-/** Undefined: no person holds anything. */
+/** The hold by a person; undefined: there is none. */
 export function holdOfStandstill({ standstill }: Pick<UpdateState, 'standstill'>, nowMs: number): Hold | undefined {
   const still = standsStill(standstill, nowMs);
   if (still === undefined) return undefined;
@@ -177,18 +182,18 @@ const ofRebooting: WindowWords = {
   code: 'outside-reboot-window',
 };
 
-/** Undefined: the link costs nothing. */
+/** The hold of a metered link; undefined: the link is not metered. */
 export function meteredHold(link: string | undefined): Hold | undefined {
   if (link === undefined) return undefined;
   return { code: 'metered-link', reason: `a default route leads through ${link}, which is metered` };
 }
 
-/** Undefined: an update may begin now. */
+/** The hold of the window for installing; undefined: an update may begin now. */
 export function windowHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {
   return outsideOf(window, minuteOfDay, ofInstalling);
 }
 
-/** Undefined: what was staged may be booted now. */
+/** The hold of the window for reboots; undefined: what was staged may be booted now. */
 export function rebootHold(window: DailyWindow | undefined, minuteOfDay: number | undefined): Hold | undefined {
   return outsideOf(window, minuteOfDay, ofRebooting);
 }
@@ -207,7 +212,7 @@ function outsideOf(
   return { code, reason: `${deed} may begin between ${timeOfDay(fromMinute)} and ${timeOfDay(toMinute)}` };
 }
 
-/** Another version may have been tried since. */
+/** The reason of the last outcome, if it was that of this version. */
 function lastReason({ lastOutcome }: UpdateState, { name }: Version): string {
   return lastOutcome?.version === name ? `, last: ${lastOutcome.reason}` : '';
 }

@@ -4,7 +4,7 @@ import type { Quarantined, UpdateState, VersionRef } from '../journal/state.ts';
 import { keyOf, mapTries, passedSince, pauseLeft, triesOf } from './tries.ts';
 
 const MAX_QUARANTINED = 16;
-/** Of a digest that a person types, so that it means one. */
+/** The least part of a digest that a person must type to name one firmware. */
 const MIN_DIGEST_CHARACTERS = 12;
 
 export function withQuarantined(state: UpdateState, entry: Quarantined): UpdateState {
@@ -12,17 +12,17 @@ export function withQuarantined(state: UpdateState, entry: Quarantined): UpdateS
   return { ...state, quarantine: [...others, entry].slice(-MAX_QUARANTINED) };
 }
 
-/** Those that have not come to their end yet. */
+/** The entries whose time has not passed. */
 export function inForce(state: UpdateState, nowMs: number, lastsMs: number): readonly Quarantined[] {
   return state.quarantine.filter(({ at }) => !hasEnded(at, nowMs, lastsMs));
 }
 
-/** Without a clock nothing ends by itself. */
+/** Whether the time has passed. Without a clock it never does. */
 export function hasEnded(at: string | undefined, nowMs: number, lastsMs: number): boolean {
   return (passedSince(at, nowMs) ?? 0) >= lastsMs;
 }
 
-/** What was held back while the clock was not set, or showed a time that has not come yet, counts from now on. */
+/** Restarts the time of everything that was held back while the clock was not set, or showed a time in the future. */
 export function dateAnew(state: UpdateState, at: string): UpdateState {
   const nowMs = Date.parse(at);
   const redate = <T extends { readonly since?: string | undefined }>(waiting: T): T =>
@@ -35,14 +35,14 @@ export function dateAnew(state: UpdateState, at: string): UpdateState {
   };
 }
 
-/** `nowMs`: of a clock that is set. */
+/** Whether something has to be dated again. `nowMs` must come from a clock that is set. */
 export function needsDate(state: UpdateState, nowMs: number): boolean {
   const { quarantine, tries, otherTries = [], standstill } = state;
   const dates = [tries, ...otherTries, standstill].map((waiting) => waiting?.since);
   return isPlausible(nowMs) && [...dates, ...quarantine.map(({ at }) => at)].some((at) => isMisdated(at, nowMs));
 }
 
-/** It lasts as long as was said. */
+/** A hold that begins now, with its former duration. */
 function holdAnew(held: Standstill, nowMs: number): Standstill {
   if (!isMisdated(held.since, nowMs)) return held;
   const lastsMs = held.until === undefined ? undefined : Date.parse(held.until) - Date.parse(held.since);
@@ -56,7 +56,7 @@ function isMisdated(at: string | undefined, nowMs: number): boolean {
   return !isPlausible(atMs) || atMs > nowMs;
 }
 
-/** By the id or name of a version, or the begin of its digest. */
+/** Whether a word names this firmware: by id or name of its version, or the beginning of its digest. */
 export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'digest'>, word: string): boolean {
   const hex = digest?.replace('sha256:', '');
   const isDigest = word.replace('sha256:', '').length >= MIN_DIGEST_CHARACTERS;
@@ -65,7 +65,7 @@ export function isCalled({ version, digest }: Pick<Quarantined, 'version' | 'dig
   );
 }
 
-/** What a person's word calls among what is held back. What was only begun is not. */
+/** The names of held-back versions that a person's word refers to. A version that was only begun is not held back. */
 export function heldVersions(state: UpdateState, word: string, nowMs: number): readonly string[] {
   const names = state.quarantine.filter((entry) => isCalled(entry, word)).map(({ version }) => version.name);
   if (names.length > 0) return [...new Set(names)];
@@ -74,7 +74,7 @@ export function heldVersions(state: UpdateState, word: string, nowMs: number): r
   return isHeld ? [word] : [];
 }
 
-/** The service may name it again, and the file may be installed again. */
+/** Lifts the quarantine: the service's version, or the file, may be installed again. */
 export function lift(state: UpdateState, word: string): UpdateState {
   const lifted = state.quarantine.filter((entry) => isCalled(entry, word));
   const keys = new Set([word, ...lifted.map(({ version }) => keyOf(version))]);
@@ -85,7 +85,10 @@ export function lift(state: UpdateState, word: string): UpdateState {
   };
 }
 
-/** A firmware from a file is known by its digest alone; one that the service names, by the id, too: a new id is a new order. */
+/**
+ * Whether the quarantine covers this firmware. A file is recognized by its digest alone; a version of the service by
+ * its id, too, since a new id is a new order.
+ */
 export function holdsFirmware(entry: Quarantined, digest: string, version: VersionRef): boolean {
   return entry.digest === digest && (version.id === undefined || entry.version.id === version.id);
 }

@@ -3,7 +3,7 @@ import type { Floor } from '../journal/parts/floors.ts';
 import type { FirmwareHeader, ImageClaims } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from './choose.ts';
 
-/** `[trust] names` and `downgrade`: what a signed release may call itself, and whether it may be an older one. */
+/** `[trust] names` and `downgrade`: which name a signed release may have, and whether it may be an older one. */
 export interface ReleaseSettings {
   readonly names: 'match' | 'free';
   readonly downgrade: 'allow' | 'refuse';
@@ -18,18 +18,18 @@ export interface ReleaseClaims {
 
 export interface ReleaseCircumstances {
   readonly settings: ReleaseSettings;
-  /** What the service calls it; undefined: a person brought the file. */
+  /** The service's name for it; undefined: a person brought the file. */
   readonly offeredName: string | undefined;
   readonly floor: Floor | undefined;
-  /** Root said so, this once. */
+  /** Root has allowed a downgrade, this once. */
   readonly allowDowngrade: boolean;
 }
 
 /**
- * Refuses a signed release under another name than its own, and one below the floor. Whoever can serve firmware, but not
- * sign it, can so neither rename an old release nor bring back one with a hole that is closed since. Unsigned firmware has no
- * claims that could be believed: whether it may be installed at all was decided before. Yields why it is below the floor where
- * root allowed that.
+ * Promise `floors`: refuses a signed release under another name than its own, and one below the floor. So somebody who
+ * can serve firmware, but not sign it, can neither rename an old release nor bring back one with a known hole. Unsigned
+ * firmware claims nothing that could be believed; whether it may be installed was decided before. Returns why it is
+ * below the floor if root allowed that.
  */
 export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCircumstances): string | undefined {
   const { name, signedBy } = header;
@@ -41,14 +41,14 @@ export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCirc
       `the service offers ${JSON.stringify(offeredName)}, but the release is signed as ${JSON.stringify(name)}`,
     );
   }
-  // A list has a number of its own, which only rises.
+  // a list has its own number, which only rises
   const isBound = floor !== undefined && header.kind !== 'trust-list';
   const why = isBound ? belowFloor(header, floor, settings) : undefined;
   if (why === undefined || allowDowngrade) return why;
   throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
 }
 
-/** Why the release is too old, as the end of a sentence; undefined: it is not. */
+/** Why the release is too old, worded as the end of a sentence; undefined: it is not. */
 export function belowFloor(
   { name, securityVersion }: ReleaseClaims,
   floor: Floor,
@@ -66,7 +66,7 @@ export function belowFloor(
     : undefined;
 }
 
-/** The floor once a release is committed. It never falls. Only what a trusted key vouched for raises it. */
+/** Promise `floors`: the floor after a release was committed. It never falls, and only signed releases raise it. */
 export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Floor | undefined {
   if (release.signedBy === undefined) return floor;
   const { name, securityVersion } = release;
@@ -78,7 +78,7 @@ export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Fl
   return { securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers), name: highest };
 }
 
-/** What a board is to get. */
+/** The image that a board is to get. */
 interface BoardImage extends ImageClaims {
   readonly target: string;
   readonly kind: 'slots' | 'mcu' | 'package';
@@ -89,16 +89,16 @@ interface BoardImages {
   readonly payloads: readonly BoardImage[];
 }
 
-/** The highest that was committed on each board, by name. */
+/** The highest values that were committed on each board, by its name. */
 export interface BoardFloors {
   readonly boardFloors?: Readonly<Record<string, number>> | undefined;
   readonly boardVersions?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Refuses an image for MCUboot below the highest security counter that was committed on its board, and with
- * `downgrade = "refuse"` one of an older version. One without a counter counts as 0, as MCUboot counts it. Yields why it is
- * below where root allowed that.
+ * Promise `floors`: refuses an image for MCUboot below the highest security counter committed on its board and, with
+ * `downgrade = "refuse"`, one of an older version. A missing counter counts as 0, as for MCUboot. Returns why it is
+ * below if root allowed that.
  */
 export function refuseOldBoards(
   { name, payloads }: BoardImages,
@@ -136,7 +136,7 @@ function belowBoardFloor(
     : undefined;
 }
 
-/** As `raiseFloor`, of each board. */
+/** Like `raiseFloor`, for each board. */
 export function raiseBoardFloors(
   { boardFloors, boardVersions }: BoardFloors,
   { signedBy, payloads }: Pick<ReleaseClaims, 'signedBy'> & { readonly payloads: readonly BoardImage[] },

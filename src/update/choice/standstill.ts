@@ -10,12 +10,12 @@ import type { Hold } from './plan.ts';
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 
 export interface StandstillOrder {
-  /** Undefined: until it is lifted. */
+  /** Undefined: until a person lifts it. */
   readonly durationMs?: number | undefined;
   readonly reason?: string | undefined;
 }
 
-/** Nothing is installed until then, but what a person forces; a rollback is always possible. */
+/** Begins a hold. Until its end only what a person forces is installed; a rollback is always possible. */
 export async function beginStandstill(
   { durationMs, reason }: StandstillOrder,
   { journal, clock }: Ports,
@@ -30,7 +30,7 @@ export async function beginStandstill(
   return standstill;
 }
 
-/** False: nothing was held. */
+/** Lifts a hold; false: there was none. */
 export async function liftStandstill({ journal, clock }: Ports): Promise<boolean> {
   const { standstill } = journal.state;
   if (standstill === undefined) return false;
@@ -38,7 +38,7 @@ export async function liftStandstill({ journal, clock }: Ports): Promise<boolean
   return standsStill(standstill, clock.nowMs()) !== undefined;
 }
 
-/** What was begun waits, but for what a person forced, or for a way back. */
+/** The hold for an attempt that was begun; none if a person forced it, or goes back. */
 export function holdOfAttempt({ journal, clock }: Ports): Hold | undefined {
   const { phase } = journal.state;
   const isPersons = 'attempt' in phase && (phase.attempt.forced === true || phase.attempt.by === 'rollback');

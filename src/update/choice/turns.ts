@@ -3,7 +3,7 @@ import { keyOf, LONGEST_PAUSE_LOOKS, looksLeft } from './tries.ts';
 
 const MAX_REMEMBERED = 8;
 
-/** Of the versions that the service had installed lately, in their order, and how long the last one has been running. */
+/** The versions that the service had installed lately, in their order, and how long the last one has been running. */
 type Turns = NonNullable<UpdateState['turns']>;
 
 export function remember(turns: Turns | undefined, version: VersionRef, at: string): Turns {
@@ -12,8 +12,9 @@ export function remember(turns: Turns | undefined, version: VersionRef, at: stri
 }
 
 /**
- * How many looks a version has to wait that was installed and replaced before: once is free, as an operator goes back and
- * forth for a reason; each further time costs four times as much, up to a day. 0: it may be installed.
+ * The looks for which a version has to wait that was installed and replaced before. The first return is free, since an
+ * operator may have a reason to go back and forth; each further one costs four times as much, up to a day. 0: it may be
+ * installed.
  */
 export function turnPause(turns: Turns | undefined, version: VersionRef, nowMs: number): number {
   const returns = turns?.installed.filter((key) => key === keyOf(version)).length ?? 0;

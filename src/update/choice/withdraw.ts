@@ -9,7 +9,7 @@ import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
 import type { HoldCode, Plan } from './plan.ts';
 
-/** Waiting ends these by itself, and the staging goes on. */
+/** Holds that end by themselves, after which the staging continues. */
 const passing: ReadonlySet<HoldCode> = new Set([
   'cooling-down',
   'outside-window',
@@ -27,7 +27,7 @@ type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings'>;
 type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
 
-/** A paused staging with which the plan does not go on has ended: every attempt that was begun gets its end. */
+/** Promise `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
 export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void> {
   if (ports.journal.state.phase.kind !== 'staging') return;
   switch (plan.kind) {
@@ -44,8 +44,9 @@ export async function endUnwantedStaging(plan: Plan, ports: Ports): Promise<void
 }
 
 /**
- * A firmware that waits for its boot is not booted where the service names another one, or a list of keys, by now: than it, or, of
- * one from a file, than when that was installed. Where the service cannot be asked, it counts as what it named last.
+ * Withdraws a firmware that waits for its boot, if the service now names another version or a list of keys. A version
+ * of the service is compared with the one that it names now, a file with the one that it named when the file was
+ * installed. If the service cannot be asked, its last word counts.
  */
 export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
   const { journal, log } = ports;
@@ -62,7 +63,10 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
   if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports, signal);
 }
 
-/** A person brings a list of keys and revocations: it may forbid what waits, which can be installed again afterwards. */
+/**
+ * Withdraws a waiting firmware for a list of keys and revocations that a person brings. The list may forbid it; it can
+ * be installed again afterwards.
+ */
 export async function giveWayToList(ports: EndPorts, signal: AbortSignal): Promise<boolean> {
   const phase = await findWaiting(ports, signal);
   if (phase === undefined) return false;
@@ -72,8 +76,8 @@ export async function giveWayToList(ports: EndPorts, signal: AbortSignal): Promi
 }
 
 /**
- * What has not run ends here. What was tried by now, and fell back, has failed, whatever else became of it: settling goes on with
- * that, and knows by itself what the slot said when it was left.
+ * Ends the wait. A firmware that has not run ends here. One that was tried meanwhile and fell back has failed: settling
+ * continues with that, and reads itself what the slot said when it was left.
  */
 async function endWait(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -94,13 +98,16 @@ async function endWait(
   await withdraw(code, reason, ports);
 }
 
-/** The machine was rebooted since it was armed; what boots by an argument alone, with that. */
+/**
+ * Whether the trial was booted: the machine has rebooted since it was armed and, if a trial needs a reboot argument,
+ * that reboot was the agent's.
+ */
 async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts): Promise<boolean> {
   const wasMissed = bootloader.trialRebootArgument !== undefined && phase.rebootAsked === false;
   return !wasMissed && (await machine.bootId()) !== phase.bootId;
 }
 
-/** A firmware that was installed, and has not booted yet. */
+/** The firmware that was installed and has not booted yet; undefined: there is none. */
 async function findWaiting(
   { journal, bootloader }: Pick<UpdatePorts, 'journal' | 'bootloader'>,
   signal: AbortSignal,
@@ -111,7 +118,10 @@ async function findWaiting(
   return phase;
 }
 
-/** Pure. Undefined: it is wanted. A person's file is overruled by a new word of the service alone, not by its silence. */
+/**
+ * Why a waiting firmware is not wanted any more; undefined: it is. A person's file is overruled only by a new word of
+ * the service, not by its silence. Pure.
+ */
 function whyUnwanted(state: UpdateState, { by, version }: Attempt, offered: Version | undefined): string | undefined {
   if (by !== 'file') return offered?.id === version.id ? undefined : NOT_NAMED;
   const { overrides } = overriddenBy(state);
@@ -119,7 +129,7 @@ function whyUnwanted(state: UpdateState, { by, version }: Attempt, offered: Vers
   return isNew ? NAMED_SINCE : undefined;
 }
 
-/** Ends the attempt in the journal. Its slot is, or stays, unbootable. */
+/** Ends the attempt in the journal. Its slot is unbootable, or the caller makes it so. */
 export async function withdraw(code: string, reason: string, { journal, clock }: Ports): Promise<void> {
   await journal.append({ type: 'withdrawn', at: isoTime(clock), code, reason });
 }

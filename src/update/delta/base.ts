@@ -7,10 +7,11 @@ import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenP
 import { otherSlot } from '../slot.ts';
 
 /**
- * Each delta must have been made from what the partition holds that runs: its record is compared first, if it has one (an
- * image of the factory has none), and then the partition is read, which may have been written to since. Throws
- * `delta-base`; no payload byte was fetched then, and the other slot is what it was. What goes on behind a checkpoint was
- * read before, and has given up the other slot: each window is compared all the same.
+ * Promise `delta`: each delta must have been made from what the running partition holds. First the partition's record
+ * is compared, if there is one (an image of the factory has none), and then the partition itself is read, since it may
+ * have been written to. Throws `delta-base` before any payload byte is fetched or the other slot changes. A delta that
+ * continues behind a checkpoint passed this before, and has given up the other slot already; each of its windows is
+ * compared nevertheless.
  */
 export async function requireBases(
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -52,7 +53,7 @@ async function digestOf(target: SlotsTarget, slot: SlotName, sizeBytes: number, 
   }
 }
 
-/** What a payload is rebuilt from: its partition in the slot that runs, whatever is written beside it. */
+/** Opens the base of a delta: the target's partition in the running slot, beside the one that is written. */
 export async function openBaseOf(target: Target | undefined, slot: SlotName, signal: AbortSignal): Promise<BaseReader> {
   if (target?.kind !== 'slots') throw wrongBase('a delta is for a pair of slots');
   return target.openBase(otherSlot(slot), signal);

@@ -3,10 +3,16 @@ import { isUnfit } from '../journal/parts/unfit-deltas.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 
-/** Where the whole image is looked for after a delta that did not fit: among the `updates` of the service, or not at all. */
+/**
+ * Where the whole image is looked for after a delta did not fit: among the `updates` of the service, or under the same
+ * version.
+ */
 export type WholeImage = 'updates' | 'same';
 
-/** What the service names; or, for a delta that did not fit what runs, another version of its name that the service lists. */
+/**
+ * The version that the service names or, if its delta did not fit what runs, another version of this name in the
+ * service's list.
+ */
 export async function wholeInstead(
   offered: Version,
   state: UpdateState,
@@ -18,7 +24,7 @@ export async function wholeInstead(
   return listed.find(({ id, name }) => name === offered.name && !isUnfit(state, id)) ?? offered;
 }
 
-/** Where the service has no list, what it names is asked for again. */
+/** The service's list of updates; empty if it has none, so that the named version is asked for again. */
 async function listUpdates(
   { installed }: UpdateState,
   service: ProvisioningService,

@@ -8,8 +8,8 @@ import type { SlotName } from '../ports.ts';
 import type { HookName } from './hook-input.ts';
 
 /**
- * Undefined: it consents, or need not be asked: what a person forced, or goes back to, needs nobody's consent. Throws
- * `vetoed`.
+ * Asks a hook for its consent. Undefined: it consents, or is not asked, since a person forced the update or goes back.
+ * Throws `vetoed`.
  */
 export async function askConsent(
   hook: HookName,
@@ -30,11 +30,11 @@ export async function askConsent(
 interface Beginning {
   readonly attempt: Attempt;
   readonly slot: SlotName;
-  /** In the journal. */
+  /** Begins the attempt in the journal. */
   readonly begin: () => Promise<unknown>;
 }
 
-/** Before anything of it is transferred. What is vetoed has been an attempt, with its end. */
+/** Asks before anything is transferred. A vetoed version counts as an attempt, with its end. */
 export async function consentToInstall(
   { attempt, slot, begin }: Beginning,
   ports: Pick<UpdatePorts, 'askHook' | 'journal' | 'clock'>,

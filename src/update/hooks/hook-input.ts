@@ -8,12 +8,12 @@ export const hookNames = ['before_install', 'before_reboot', 'after_commit', 'af
 export type HookName = (typeof hookNames)[number];
 
 const version = z.object({
-  /** The service's; none of a file. */
+  /** The id at the service; a file has none. */
   id: z.string().optional(),
   name: z.string(),
 });
 
-/** What a hook reads from its standard input: one line of JSON. Members may be added without another `format`. */
+/** What a hook reads from its standard input: one line of JSON. Members may be added without changing `format`. */
 export const hookInput = z.object({
   format: z.literal(1),
   hook: z.enum(hookNames),
@@ -21,17 +21,17 @@ export const hookInput = z.object({
   attempt: z.string(),
   by: z.enum(['service', 'file', 'rollback']),
   version,
-  /** What runs; none: this agent has installed nothing yet. */
+  /** The installed version; absent: this agent has installed nothing yet. */
   installed: version.optional(),
-  /** Where the version is, or will be. */
+  /** The slot in which the version is, or will be. */
   slot: z.enum(['A', 'B']),
-  /** Of `after_rollback`: why it was left; the code is stable. */
+  /** With `after_rollback`: why it was left. The code is stable. */
   code: z.string().optional(),
   reason: z.string().optional(),
 });
 export type HookInput = z.infer<typeof hookInput>;
 
-/** What is asked about. */
+/** What a hook is asked about. */
 export interface HookSubject {
   readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
   readonly slot: SlotName;

@@ -22,19 +22,22 @@ export interface HookPorts {
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** A hook wants to be asked later. */
+/** A hook asked to be asked later. */
 export interface HookPause {
   readonly hook: HookName;
-  /** By its id, or its name. */
+  /** The id of the version, or its name. */
   readonly version: string;
   readonly reason: string;
   readonly leftMs: number;
 }
 
-/** Resolves where it consents. Throws `vetoed` where it says no, `not-now` where it wants to be asked later or cannot be asked. */
+/**
+ * Resolves if the hook consents. Throws `vetoed` if it says no, and `not-now` if it wants to be asked later or cannot
+ * be asked.
+ */
 export type AskHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
 
-/** Returns why it failed, if it did: nothing follows from that. */
+/** Returns why the program failed, if it did; a failure has no consequences. */
 export type TellHook = (
   owed: OwedHook,
   installed: HookSubject['installed'],
@@ -43,7 +46,7 @@ export type TellHook = (
 
 interface Refusals {
   readonly hook: HookName;
-  /** By its id, or its name. */
+  /** The id of the version, or its name. */
   readonly version: string;
   readonly reason: string;
   readonly count: number;
@@ -57,17 +60,17 @@ const MAX_WORDS = 300;
 const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 60 * 60_000;
 
-/** What an update needs of them. */
+/** The part of Hooks that an update uses. */
 export type HookPort = Pick<Hooks, 'ask' | 'askInTurn' | 'pause' | 'wants' | 'tell' | 'trouble'>;
 
-/** Programs of the integrator that are asked for their consent, or told how it ended. */
+/** Runs programs of the integrator, which are asked for their consent or told how an attempt ended. */
 export class Hooks {
   readonly #programs: HookPrograms;
   readonly #ports: HookPorts;
-  /** How often "not now" was said in a row. A restart forgets it, and asks. */
+  /** How often "not now" was said in a row. It is forgotten at a restart, after which the hook is asked again. */
   #refusals: Refusals | undefined;
   #trouble: string | undefined;
-  /** The attempt that a program was told of last. */
+  /** The attempt of which a program was told last. */
   #told: string | undefined;
 
   constructor(programs: HookPrograms, ports: HookPorts) {
@@ -92,7 +95,7 @@ export class Hooks {
     }
   };
 
-  /** Asks for the schedule: not before the pause is over that follows a "not now". */
+  /** Asks for the schedule: after a "not now" only when its pause is over. */
   readonly askInTurn: AskHook = async (hook, about, signal) => {
     const { pause } = this;
     if (pause !== undefined && this.#isRefused(hook, keyOf(about.attempt.version)))
@@ -106,7 +109,7 @@ export class Hooks {
     const { hook, attempt: id, by, version, slot, code, reason } = owed;
     const program = this.#programs[hook];
     if (program === undefined) return undefined;
-    if (this.#told === id) return this.#trouble; // it was told, but the journal could not take that
+    if (this.#told === id) return this.#trouble; // it was told, but the journal could not record that
     const about = { attempt: { id, by, version }, slot, installed, code, reason };
     const failed = `${hook} of ${version.name} failed`;
     try {
@@ -120,12 +123,12 @@ export class Hooks {
     return this.#trouble;
   };
 
-  /** How the last one that was told failed; undefined: it did not. */
+  /** How the last program that was told failed; undefined: it did not. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** How long until a hook is asked again; undefined: none waits. */
+  /** The time until a hook is asked again; undefined: none waits. */
   get pause(): HookPause | undefined {
     if (this.#refusals === undefined) return undefined;
     const { hook, version, reason, count, atMs } = this.#refusals;
@@ -145,7 +148,9 @@ export class Hooks {
   }
 }
 
-/** Undefined, too, where that no more waits for its boot which a hook was asked about: it was called off. */
+/**
+ * The pause that still matters; undefined, too, if what the hook was asked about was called off and waits no longer.
+ */
 export function standingPause(pause: HookPause | undefined, { phase }: UpdateState): HookPause | undefined {
   if (pause?.hook !== 'before_reboot') return pause;
   const waits = phase.kind === 'staged' || phase.kind === 'trial';
@@ -161,7 +166,7 @@ function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
   throw new UpdateError('vetoed', `${hook} says no (${describeEnd(exitCode)})${words}`);
 }
 
-/** Undefined: it said no. */
+/** Why the hook is to be asked later; undefined: it said no. */
 function whyLater(hook: HookName, error: AgentError): string | undefined {
   if (!(error instanceof UpdateError)) return `${hook} could not be asked: ${error.message}`;
   return error.code === 'not-now' ? error.message : undefined;
@@ -171,7 +176,7 @@ function describeEnd(exitCode: number | undefined): string {
   return exitCode === undefined ? 'by a signal' : `exit code ${exitCode}`;
 }
 
-/** They come from a program: on one line, bounded, and without a password in an address. */
+/** A program's words on one line, bounded, and without passwords in addresses. */
 function wordsOf(text: string): string {
   const words = cutText(maskAddresses(text.replaceAll(/\s+/g, ' ').trim()), MAX_WORDS);
   return words === '' ? '' : `: ${words}`;

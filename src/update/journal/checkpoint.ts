@@ -1,15 +1,18 @@
 import type { Checkpoint } from '../ports.ts';
 import type { PhaseOf } from './state.ts';
 
-/** For checkpoints, with the head of an artifact, history and outbox. Begun without it, each look would transfer anew up to where it lacks. */
+/**
+ * The room that a staging needs for its checkpoints, with the head of an artifact, history and outbox. Without it, each
+ * look would transfer anew up to the point where the room ends.
+ */
 export const STAGING_ROOM_BYTES = 256 * 1024;
 
-/** Where a staging that was cut may go on. */
+/** The checkpoint of a cut staging; undefined: there is none. */
 export function checkpointOf({ checkpoint, artifactCheckpoint }: PhaseOf<'staging'>): Checkpoint | undefined {
   return artifactCheckpoint ?? checkpoint;
 }
 
-/** The staging with another checkpoint; undefined: the one before is of no use. */
+/** The staging with another checkpoint; undefined: the previous one is of no use. */
 export function withCheckpoint(
   { kind, attempt, slot }: PhaseOf<'staging'>,
   checkpoint: Checkpoint | undefined,
@@ -20,7 +23,7 @@ export function withCheckpoint(
   return artifact === undefined ? { ...phase, checkpoint } : { ...phase, artifactCheckpoint: { ...rest, artifact } };
 }
 
-/** It got further in the text than any transfer of this attempt before. */
+/** Whether this checkpoint is further in the text than any before in this attempt. */
 export function getsOn(staging: PhaseOf<'staging'>, checkpoint: Checkpoint | undefined): boolean {
   return (checkpoint?.wire.offset ?? 0) > (checkpointOf(staging)?.wire.offset ?? 0);
 }

@@ -12,7 +12,7 @@ import { withOutcomes } from './reports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Quarantined, UpdateState } from './state.ts';
 
-/** What a person installs says nothing of the version that the service names. */
+/** Whether an attempt says something about the version that the service names. One by a person does not. */
 export function isCounted({ by }: Attempt): boolean {
   return by === 'service';
 }
@@ -28,7 +28,10 @@ export function failedTries(state: UpdateState, attempt: Attempt, at: string, co
   return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
 }
 
-/** It never ran: nothing is held against it, and what a person wanted to go back to stays. */
+/**
+ * Ends an attempt that never ran: nothing is held against it, and a slot that a person wanted to go back to stays as it
+ * is.
+ */
 function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
   const { attempt } = inPhase(state, 'rolling-back');
   const next = { ...state, phase: { kind: 'idle' } } as const;
@@ -79,7 +82,7 @@ export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'with
   return withOutcomes({ ...state, phase: { kind: 'idle' } }, [ended], by);
 }
 
-/** What was begun and cannot be understood any more has failed, so that it is not begun for ever. */
+/** An attempt that cannot be understood any more counts as failed, so that it is not begun again for ever. */
 export function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
   const { interrupted } = inPhase(state, 'lost');
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };

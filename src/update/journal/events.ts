@@ -5,54 +5,57 @@ import type { Standstill } from './parts/standstill.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
 
 interface Costs {
-  /** Of the attempt as a whole; undefined: as before. */
+  /** The figures of the attempt as a whole; undefined: unchanged. */
   readonly figures?: Figures | undefined;
 }
 
 interface Owing {
-  /** A program of the gateway is to be told. */
+  /** A program of the gateway has to be told. */
   readonly owesHook?: boolean;
 }
 
-/** What can happen. Each event is one durable write; one that the phase does not allow is a bug and asserts. */
+/**
+ * Invariant 4: everything that can happen to an update. Each event is one durable write. An event that the phase does
+ * not allow is a defect, and asserts.
+ */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
-  /** Undefined: the one before is of no use. */
+  /** Undefined: the previous checkpoint is of no use. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
-  /** It goes on with the next look; the attempt has not ended. */
+  /** The staging continues with the next look; the attempt has not ended. */
   readonly 'staging-paused': { readonly at: string } & Costs;
-  /** The next write destroys what this partition of the slot held. */
+  /** Invariant 2: the next write destroys what this partition of the slot held. */
   readonly 'slot-opened': { readonly target: string };
-  /** `name`: what a firmware from a file calls itself. */
+  /** `name`: the name of the firmware in a file. */
   readonly staged: Costs & {
     readonly firmware: FirmwareRecord;
-    /** The one to be tried; without a payload for a slot, the one that runs. */
+    /** The slot to be tried; without a payload for a slot, the running one. */
     readonly slot: SlotName;
     readonly trials: number;
     readonly name: string | undefined;
-    /** Why the release is below the floor, where root allowed that. */
+    /** Why the release is below the floor, if root allowed that. */
     readonly downgrade?: string | undefined;
-    /** What the slot's partitions were verified to hold, by target. */
+    /** What the partitions of the slot were verified to hold, by target. */
     readonly records: Readonly<Record<string, PartitionRecord>>;
   };
   readonly 'rollback-staged': {
     readonly attempt: Attempt;
     readonly slot: SlotName;
-    /** What the slot holds, as far as that is known, and what is to be done with boards. */
+    /** What the slot holds, as far as that is known, and what to do with the boards. */
     readonly firmware: FirmwareRecord;
     readonly trials: number;
   };
-  /** Of a rollback that is armed once more: what may have changed since it began. */
+  /** Partitions that could not be verified when a rollback was armed again; they may have changed since it began. */
   readonly 'found-unverified': { readonly unverified: readonly string[] };
   readonly 'trial-armed': { readonly bootId: string; readonly rebootByHand: boolean };
-  /** The reboot into the trial follows. */
+  /** The agent asks for the reboot into the trial next. */
   readonly 'reboot-asked': object;
-  /** Another reboot came in its place: the trial has not been used up. */
+  /** Another reboot came first, so the trial was not used up. */
   readonly 'trial-missed': object;
   readonly judging: object;
-  /** It is healthy, or a person keeps it: it is to be committed. */
+  /** The trial is healthy, or a person keeps it: it is to be committed. */
   readonly approved: object;
-  /** `slot`: the one that runs. */
+  /** `slot`: the running one. */
   readonly committed: { readonly at: string; readonly slot: SlotName } & Owing;
   /** The next step may change the board. */
   readonly 'board-touched': { readonly target: string };
@@ -65,29 +68,29 @@ interface EventData {
   /** A program of the gateway was told how this attempt ended. */
   readonly 'hook-told': { readonly attemptId: string };
   readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
-  /** A paused staging that nobody wants any more. */
+  /** A paused staging is not wanted any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
-  /** A person ended the staging: the version is not begun again by itself. */
+  /** A person ended the staging: the agent does not begin this version again by itself. */
   readonly cancelled: { readonly at: string };
-  /** The other slot runs than the one that was installed last: a person, or the bootloader, chose so. */
+  /** Another slot runs than the one installed last: a person or the bootloader chose it. */
   readonly 'slots-swapped': { readonly booted: SlotName };
-  /** What is to be installed runs already, perhaps under another name. */
+  /** What is to be installed already runs, perhaps under another name. */
   readonly 'found-installed': { readonly at: string } & Costs;
-  /** `name`: what the list calls itself. */
+  /** `name`: the name that the list has of itself. */
   readonly 'list-taken': {
     readonly name: string;
-    /** Undefined: it is not known. */
+    /** Undefined: the number is not known. */
     readonly number?: number | undefined;
     readonly at: string;
   } & Costs;
-  /** A committed version was left: its boards follow the slot, those that `stay` cannot. */
+  /** A committed version was left. Its boards follow the slot, except those in `stay`, which cannot. */
   readonly 'slot-left': {
     readonly attempt: Attempt;
     readonly boards: FirmwareRecord['payloads'];
     readonly stay: string[];
     readonly at: string;
   };
-  /** Boards alone are to go back; the slot that runs stays. */
+  /** Boards alone are to go back; the running slot stays. */
   readonly 'boards-back-staged': {
     readonly attempt: Attempt;
     readonly slot: SlotName;
@@ -95,13 +98,13 @@ interface EventData {
   };
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
-  /** Partitions of the slot were read, and hold something else than was recorded. */
+  /** Partitions of the slot were read, and do not hold what was recorded. */
   readonly 'records-refuted': { readonly slot: SlotName; readonly targets: readonly string[] };
   readonly 'factory-version': { readonly installed: Installed };
   readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
-  /** The service's version of that name is another one than what a person installed. */
+  /** The service's version of this name is another one than what a person installed. */
   readonly 'told-apart': { readonly versionId: string };
   /** The service names another version than before, or none. */
   readonly named: { readonly versionId: string | undefined };
@@ -109,10 +112,10 @@ interface EventData {
   readonly 'look-skipped': object;
   /** The clock was set: what was held back before counts from now on. */
   readonly 'quarantine-dated': { readonly at: string };
-  /** A person wants nothing to be installed. */
+  /** A person begins a hold. */
   readonly 'standstill-begun': { readonly standstill: Standstill };
   readonly 'standstill-lifted': object;
-  /** By id, name or digest. */
+  /** The id, name or digest of a version. */
   readonly forgotten: { readonly version: string };
   readonly reported: { readonly attemptId: string };
   /** The service was told which versions are wanted whole. */
@@ -123,7 +126,7 @@ export type EventType = keyof EventData;
 export type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
 export type UpdateEvent = EventOf<EventType>;
 
-/** The phase that an event leads to; others leave the phase, or end it. */
+/** The phase that an event leads to. Other events leave the phase as it is, or end it. */
 interface PhaseAfter {
   readonly 'staging-started': 'staging';
   readonly checkpointed: 'staging';
@@ -151,6 +154,6 @@ export interface AttemptFailure {
   readonly outcome: 'failed' | 'refused';
   readonly code: string;
   readonly reason: string;
-  /** Waiting may cure it after all: it does not count against the attempts that a version has. */
+  /** Waiting may cure the failure, so it does not count against the attempts of the version. */
   readonly curable?: boolean;
 }

@@ -22,15 +22,18 @@ const FILE_NAME = 'floors.json';
 const floorsFile = z.object(floors);
 type Floors = z.infer<typeof floorsFile>;
 
-/** The floors once more, in a file of their own: a journal that was lost, or is damaged, must let no older release in. */
+/**
+ * Promise `floors`: a second copy of the floors in a file of its own, so that a lost or damaged journal lets no older
+ * release in.
+ */
 export class FloorsCopy {
   readonly #path: string;
   readonly #fs: DurableFs;
   readonly #log: Log;
-  /** What the file holds. */
+  /** The text of the file. */
   #text: string | undefined;
   #isDamaged = false;
-  /** What stands in its place is no file, which no waiting cures. */
+  /** Something stands in its place that is no file, which waiting does not cure. */
   #isObstructed = false;
   #complained: string | undefined;
 
@@ -40,7 +43,7 @@ export class FloorsCopy {
     this.#log = log;
   }
 
-  /** The state, with the higher of the floors that it and the file hold. A copy that cannot be read is none. */
+  /** The state with the higher of its own floors and those of the file. A file that cannot be read adds nothing. */
   async addTo(state: UpdateState): Promise<UpdateState> {
     try {
       this.#text = await readDurableTextFile(this.#path, this.#fs);
@@ -59,17 +62,17 @@ export class FloorsCopy {
     return state;
   }
 
-  /** It was there when it was read, and of no use. */
+  /** Whether the file existed when it was read, but could not be used. */
   get wasDamaged(): boolean {
     return this.#isDamaged;
   }
 
   /**
-   * Written only where it changes, or where something else stands in its place, which is set aside: nothing ends by it, since
-   * the journal holds the same.
+   * Writes the file if the floors changed, or if something else stands in its place, which is set aside. A failure ends
+   * nothing, since the journal holds the same.
    */
   async keep(state: UpdateState): Promise<void> {
-    // Somebody may have removed it.
+    // somebody may have removed it
     const { floor, boardFloors, boardVersions } = this.#isObstructed ? await this.addTo(state) : state;
     const text = JSON.stringify({ floor, boardFloors, boardVersions });
     if (text === (this.#text ?? '{}') && !this.#isObstructed) return;
@@ -88,7 +91,7 @@ export class FloorsCopy {
       try {
         return await replaceFileDurably(this.#path, text, this.#fs);
       } catch (error) {
-        // A folder was put there since; a pipe was replaced.
+        // a folder was put there meanwhile; a pipe would have been replaced
         if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
       }
     }
@@ -99,7 +102,7 @@ export class FloorsCopy {
     );
   }
 
-  /** Once for each trouble. */
+  /** Logs each trouble once. */
   #complain(error: unknown, what: string): void {
     if (!(error instanceof AgentError)) throw error;
     if (error.message === this.#complained) return;
@@ -108,7 +111,7 @@ export class FloorsCopy {
   }
 }
 
-/** The same for who only looks: a copy that cannot be read is none for them, either. */
+/** The same for a mere look. A file that cannot be read adds nothing here, either. */
 export async function addFloorsCopy(state: UpdateState, directory: string, fs: DurableFs): Promise<UpdateState> {
   try {
     return withHigher(state, parseFloors(await readTextFile(join(directory, FILE_NAME), fs)) ?? {});
@@ -118,7 +121,7 @@ export async function addFloorsCopy(state: UpdateState, directory: string, fs: D
   }
 }
 
-/** Undefined: it cannot be understood. */
+/** The floors in a text; undefined: it cannot be understood. */
 function parseFloors(text = '{}'): Floors | undefined {
   try {
     return floorsFile.safeParse(JSON.parse(text)).data;

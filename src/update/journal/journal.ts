@@ -21,35 +21,29 @@ import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
 
-/** The durable record of where the running update stands. */
+/** Invariant 4: the durable record of where the running update stands. */
 export interface Journal {
   readonly state: UpdateState;
-  /**
-   * Why nothing is known of an update: there is no journal, or it cannot be read. Undefined: there is one, or there is one
-   * since something was appended.
-   */
+  /** Why nothing is known of an update; undefined: the journal was read, or something was appended since. */
   readonly missing: AgentError | undefined;
-  /** What was wrong when it was last read, probed or written; undefined: nothing. */
+  /** What was wrong when the journal was last read, probed or written; undefined: nothing. */
   readonly trouble: AgentError | undefined;
-  /** Tries again to read what could not be read. */
+  /** Reads the journal again if it could not be read. */
   refresh(): Promise<void>;
-  /**
-   * Throws where an event could not be made durable, or not for long. Costs less than an event, and changes nothing. `roomBytes`: where it
-   * could not be with so much more to keep, either.
-   */
+  /** Throws if an event, or `roomBytes` more, could not be made durable. Costs less than an event; changes nothing. */
   probe(roomBytes?: number): Promise<void>;
-  /** Returns when the event is durable; the state changes only then. */
+  /** Invariant 4: returns when the event is durable; only then does the state change. */
   append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>>;
 }
 
 const FILE_NAME = 'journal.json';
 const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 
-/** What goes with the place of a journal. */
+/** What the journal needs of its surroundings. */
 export interface JournalPlace {
-  /** Throws where the directory is no place for it. Default: it is one. */
+  /** Throws if the directory is no place for a journal. Default: every directory is. */
   readonly admit?: () => Promise<void>;
-  /** Nobody knows any more what the lowest release is that may be installed. */
+  /** Called when nobody knows any more which release is the lowest that may be installed. */
   readonly onFloorsLost?: () => Promise<void>;
 }
 
@@ -58,7 +52,7 @@ interface FileJournalParts extends Required<JournalPlace> {
   readonly log: Log;
 }
 
-/** Keeps the journal in one small file of the state directory, replaced as a whole by each event. */
+/** Keeps the journal in one small file of the state directory. Each event replaces the file as a whole. */
 export class FileJournal implements Journal {
   readonly #path: string;
   readonly #fs: DurableFs;
@@ -82,9 +76,9 @@ export class FileJournal implements Journal {
   }
 
   /**
-   * Of a journal that cannot be understood a copy is set aside, and it is read part by part (read-state.ts). It stays in
-   * its place until something is appended: a journal that is missing would mean that nothing is under way. One that cannot
-   * be read at all leaves an agent that installs nothing, unless it is no file: that is set aside by the first who writes.
+   * Opens the journal. One that cannot be understood is copied aside, and read part by part (read-state.ts). It keeps
+   * its place until something is appended, since a missing journal would mean that nothing is under way. With one that
+   * cannot be read at all, the agent installs nothing; something that is no file is set aside by the first write.
    */
   static async open(
     directory: string,
@@ -147,7 +141,7 @@ export class FileJournal implements Journal {
     });
   }
 
-  /** Everything of a write but the rename. */
+  /** Does everything of a write except the rename. */
   async probe(roomBytes = 0): Promise<void> {
     await this.refresh();
     return this.#inTurn(async () => {
@@ -160,7 +154,7 @@ export class FileJournal implements Journal {
     return this.#state;
   }
 
-  /** One at a time, in the order of the calls: boards are flashed in parallel. */
+  /** Appends one event at a time, in the order of the calls, since boards are flashed in parallel. */
   async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
     return this.#inTurn(async () => this.#append(event));
   }
@@ -203,13 +197,13 @@ export class FileJournal implements Journal {
     try {
       await replaceFileDurably(this.#path, text, this.#fs);
     } catch (error) {
-      // A folder was put there since; a pipe would have been replaced.
+      // a folder was put there meanwhile; a pipe would have been replaced
       if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
       await this.#takePlace(text, error);
     }
   }
 
-  /** Where what was found is no file, which no waiting cures: what was under way is lost. */
+  /** Begins a new journal in the place of something that is no file. What was under way is lost. */
   async #beginAnew(): Promise<void> {
     if (!(this.#missing instanceof NoFileError)) return;
     await this.#admit();
@@ -226,7 +220,7 @@ export class FileJournal implements Journal {
     this.#log.error({ path: this.#path, aside, why: why.message }, 'what is no journal was set aside');
   }
 
-  /** A write that failed in its last step may be there after a restart: what its caller was told has not happened. */
+  /** Writes the former state again: a write that failed in its last step might be there after a restart. */
   async #takeBack(): Promise<void> {
     try {
       await this.#write(this.#state);
@@ -237,7 +231,7 @@ export class FileJournal implements Journal {
   }
 }
 
-/** As it stands, for who only looks: nothing is set aside, and nothing that is appended lasts. */
+/** The journal for a mere look: nothing is set aside, and what is appended is not kept. */
 export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): Promise<Journal> {
   try {
     const path = join(directory, FILE_NAME);
@@ -249,7 +243,7 @@ export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): P
   }
 }
 
-/** Without a file nothing is under way, but where what stood in its place was set aside, and the power failed then. */
+/** The state in a text. Without a file nothing is under way, unless something was set aside in its place. */
 async function readFound(text: string | undefined, path: string, fs: DurableFs): Promise<ReturnType<typeof readState>> {
   if (text !== undefined) return readState(text);
   return { state: (await wasSetAside(path, fs)) ? lostState : initialState, damage: [] };
@@ -264,7 +258,7 @@ function obstacle(path: string, { cause }: NoFileError): NoFileError {
   );
 }
 
-/** For tests, and for commands that must not touch the disk. */
+/** A journal in memory, for tests and for commands that must not write to the disk. */
 export class MemoryJournal implements Journal {
   #state: UpdateState;
 

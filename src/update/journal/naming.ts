@@ -1,9 +1,12 @@
 import type { EventOf } from './events.ts';
 import type { Installed, UpdateState, VersionRef } from './state.ts';
 
-/** What the service calls what is installed. */
+/** The names under which the service knows what is installed. */
 
-/** What is installed, under its own id: a list of keys and revocations, whose id the service knows it by, is no firmware. */
+/**
+ * The installed firmware under its own id. The service may know it by the id of a list of keys and revocations, which
+ * is no firmware.
+ */
 export function ownVersion(
   { version, underList }: Installed,
   { listVersion }: Pick<UpdateState, 'listVersion'> = {},
@@ -13,14 +16,17 @@ export function ownVersion(
   return id === listVersion ? { name } : version;
 }
 
-/** The name of what the service does not know yet that it runs, or its id. */
+/** The name or id of the running version, if the service does not know yet that it runs. */
 export function nameToSwitchTo(state: UpdateState): string | undefined {
   const { installed, pendingSwitch } = state;
   if (pendingSwitch === installed?.underList?.id) return installed?.underList?.name;
   return pendingSwitch === installed?.version.id ? installed?.version.name : pendingSwitch;
 }
 
-/** What a person installs stays until the service names something else than it does now, or does at the next look. */
+/**
+ * What a firmware from a person overrides: it stays until the service names something else than now, or than at the
+ * next look.
+ */
 export function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
   const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
   return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
@@ -33,7 +39,7 @@ export function nameVersion(state: UpdateState, { versionId }: EventOf<'named'>)
   return { ...state, named: { id: versionId }, installed: known };
 }
 
-/** What a person installed from a file turns out to be the version that the service names. */
+/** Notes that a file installed by a person is the version that the service names. */
 export function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
   if (state.installed === undefined) return state;
   const version = { ...state.installed.version, id: versionId };

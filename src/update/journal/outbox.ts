@@ -11,18 +11,18 @@ export interface OutboxPorts {
   readonly service: Pick<ProvisioningService, 'switchTo' | 'setProperty'>;
   /** The property that receives outcomes; undefined: they are not reported. */
   readonly outcomeProperty: string | undefined;
-  /** The property that says which versions are wanted whole; undefined, or not given: none does. */
+  /** The property that receives the versions that are wanted whole; undefined: none does. */
   readonly wholeImageProperty?: string | undefined;
   readonly log: Log;
-  /** Undefined: there is no program to be told. */
+  /** Undefined: no program is to be told. */
   readonly tellHook?: TellHook | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
 }
 
 /**
- * Tells the service what it does not know yet: the version that was committed, and how attempts ended. Each is kept
- * until the service took it; a refusal of one does not stop the other. Returns the first failure. A program of the gateway
- * is told first.
+ * Promise `one-report`: tells the service the committed version and how attempts ended, and before that a program of
+ * the gateway. Each message is kept until the service has accepted it; the refusal of one does not stop the others.
+ * Returns the first failure.
  */
 export async function deliverOutbox(ports: OutboxPorts, signal: AbortSignal): Promise<AgentError | undefined> {
   await attempt('that a hook was told', () => deliverHook(ports, signal), ports);
@@ -49,7 +49,7 @@ async function attempt(
   }
 }
 
-/** What it makes of that changes nothing here; it is told again where it was cut off. */
+/** Tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told again. */
 async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {
   const { owedHook: owed, installed } = journal.state;
   if (owed === undefined) return;
@@ -74,7 +74,7 @@ async function deliverReports(ports: OutboxPorts, signal: AbortSignal): Promise<
   }
 }
 
-/** Not each delta fits each gateway: the service may answer the same version with the whole image then. */
+/** Tells the service which deltas did not fit, so that it can answer the same version with the whole image. */
 async function deliverUnfit(ports: OutboxPorts, signal: AbortSignal): Promise<void> {
   const { journal, service, wholeImageProperty } = ports;
   const { unfit } = journal.state;

@@ -3,24 +3,28 @@ import * as z from 'zod';
 import { attempt, initialState, storedState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 
-/** What a text says of the update, as far as it can be understood. */
+/** The state in a text, as far as it can be understood. */
 export interface FoundState {
   readonly state: UpdateState;
-  /** What could not be understood, and was taken for unknown. */
+  /** The parts that could not be understood, and count as unknown. */
   readonly damage: readonly string[];
 }
 
-/** Kept of a phase that nobody here understands. */
+/** The part of an unknown phase that is kept. */
 const MAX_KEPT_CHARACTERS = 65_536;
 
-/** JavaScript puts names that are numbers before all others, and the trial guard reads how the text begins. */
+/**
+ * A part's name. JavaScript puts names that are numbers before all others, and the trial guard reads the beginning of
+ * the text.
+ */
 const PART_NAME = /^[A-Za-z]/;
 
 const jsonObject = z.record(z.string(), z.unknown());
 
 /**
- * Part by part: two slots may hold agents of different ages, and what one of them does not understand must not cost what
- * both do, such as the quarantine. Parts of a newer agent are kept as they are.
+ * Reads the state part by part. The two slots may hold agents of different ages, and a part that one of them does not
+ * understand must not cost the parts that both do, such as the quarantine. Unknown parts of a newer agent are kept as
+ * they are.
  */
 export function readState(text: string): FoundState {
   try {
@@ -53,7 +57,7 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
   return { state: { ...state, ...Object.fromEntries(unknown) }, damage };
 }
 
-/** In place of a part that cannot be understood: what of it can. The others are left out. */
+/** What replaces a part that cannot be understood. Parts without a replacement are left out. */
 const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
   phase: lostPhase,
   quarantine: (found) => itemsOf(found, storedState.shape.quarantine.element),
@@ -76,7 +80,7 @@ function lostPhase(was: unknown): object {
   return { kind: 'lost', ...(isKept && { was }), ...(begun.success && { interrupted: begun.data.attempt }) };
 }
 
-/** An older agent, in the other slot, did not understand the phase and kept it. */
+/** The phase that an older agent in the other slot did not understand, and kept. */
 function phaseOfOlderAgent(found: unknown): unknown {
   const lost = storedState.shape.phase.safeParse(found).data;
   if (lost?.kind !== 'lost') return found;

@@ -3,9 +3,10 @@ import type { Attempt, Outcome, UpdateState } from './state.ts';
 export const MAX_REPORTS = 16;
 
 /**
- * Ends of attempts wait for the service. Where there are too many, one that ended like a newer one makes room, else the
- * oldest; the newest says how many it stands for, and how many are gone. One that waits is never changed: the service may
- * have it already. `by`, whose attempt ended last, is kept for who looks; the service is not told.
+ * Promise `one-report`: adds ends of attempts to those that wait for the service. If there are too many, one that ended
+ * like a newer one makes room, else the oldest; the newest says how many it stands for, and how many are gone. A
+ * waiting report is never changed, since the service may have it already. `by` tells whose attempt ended last; the
+ * service is not told that.
  */
 export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[], by?: Attempt['by']): S {
   let { reports } = state;
@@ -15,7 +16,10 @@ export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly
   return { ...state, reports, lastOutcome: by === undefined ? last : { ...last, by } };
 }
 
-/** A file that did not come to run is an event. It puts nothing out of sight at which a person should look. */
+/**
+ * Whether a file that did not come to run ended here. That is an event, and does not hide an outcome at which a person
+ * should look.
+ */
 function isLessThan(before: Outcome | undefined, { outcome }: Outcome, by: Attempt['by'] | undefined): boolean {
   if (by !== 'file' || outcome === 'installed') return false;
   return before !== undefined && before.outcome !== 'installed' && before.by !== 'file';
@@ -41,7 +45,7 @@ function standingIn(outcome: Outcome, leaving: Outcome | undefined): Outcome {
   return { ...outcome, dropped: 1 + (leaving?.repeats ?? 0) + (leaving?.dropped ?? 0) };
 }
 
-/** Ends of attempts of which the service will learn no more than their number. */
+/** The number of attempts of whose end the service will learn no more. */
 export function countDropped(reports: readonly Outcome[]): number {
   return reports.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
 }
@@ -50,13 +54,13 @@ export function howInstalled({ downgrade }: Attempt): string {
   return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
 }
 
-/** Why a rollback ended well. */
+/** The reason of a successful rollback. */
 export function wentBack({ unverified }: Attempt): string {
   const reason = 'went back to what was installed before';
   return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }
 
-/** The end of an attempt that was interrupted, and not taken up again. */
+/** The end of an attempt that was interrupted, and was not continued. */
 export function withSuperseded<S extends UpdateState>(state: S, { id, version, by }: Attempt, next: Attempt): S {
   const reason = `interrupted, and followed by version ${next.version.name}`;
   const [outcome, code, at] = ['failed', 'superseded', next.startedAt] as const;

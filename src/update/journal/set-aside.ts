@@ -11,7 +11,7 @@ import {
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 
-/** A copy, for a person who looks for the cause; the agent goes on without. */
+/** Copies a damaged file aside, for a person who looks for the cause. The agent works on without it. */
 export async function copyAside(path: string, text: string, log: Log, fs: DurableFs): Promise<void> {
   try {
     await replaceFileDurably(`${path}.damaged`, text, fs);
@@ -22,8 +22,8 @@ export async function copyAside(path: string, text: string, log: Log, fs: Durabl
 }
 
 /**
- * Puts a file in the place of what is none, which is renamed, and durable under its new name before the file is there. Returns
- * that name. Where no file can be written, nothing is touched.
+ * Puts a file in the place of something that is no file. The latter is renamed, and durable under its new name before
+ * the file appears. Returns that name. If no file can be written, nothing is touched.
  */
 export async function takePlace(path: string, text: string, fs: DurableFs): Promise<string> {
   const draft = await writeDraft(path, text, fs);

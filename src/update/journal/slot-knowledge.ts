@@ -2,7 +2,10 @@ import type { SlotName } from '../ports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { FirmwareRecord, Installed, PartitionRecord, SlotsKnowledge, UpdateState } from './state.ts';
 
-/** They hold, or are about to hold, something else: the slot is not what was seen to run any more. */
+/**
+ * Invariant 2: forgets what was recorded of these partitions, which hold or are about to hold something else. The slot
+ * then also counts as one that was not seen to run.
+ */
 export function forgetPartitions(slots: SlotsKnowledge, slot: SlotName, targets: readonly string[]): SlotsKnowledge {
   const kept = Object.entries(slots[slot].records).filter(([target]) => !targets.includes(target));
   return { ...slots, [slot]: { records: Object.fromEntries(kept) } };

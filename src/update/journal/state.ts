@@ -9,13 +9,12 @@ import { standstill } from './parts/standstill.ts';
 import { unfitDeltas } from './parts/unfit-deltas.ts';
 
 /**
- * Everything that the update room remembers, in one record, replaced as a whole: whatever belongs together changes in
- * one durable write. Times are ISO 8601 and only for showing.
+ * Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. Times: ISO 8601.
  */
 const slotName = z.enum(['A', 'B']);
 
 const versionRef = z.object({
-  /** Undefined: from a local file; the service has no name for it. */
+  /** Undefined: from a local file, so the service has no name for it. */
   id: z.string().optional(),
   name: z.string(),
 });
@@ -26,25 +25,25 @@ export const attempt = z.object({
   version: versionRef,
   by: z.enum(['service', 'file', 'rollback']),
   startedAt: z.string(),
-  /** Of a rollback: partitions that could not be verified before they were booted again, and why. */
+  /** With a rollback: partitions that could not be verified before they were booted again, and why. */
   unverified: z.array(z.string()).optional(),
-  /** A person said that nothing holds this one back. */
+  /** A person said that nothing may hold this attempt back. */
   forced: z.boolean().optional(),
-  /** A person asked to reboot by hand. */
+  /** A person wants to reboot by hand. */
   rebootByHand: z.boolean().optional(),
   /** A person asked for what the service names. */
   byPerson: z.boolean().optional(),
   figures: figures.optional(),
-  /** Why the release is below the floor, where root allowed that. */
+  /** Why the release is below the floor, if root allowed that. */
   downgrade: z.string().optional(),
 });
 
 const firmware = z.object({
   digest: z.string(),
   signedBy: z.string().optional(),
-  /** What the release calls itself. */
+  /** The name of the release itself. */
   name: z.string().optional(),
-  /** What the release itself provides as `security_version`. */
+  /** The `security_version` that the release itself provides. */
   securityVersion: z.number().optional(),
   provides: z.record(z.string(), z.string()),
   /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
@@ -55,7 +54,7 @@ const firmware = z.object({
       order: z.number().optional(),
       securityCounter: z.number().optional(),
       imageVersion: z.string().optional(),
-      /** A rollback by hand: the board gets back what it held before this payload. */
+      /** In a rollback by a person: the board gets back what it held before this payload. */
       back: z.boolean().optional(),
       /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
       over: z.string().optional(),
@@ -63,14 +62,14 @@ const firmware = z.object({
   ),
 });
 
-/** Where the microcontrollers of an update stand, by target. Not named: untouched. */
+/** The state of the boards of an update, by target. A board that is not named is untouched. */
 const boards = z.record(z.string(), z.enum(['touched', 'flashed'])).default({});
 
 const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
-  /** The phase could not be understood: it is damaged, or of a newer agent. `was`: as it was found, for that one. */
+  /** The phase could not be understood: it is damaged, or of a newer agent, for which `was` keeps it as found. */
   z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
-  /** Nothing that boots has changed; the slot is unbootable from its first byte on. */
+  /** Nothing that boots has changed. From its first byte on, the slot is unbootable. */
   z.object({
     kind: z.literal('staging'),
     attempt,
@@ -80,7 +79,7 @@ const phase = z.discriminatedUnion('kind', [
   }),
   /** The slot is written, read back and verified; it may already be armed. */
   z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
-  /** Armed; `bootId` is the boot in which that happened. */
+  /** The slot is armed; `bootId` is the boot in which that happened. */
   z.object({
     kind: z.literal('trial'),
     attempt,
@@ -88,13 +87,13 @@ const phase = z.discriminatedUnion('kind', [
     firmware,
     trialsLeft: z.number(),
     bootId: z.string(),
-    /** A person asked to reboot by hand. */
+    /** A person wants to reboot by hand. */
     rebootByHand: z.boolean(),
     judgements: z.number(),
-    /** Found healthy, or kept by a person: only the commit is missing. */
+    /** The trial was found healthy, or is kept by a person: only the commit is missing. */
     approved: z.boolean().default(false),
     boards,
-    /** False: the reboot into the trial was not asked for by this agent; another one may take its place. */
+    /** False: this agent has not asked for the reboot into the trial, so another reboot may have come first. */
     rebootAsked: z.boolean().optional(),
   }),
   z.object({
@@ -105,9 +104,9 @@ const phase = z.discriminatedUnion('kind', [
     code: z.string(),
     reason: z.string(),
     fault: z.enum(['firmware', 'world', 'person']).default('firmware'),
-    /** Those that must get back what they held. */
+    /** The boards that must get back what they held. */
     boards,
-    /** How often that was begun. */
+    /** How often the restoring was begun. */
     restores: z.number().default(0),
   }),
 ]);
@@ -116,19 +115,19 @@ const knownInstalled = firmware.extend({
   version: versionRef,
   slot: slotName.optional(),
   at: z.string(),
-  /** Nothing was installed by an agent: the version is the image's own word, and nothing of it was verified. */
+  /** No agent has installed it: the version is the image's own word, and nothing of it was verified. */
   factory: z.boolean().optional(),
-  /** Installed by hand while the service named this version: it stays until the service names another. */
+  /** A person installed it while the service named this version: it stays until the service names another one. */
   overrides: z.string().optional(),
-  /** Installed by hand, and what the service named then is not known yet: the next look tells. */
+  /** A person installed it, and what the service named then is not known yet: the next look will tell. */
   byHand: z.boolean().optional(),
-  /** A version of the service that has the same name, but is not the same. */
+  /** A version of the service that has the same name, but is another one. */
   namesake: z.string().optional(),
-  /** A list of keys was taken since: the service knows it by the list's id, and knew it by its own before. */
+  /** A list of keys was taken later: the service knows the firmware by the list's id, and knew it by `ownId` before. */
   underList: z.object({ id: z.string(), name: z.string(), ownId: z.string().optional() }).optional(),
 });
 
-/** A newer agent may add to these records: what it added is kept, though nothing is known of it. */
+/** A newer agent may add members to these records; they are kept, though their meaning is unknown. */
 const installed: z.ZodType<z.infer<typeof knownInstalled>> = knownInstalled.loose();
 
 const knownOutcome = z.object({
@@ -138,12 +137,12 @@ const knownOutcome = z.object({
   code: z.string(),
   reason: z.string(),
   at: z.string(),
-  /** So many earlier attempts ended the same way, and are not reported by themselves. */
+  /** So many earlier attempts ended the same way, and are not reported separately. */
   repeats: z.number().optional(),
   /** So many earlier ends were dropped, because the service was away for too long. */
   dropped: z.number().optional(),
   by: z.enum(['service', 'file', 'rollback']).optional(),
-  /** The number of a list of keys and revocations, which took effect. */
+  /** The number of the list of keys and revocations that took effect. */
   list: z.number().optional(),
 });
 
@@ -172,12 +171,12 @@ const knownTries = z.object({
 });
 const tries: z.ZodType<z.infer<typeof knownTries>> = knownTries.loose();
 
-/** What a partition of a slot was last verified to hold. Gone, durably, before the first byte is written to it. */
+/** Invariant 2: what a partition was last verified to hold. Gone, durably, before its first byte is written. */
 const knownPartitionRecord = digestedPart.extend({
-  /** The version's name. */
+  /** The name of the version. */
   version: z.string(),
   signedBy: z.string().optional(),
-  /** Nothing writes to it while it runs: it reads the same as long as nobody tampers with it. */
+  /** Nothing writes to it while it runs, so that it reads the same unless somebody tampers with it. */
   readOnly: z.boolean().optional(),
   at: z.string(),
 });
@@ -187,7 +186,7 @@ const partitionRecord: z.ZodType<z.infer<typeof knownPartitionRecord>> = knownPa
 const slotKnowledge = z.object({
   /** By target. */
   records: z.record(z.string(), partitionRecord),
-  /** The slot, with what it holds now, was seen to run; gone with the first record. */
+  /** The slot was seen to run with what it holds now. This is removed with the first record. */
   seen: z.object({ at: z.string() }).optional(),
 });
 
@@ -195,41 +194,41 @@ export const storedState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
-  /** What was known of updates was lost once: what runs may be anything. */
+  /** What was known of updates was lost once, so that anything may be running. */
   forgot: z.boolean().optional(),
   /** What the other slot holds, as long as it may boot. */
   previous: installed.optional(),
   /** What was installed in the same slot before boards alone were updated: a rollback goes there first. */
   beforeBoards: installed.optional(),
-  /** Committed, and left by the bootloader since: its boards have not followed, and the service was not told. */
+  /** A committed version that the bootloader has left: its boards have not followed, and the service was not told. */
   fellFrom: installed.optional(),
   quarantine: z.array(quarantined),
-  /** Of the version that was tried last: how often it was begun, failed, and failed in a way that waiting cannot cure. */
+  /** How often the last version was begun, failed, and failed in a way that waiting cannot cure. */
   tries: tries.optional(),
-  /** The same of the versions that were tried before it, the last one last; gone with an update that ended well. */
+  /** The same for the versions tried before it, the last one at the end. Removed by an update that ended well. */
   otherTries: z.array(tries).optional(),
-  /** What the service had installed lately, oldest first: versions that take turns wait longer each time. */
+  /** What the service had installed lately, oldest first. Versions that take turns wait longer each time. */
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
-  /** What the service named at the last look: a version's id, or nothing. */
+  /** What the service named at the last look: the id of a version, or nothing. */
   named: z.object({ id: z.string().optional() }).optional(),
-  /** Version id whose staging a person ended: it is begun again when a person asks for it. */
+  /** The id of the version whose staging a person ended: it is begun again only when a person asks for it. */
   cancelled: z.string().optional(),
-  /** A person wants nothing to be installed. */
+  /** A hold by a person. */
   standstill: standstill.optional(),
   owedHook: owedHook.optional(),
-  /** Version id that the service does not know yet that it runs. */
+  /** The id of the version of which the service does not know yet that it runs. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
   ...floors,
-  /** Version id under which a list of keys and revocations was taken last; counts where nothing is known to be installed. */
+  /** The id of the version under which a list was last taken. It counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
   unfit: unfitDeltas.optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
 });
 
-/** A journal that was written before slots were remembered says the same in other words. */
+/** A journal from before slots were remembered says the same in other words. */
 export const updateState = storedState.transform(({ slots, ...parts }) => ({
   ...parts,
   slots: slots ?? knowledgeFrom(parts),
@@ -249,7 +248,7 @@ export type PartitionRecord = z.infer<typeof partitionRecord>;
 export type SlotKnowledge = z.infer<typeof slotKnowledge>;
 export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
 
-/** An update without a payload for a slot goes the same way without the reboot. */
+/** Whether the update has a payload for a slot. One without goes the same way, but without the reboot. */
 export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');
 }
@@ -264,7 +263,7 @@ export const initialState: UpdateState = {
   slots: nothingKnown,
 };
 
-/** What was staged was verified; what was committed ran, too. */
+/** The knowledge about slots in an older journal: what was staged was verified, and what was committed also ran. */
 function knowledgeFrom({ installed: runs, previous, phase: now }: StateParts): SlotsKnowledge {
   const knowledge = { ...nothingKnown };
   if ('firmware' in now) {

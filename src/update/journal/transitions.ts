@@ -58,7 +58,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
   committed: commit,
   'rollback-started': (state, { code, reason, fault }) => {
-    // A slot that was armed may have run, and been left, before the journal could say that it was armed.
+    // a slot that was armed may have run and been left before the journal could say that it was armed
     const { attempt, slot, firmware, boards } =
       state.phase.kind === 'staged' ? arm(state.phase, '', false) : inPhase(state, 'trial');
     return {
@@ -124,7 +124,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'standstill-lifted': (state) => ({ ...state, standstill: undefined }),
 };
 
-/** The next state. Pure. */
+/** The state after an event. Pure. */
 export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): StateAfter<T> {
   return transitions[event.type](state, event);
 }
@@ -214,7 +214,10 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
   ]);
 }
 
-/** A person's file does not take away the name that the service has for it. */
+/**
+ * Notes that the firmware was already installed. A file from a person does not remove the name that the service has for
+ * it.
+ */
 function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
   const { attempt } = inPhase(state, 'staging');
   assert(state.installed !== undefined, 'nothing is installed');
@@ -231,7 +234,10 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
 }
 
-/** What runs is what was installed before, or nothing is known of it: then the next look installs anew. */
+/**
+ * The running slot was swapped. It holds what was installed before; if nothing is known of it, the next look installs
+ * anew.
+ */
 function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
   const fellFrom = fellFromAfter(state, booted);

@@ -1,7 +1,10 @@
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Fault, HealthGate } from './health-gate.ts';
 
-/** Why a trial ends, and whose fault that is: the firmware's is not tried again by itself, the world's is. */
+/**
+ * Why a trial ends, and whose fault that is. A firmware at fault is not tried again by itself; after a fault of the
+ * world it is.
+ */
 export interface Complaint {
   readonly code: string;
   readonly reason: string;
@@ -15,13 +18,13 @@ export const CALLED_OFF = {
   fault: 'person',
 } as const;
 
-/** The trial had no way to the service: its firmware may have broken it. */
+/** The trial had no way to the service, which its firmware may have broken. */
 const UNREACHED = 'service-unreached';
 
 /**
- * What happens once may be the world's: the power, a disk that was full, a state partition that a slow gateway found too late.
- * Where it happens in each of its trials, and not to what runs now, the firmware does not come up, fills the disk, or mounts
- * no state.
+ * Codes that are the world's fault if they occur once: the power, a disk that was full, a state partition that a slow
+ * gateway found too late. If they occur in each trial of a firmware, and not to what runs now, it does not come up,
+ * fills the disk, or does not mount its state.
  */
 const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'not-judged', 'disk-full', 'state-unavailable']);
 
@@ -29,23 +32,29 @@ export function isUnclear(code: string): boolean {
   return unclear.has(code);
 }
 
-/** What a person went back to is not held against it: the person may call it off. */
+/** Whether the outcome counts against the firmware. What a person went back to is exempt if the person calls it off. */
 export function isHeldBack({ by }: Attempt, fault: Fault): boolean {
   return fault === 'firmware' || (fault === 'person' && by !== 'rollback');
 }
 
-/** The slot that a person wanted to go back to boots as before, unless it was found bad. */
+/** Whether the slot stays bootable: one that a person wanted to go back to does, unless it was found bad. */
 export function staysFallback({ by }: Attempt, fault: Fault): boolean {
   return by === 'rollback' && fault !== 'firmware';
 }
 
-/** Once may be the power; as often as a version may fail, it is the firmware. */
+/**
+ * The fault of a trial that ended in silence: once, it may be the power; as often as a version may fail, it is the
+ * firmware.
+ */
 export function faultOfSilence({ tries, phase }: UpdateState, attempts: number): Fault {
   const isOrder = 'attempt' in phase && phase.attempt.by === 'service';
   return isOrder && (tries?.gaveUp ?? 0) + 1 >= attempts ? 'firmware' : 'world';
 }
 
-/** The old system finds out whether the service was away, or the new one had no way to it. */
+/**
+ * Finds the fault of a trial that could not reach the service: the old system tries whether the service can be reached
+ * now.
+ */
 export async function findFault(
   { code, reason, fault }: PhaseOf<'rolling-back'>,
   health: HealthGate,

@@ -11,8 +11,9 @@ import { otherSlot } from '../slot.ts';
 type Payload = FirmwareRecord['payloads'][number];
 
 /**
- * The other slot runs than the one that was committed. The version that was left is kept in mind until its boards have
- * followed and the service is told. A trial that is being left anyway ends by itself; a slot that is back was not left.
+ * The version that was left when another slot runs than the committed one. It is remembered until its boards have
+ * followed and the service was told. A trial that is being left ends by itself, and a slot that runs again was not
+ * left.
  */
 export function fellFromAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
   const { phase, installed, fellFrom } = state;
@@ -22,8 +23,8 @@ export function fellFromAfter(state: UpdateState, booted: SlotName): UpdateState
 }
 
 /**
- * Takes note, durably and with the tasks of the boards, that a committed version was left. What follows is the end of
- * this rollback, without a slot. Undefined: none was left.
+ * Notes durably that a committed version was left, with the tasks of its boards. What follows is the end of a rollback
+ * without a slot. Undefined: no version was left.
  */
 export async function beginToFollow(ports: UpdatePorts): Promise<PhaseOf<'rolling-back'> | undefined> {
   const { journal, newAttemptId, clock } = ports;
@@ -35,7 +36,7 @@ export async function beginToFollow(ports: UpdatePorts): Promise<PhaseOf<'rollin
   return (await journal.append({ type: 'slot-left', attempt, boards: tasks, stay, at })).phase;
 }
 
-/** Undoing each brings the board to what the version that runs had; those that cannot follow stay. */
+/** The tasks that bring each board to what the running version had; boards that cannot follow stay. */
 async function tasksOf(
   left: Installed,
   runs: Installed | undefined,
@@ -69,7 +70,7 @@ function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payl
   return installed?.payloads.find(({ kind, target }) => kind === 'mcu' && target === name);
 }
 
-/** The phase of a rollback of which only the boards are to be done. */
+/** The phase of a rollback in which only the boards are to be done. */
 export function leaveSlot(
   state: UpdateState,
   {

@@ -4,7 +4,7 @@ import { UpdateError } from '../errors.ts';
 import type { PhaseOf } from '../journal/state.ts';
 import { abandon } from './trial.ts';
 
-/** What is not vouched for any more is disarmed. Returns why; undefined: it may boot. */
+/** Disarms what is not vouched for any more. Returns why; undefined: it may boot. */
 export async function giveUpDoubtful(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,

@@ -17,13 +17,13 @@ import { judgeTrial, startTrial } from './trial.ts';
 export interface GoBackOptions {
   /** false: stop before the reboot. */
   readonly reboot: boolean;
-  /** Boards that cannot go back stay as they are. */
+  /** Leave boards that cannot go back as they are. */
   readonly force: boolean;
 }
 
 /**
- * Boots the other slot, if that is known to boot, on trial like any other; the boards follow when that is healthy. What
- * nothing writes to is read first, and must be what was verified. Throws before anything is changed.
+ * Boots the other slot, if it is known to boot, as a trial like any other; the boards follow when it is healthy.
+ * Partitions that nothing writes to are read first, and must hold what was verified. Throws before anything is changed.
  */
 export async function goBack(
   slot: SlotName,
@@ -60,7 +60,7 @@ export async function goBack(
   return startTrial(phase, { evidence, reboot: options.reboot }, ports, signal);
 }
 
-/** Throws `nothing-to-go-back-to` where that can be told without a look at anything. */
+/** Throws `nothing-to-go-back-to` if that can be told from the journal alone. */
 export function requireGoal(
   slot: SlotName,
   { slots, beforeBoards }: Pick<UpdateState, 'slots'> & Partial<Pick<UpdateState, 'beforeBoards'>>,
@@ -69,13 +69,16 @@ export function requireGoal(
   throw nothing(`slot ${slot} was never seen to run with what it holds now`);
 }
 
-/** Nothing of the staging is of use any more: its slot is gone back to, or stays as it is. */
+/** Ends a staging that is of no use any more, since the person goes back to its slot, or the slot stays as it is. */
 async function overruleStaging(ports: UpdatePorts): Promise<void> {
   if (ports.journal.state.phase.kind !== 'staging') return;
   await withdraw('overruled', 'a person went back instead', ports);
 }
 
-/** What was vouched for once, and is not any more, is not refused to a person who goes back to it, but said. */
+/**
+ * Finds what the slot holds. A firmware that is not vouched for any more is not refused to a person who goes back to
+ * it, but it is reported.
+ */
 async function findAndDoubt(
   slot: SlotName,
   before: Installed | undefined,
@@ -90,7 +93,10 @@ async function findAndDoubt(
   return { ...found, unverified };
 }
 
-/** A person goes back to it only on purpose; what the bootloader falls back to, nobody asks. */
+/**
+ * Refuses to go back to a revoked release unless a person forces it. What the bootloader falls back to cannot be
+ * refused.
+ */
 async function refuseRevoked(slot: SlotName, { journal, revokedReleases }: UpdatePorts): Promise<void> {
   const { beforeBoards, previous } = journal.state;
   const goal = beforeBoards ?? (previous?.slot === slot ? previous : undefined);
@@ -100,7 +106,7 @@ async function refuseRevoked(slot: SlotName, { journal, revokedReleases }: Updat
   });
 }
 
-/** What stands in the slot, as far as it is known, and what is to be done with boards. */
+/** What the slot holds, as far as it is known, and what to do with the boards. */
 function firmwareBefore(before: Installed | undefined, boards: readonly Payload[], ports: UpdatePorts): FirmwareRecord {
   const unknown = unverifiedFirmware(ports);
   const { digest, signedBy, provides, payloads } = before ?? unknown;
@@ -111,12 +117,15 @@ function firmwareBefore(before: Installed | undefined, boards: readonly Payload[
 
 interface BoardsBack {
   readonly before: Installed;
-  /** What is to be done with each: one or more. */
+  /** The boards' tasks; at least one. */
   readonly boards: Payload[];
   readonly booted: SlotName;
 }
 
-/** Boards alone were updated last: they go back, on trial like any other update of theirs, and the slot stays. */
+/**
+ * Goes back after an update of boards alone: the boards are on trial like in any other update of boards, and the slot
+ * stays.
+ */
 async function goBackOnBoards(
   { before, boards, booted }: BoardsBack,
   ports: UpdatePorts,
@@ -132,8 +141,8 @@ async function goBackOnBoards(
 type Payload = FirmwareRecord['payloads'][number];
 
 /**
- * The boards that either of both versions flashed. What was there before the newer payload is restored; where it is the
- * newer version that is gone back to, its payload is flashed again.
+ * The boards that one of the two versions has flashed. What was there before the newer payload is restored; if the
+ * newer version is the goal, its payload is flashed again.
  */
 async function boardsThatGoBack(
   installed: Installed | undefined,
@@ -166,7 +175,7 @@ async function boardTask(
   if (now === undefined) return 'stays';
   if (!restoresTo(now, before)) return 'cannot';
   const kept = await target.keeps(now.digest);
-  // The payload itself is needed, too, should the rollback fail.
+  // the payload itself is needed, too, in case the rollback fails
   if (!kept.before || !kept.payload) return 'cannot';
   return { ...now, back: true, ...(now.order !== undefined && { order: -now.order }) };
 }

@@ -7,7 +7,7 @@ export interface HealthSettings {
   readonly deadlineMs: number;
   /** Each must exit with 0. */
   readonly commands: readonly (readonly [string, ...string[]])[];
-  /** Whose rights they have; undefined: the agent's. */
+  /** The user whose rights they have; undefined: the agent's. */
   readonly user?: string | undefined;
   /** Each must be active. */
   readonly units: readonly string[];
@@ -21,7 +21,7 @@ export interface HealthPorts {
   readonly reachService: (signal: AbortSignal) => Promise<void>;
 }
 
-/** `isCut`: only because the deadline came; what was found before says more. */
+/** `isCut`: found only because the deadline ended it; an earlier finding says more. */
 interface Finding extends HealthComplaint {
   readonly isCut?: boolean;
 }
@@ -31,7 +31,7 @@ const unhealthy = (found: Pick<Finding, 'reason' | 'isCut'>): Finding => ({ code
 const PAUSE_MS = 2_000;
 const MAX_COMMAND_MS = 60_000;
 
-/** Asks again until everything is healthy, or the deadline has passed. */
+/** Promise `trial`: asks again until everything is healthy, or the deadline has passed. */
 export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
   const askService = (leftMs: number, signal: AbortSignal): Promise<Finding | undefined> =>
     complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);
@@ -107,7 +107,7 @@ async function complaintOf(
     return { reason: `${name}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}` };
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    // what runs it for its user may have another name
+    // the program that runs it for its user may have another name
     if (error.code !== 'program-timeout') return { reason: error.message };
     return { reason: `${name}: no end within ${timeoutMs} ms`, isCut: timeoutMs < MAX_COMMAND_MS };
   }
@@ -133,7 +133,7 @@ async function complaintOfService(
   }
 }
 
-/** It says itself that it is down or busy. Whatever else went wrong may be what this firmware made of the way to it. */
+/** Whether the service itself says that it is down or busy. Anything else may be caused by this firmware. */
 function saysTryAgain({ exit }: AgentError): boolean {
   return exit === 'tryAgain';
 }

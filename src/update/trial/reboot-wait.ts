@@ -12,13 +12,13 @@ import { giveUpDoubtful } from './give-up-staged.ts';
 import { settle } from './settle.ts';
 import { rebootToTrial } from './trial.ts';
 
-/** What was staged waits for the reboot window. */
+/** A staged firmware waits for the reboot window. */
 export interface RebootWait extends Hold {
   /** Wall clock, milliseconds since the epoch; undefined: the clock is not set. */
   readonly untilMs: number | undefined;
 }
 
-/** Why the agent does not reboot by itself into what is staged; undefined: it would, or nothing is. Pure. */
+/** Why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is staged. Pure. */
 export function findRebootWait(
   { phase }: UpdateState,
   window: DailyWindow | undefined,
@@ -30,7 +30,7 @@ export function findRebootWait(
   return { ...hold, untilMs: minuteOfDay === undefined ? undefined : nextMinuteMs(window.fromMinute, nowMs) };
 }
 
-/** What was staged, and would be booted by no reboot: it waits to be armed, for the first time or again. */
+/** A staged firmware that no reboot would boot, since it has yet to be armed, for the first time or again. */
 export interface Unarmed {
   readonly version: string;
   readonly slot: SlotName;
@@ -47,9 +47,9 @@ export async function findUnarmed(
 }
 
 /**
- * A person waits for no window: what is staged is armed, where it is not, and booted. Where it is not vouched for any more it is
- * disarmed instead, and the refusal thrown: the person meant to boot it. Where before_reboot wants to be asked later, `not-now` is
- * thrown, and nothing reboots: an application works.
+ * Reboots for a person, who waits for no window: a staged firmware is armed if needed, and booted. If it is not vouched
+ * for any more, it is disarmed instead, and the refusal thrown, since the person meant to boot it. If before_reboot
+ * wants to be asked later, `not-now` is thrown and nothing reboots, since an application is at work.
  */
 export async function rebootByHand(
   argument: string | undefined,
@@ -71,7 +71,7 @@ export async function rebootByHand(
   else await machine.reboot(argument, signal);
 }
 
-/** Not so of boards alone, which are tried where the agent runs. */
+/** Whether a firmware waits for its boot. Boards alone do not: they are tried where the agent runs. */
 function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'> {
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
 }

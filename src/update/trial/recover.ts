@@ -4,58 +4,60 @@ import type { SlotName } from '../ports.ts';
 import { isUnclear } from './blame.ts';
 import type { Fault } from './health-gate.ts';
 
-/** What to do about the journal that is found at start-up. */
+/** What to do about the journal that is found at a start. */
 export type Recovery =
   /** Keep what runs: renew its boot counters. */
   | { readonly kind: 'keep' }
   /**
-   * It is on trial, and the journal does not say why. Known by its slot, it is kept if it is healthy; else it is left: the
-   * state directory is not that of the slot that armed it.
+   * The running slot is on trial, and the journal does not know of it. If the slot is known, it is kept if healthy;
+   * else it is left, since the state directory is not that of the slot that armed it.
    */
   | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
-  /** An interrupted staging from a local file cannot go on by itself. */
+  /** An interrupted staging from a local file cannot continue by itself. */
   | { readonly kind: 'give-up-staging' }
-  /** An interrupted staging goes on with the next look at the service. */
+  /** An interrupted staging continues with the next look at the service. */
   | { readonly kind: 'resume-staging' }
-  /** Written and verified, but not known to be armed: verify again by reading, arm, reboot. */
+  /** The slot is written and verified, but perhaps not armed: verify it again by reading, arm it, reboot. */
   | { readonly kind: 'arm'; readonly phase: PhaseOf<'staged' | 'trial'> }
-  /** Armed in this very boot: only the reboot is missing. */
+  /** It was armed in this very boot: only the reboot is missing. */
   | { readonly kind: 'reboot'; readonly phase: PhaseOf<'trial'> }
-  /** The same, but a person wanted to do that. */
+  /** The same, but a person wanted to make the reboot. */
   | { readonly kind: 'await-reboot'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs and was approved: only the commit, or its record, is missing. */
   | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs: judge it. */
   | { readonly kind: 'judge' }
-  /** The trial slot runs and must not: end it and reboot. */
+  /** The trial slot runs and must not: end the trial and reboot. */
   | { readonly kind: 'leave-trial'; readonly phase: PhaseOf<'trial' | 'rolling-back'> }
   /** The old slot runs again. */
   | {
       readonly kind: 'rolled-back';
       readonly code: string;
       readonly reason: string;
-      /** Of a silence, nobody can tell yet. */
+      /** After a silence, nobody can tell yet. */
       readonly fault: Fault;
     };
 
-/** What is found at a start, beside the journal. */
+/** What is found at a start beside the journal. */
 export interface Found {
   readonly booted: SlotName;
   readonly bootId: string;
-  /** The bootloader's word: this boot falls back by itself unless it is committed. */
+  /** The bootloader says that this boot falls back by itself unless it is committed. */
   readonly onTrial: boolean;
-  /** What the agent in the other slot said when it left it and could not write its journal: the code of an error. */
+  /**
+   * The last word of the agent in the other slot, which left it and could not write its journal: the code of an error.
+   */
   readonly lastWord: string | undefined;
 }
 
-/** A trial that is judged this often without an end is taken as a failure. */
+/** A trial that was judged this often without an end has failed. */
 export const MAX_JUDGEMENTS = 3;
 
 /**
- * Decides from the journal, the slot that really runs, and whether that is on trial. The boot environment and the journal
- * cannot change in one step, so `staged` may already be armed, and a trial whose boot never happened (power cut) looks
- * like one that fell back: it is tried again as long as trials are left. Nothing is kept unjudged against the
- * bootloader's word, and nothing that was committed is given up.
+ * Invariant 5: decides by the journal, the slot that really runs, and whether that slot is on trial. The boot
+ * environment and the journal cannot change in one step: `staged` may already be armed, and a trial whose boot never
+ * happened (power cut) looks like one that fell back, so it is tried again while trials are left. A trial is never kept
+ * unjudged against the bootloader's word, and a committed slot is never given up.
  */
 export function recover(state: UpdateState, found: Found, hasJournal = true): Recovery {
   const { phase } = state;
@@ -88,12 +90,15 @@ function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Rec
   return { kind: 'rolled-back', code, reason, fault };
 }
 
-/** The journal knows of the trial that runs. */
+/** Whether the running trial is the one in the journal. */
 function isTrialOf(phase: Phase, booted: SlotName): boolean {
   return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
 }
 
-/** A person may have booted it past the agent, or the journal may have lost what it knew. */
+/**
+ * Whether the running slot is known: a person may have booted it without the agent, or the journal may have lost what
+ * it knew.
+ */
 function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
   if (phase.kind === 'lost') return true;
   return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
@@ -115,12 +120,12 @@ function leftItself(lastWord: string): Recovery {
   return { kind: 'rolled-back', code: lastWord, reason, fault: isUnclear(lastWord) ? 'world' : 'firmware' };
 }
 
-/** Without a payload for a slot, the trial is wherever the agent runs. */
+/** Whether the trial runs here. Without a payload for a slot, it is wherever the agent runs. */
 function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotName): boolean {
   return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
 }
 
-/** The bootloader went back from a trial. Once may be the world's doing. */
+/** The bootloader went back from a trial. If that happens once, it may be the world's fault. */
 export function fellBack({ judgements }: Pick<PhaseOf<'trial'>, 'judgements'>) {
   const reason =
     judgements === 0

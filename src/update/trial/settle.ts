@@ -28,7 +28,7 @@ import {
   startTrial,
 } from './trial.ts';
 
-/** At start-up: finishes or undoes what the journal says was left half done. Harmless to repeat. */
+/** Invariant 5: at a start, finishes or undoes what the journal says was left half done. May be repeated. */
 export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, bootloader, log } = ports;
   await journal.refresh();
@@ -71,7 +71,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
   }
 }
 
-/** With what was staged before this start, if it is still vouched for. */
+/** Continues with what was staged before this start, if it is still vouched for. */
 async function goOn(
   { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
   booted: SlotName,
@@ -86,7 +86,10 @@ async function goOn(
 
 const NEVER_JUDGED = { code: 'not-judged', reason: 'the new firmware was never found healthy' };
 
-/** Where nothing else boots, what runs stays, whatever was found of it, and the next version has to mend it. */
+/**
+ * Leaves the trial. If no other slot boots, the running one stays, whatever was found of it, and the next version has
+ * to mend it.
+ */
 async function leaveOrStay(
   phase: PhaseOf<'trial' | 'rolling-back'>,
   booted: SlotName,
@@ -114,8 +117,8 @@ async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<
 }
 
 /**
- * Boot counters run down with every boot; what runs is kept by renewing them. Where the phase could not be understood,
- * what was under way has ended: what runs was committed, says the bootloader.
+ * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase could not be
+ * understood, what was under way has ended: according to the bootloader, the running slot was committed.
  */
 export async function keepWhatRuns(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
@@ -128,7 +131,7 @@ export async function keepWhatRuns(booted: SlotName, ports: UpdatePorts, signal:
   return { kind: 'settled' };
 }
 
-/** Nobody here armed it. Where it is not healthy, it is left: the bootloader falls back. */
+/** Judges a trial that this journal did not arm. If it is not healthy, it is left, and the bootloader falls back. */
 async function judgeUnknown(
   isKnown: boolean,
   booted: SlotName,
@@ -151,7 +154,7 @@ function unknownTrial({ journal }: UpdatePorts): WhyLeft {
   return { code: missing?.code ?? 'state-unavailable', reason };
 }
 
-/** Without a place to write, a trial cannot be judged as one: it is left, and the old slot reports why. */
+/** Judges a trial. If nothing can be written, the trial is left, and the old slot reports why. */
 async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const trouble = await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
@@ -185,9 +188,9 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
 }
 
 /**
- * Each fall back used up one boot of what runs, which is what the next one falls back to: it is renewed first. Nothing
- * more is written to the boot environment where the journal cannot follow: both would be changed back and forth. Whoever the trial was
- * begun for, it is begun again under the same conditions.
+ * Arms a trial again, under the conditions of its order. The running slot is renewed first, since each fall back used
+ * up one of its boots, and the next one needs them. If the journal cannot be written, nothing more is written to the
+ * boot environment, so that the two do not change back and forth.
  */
 async function armAgain(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -195,7 +198,7 @@ async function armAgain(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  // Also while it waits: the trial guard is told so, and what was armed before a kill is not any more.
+  // also if it then has to wait: this tells the trial guard, and disarms what was armed before a kill
   await ports.bootloader.commit(booted, signal);
   const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
@@ -212,19 +215,21 @@ async function armAgain(
   return startTrial(phase, { evidence, reboot }, ports, signal);
 }
 
-/** Who asked to reboot by hand is waited for once. */
+/** Whether to wait for a person who wanted to reboot by hand. That is waited for once. */
 function waitsForPerson(phase: PhaseOf<'staged' | 'trial'>): boolean {
   const wasAsked = phase.kind === 'trial' && phase.rebootAsked === true;
   return phase.attempt.rebootByHand === true && !wasAsked;
 }
 
-/** Where a trial boots only by the reboot that asks for it, any other one has taken its place. */
+/** Whether another reboot came first, where a trial boots only by the reboot that asks for it. */
 function wasMissed({ phase }: UpdateState, { booted, bootId }: Found, { bootloader }: UpdatePorts): boolean {
   if (bootloader.trialRebootArgument === undefined || phase.kind !== 'trial') return false;
   return phase.rebootAsked === false && booted !== phase.slot && bootId !== phase.bootId;
 }
 
-/** What was verified when it was written is verified again by reading; of a slot that a person goes back to, what can be. */
+/**
+ * Verifies by reading what was verified when it was written; in a slot that a person goes back to, as much as possible.
+ */
 async function readEvidence(
   { attempt, firmware, slot }: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
@@ -268,7 +273,7 @@ async function rolledBack(
 ): Promise<Outcome> {
   const phase = await rollingBack(recovery, ports);
   if (hasSlotPayload(phase.firmware)) await giveUpSlot(phase, ports.bootloader, signal);
-  // Boards alone were on trial: the bootloader may have gone back to the other slot meanwhile.
+  // boards alone were on trial: meanwhile the bootloader may have gone back to the other slot
   await keepSlot(booted, ports, signal);
   return finishRollback(phase, ports, signal);
 }

@@ -6,13 +6,13 @@ import type { GoingBack } from '../outcome.ts';
 import type { SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 
-/** Why a trial is left that has no journal to say so: the code of an error, as the other slot will read it. */
+/** Why a trial without a usable journal is left: the code of an error, which the other slot will read. */
 export interface WhyLeft {
   readonly code: string;
   readonly reason: string;
 }
 
-/** A hiccup of the disk is no verdict on a firmware. */
+/** A short failure of the disk says nothing about a firmware. */
 const STATE_PATIENCE: RetryPolicy = {
   attempts: 4,
   firstDelayMs: 2_000,
@@ -20,7 +20,7 @@ const STATE_PATIENCE: RetryPolicy = {
   maxRetryAfterMs: 8_000,
 };
 
-/** What is wrong with the state directory, if it stays so. */
+/** What is wrong with the state directory, if it stays so; undefined: it can be used. */
 export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
   const { journal, clock, random } = ports;
   try {
@@ -33,9 +33,10 @@ export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal):
 }
 
 /**
- * Ends a trial whose journal cannot say so: the slot is made unbootable with a last word for the other one. Where the boot
- * environment cannot be written, either, the reboot alone ends it: the bootloader falls back by itself. So it does where that
- * this is a trial is a guess: the other slot may be one that never held anything, and the bootloader comes back from that.
+ * Promise `trial-without-state`: ends a trial whose journal cannot say so. The slot is made unbootable, with a last
+ * word for the other slot. If the boot environment cannot be written either, the reboot alone ends the trial, since the
+ * bootloader falls back by itself. The same if the trial is only a guess: the other slot may never have held anything,
+ * and the bootloader then returns to this one.
  */
 export async function leaveWithoutJournal(
   { code, reason }: WhyLeft,

@@ -14,7 +14,7 @@ import { noteWhatRuns } from '../what-runs.ts';
 import { findFault, staysFallback } from './blame.ts';
 import type { Complaint } from './blame.ts';
 
-/** Arms the staged slot for one boot, once more or for the first time, and starts the reboot. */
+/** Arms the staged slot for one boot, for the first time or again, and starts the reboot. */
 export async function startTrial(
   phase: PhaseOf<'staged' | 'trial'>,
   { evidence, reboot }: { readonly evidence: WholeSlot; readonly reboot: boolean },
@@ -36,7 +36,10 @@ export async function startTrial(
   return { kind: 'rebooting', version, slot };
 }
 
-/** Undefined: what is staged may be armed. Where a hook does not want it, it is given up, and the error is thrown. */
+/**
+ * Asks for consent to the reboot; undefined: the staged firmware may be armed. If a hook says no, it is given up, and
+ * the error thrown.
+ */
 export async function consentToReboot(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
@@ -50,7 +53,7 @@ export async function consentToReboot(
   }
 }
 
-/** With the bootloader's argument. A reboot that a person makes by hand is told from it by the journal. */
+/** Reboots with the bootloader's argument. The journal distinguishes this reboot from one by hand. */
 export async function rebootToTrial(
   phase: PhaseOf<'trial'>,
   { journal, machine, bootloader, onProgress }: Pick<UpdatePorts, 'journal' | 'machine' | 'bootloader' | 'onProgress'>,
@@ -62,8 +65,8 @@ export async function rebootToTrial(
 }
 
 /**
- * It cannot be armed: disarm first, so that a journal that says `idle` never meets an armed slot. Where even that
- * fails, the journal stays as it is and settle() comes back to it.
+ * Ends an attempt that cannot be armed. It is disarmed first, so that a journal that says `idle` never meets an armed
+ * slot. If even that fails, the journal stays as it is, and settle() tries again.
  */
 export async function abandon(
   { slot }: PhaseOf<'staged' | 'trial'>,
@@ -78,8 +81,8 @@ export async function abandon(
 }
 
 /**
- * The update runs on trial: a new slot, or new boards under the old one. Flashes the boards once the slot is healthy,
- * and keeps everything if it is healthy with them; else everything goes back.
+ * Promise `trial`: judges the update on trial, which is a new slot, or new boards under the old one. Flashes the boards
+ * once the slot is healthy, and keeps everything if it is healthy with them; else everything goes back.
  */
 export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { journal } = ports;
@@ -97,7 +100,9 @@ export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promi
   return second === undefined ? commitTrial(phase, ports, signal) : leaveTrial(second, ports, signal);
 }
 
-/** A list that was taken while the firmware waited, or ran: it is not kept, as long as there is a way back. */
+/**
+ * Promise `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does.
+ */
 export async function findRevocation(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   { revoked }: UpdatePorts,
@@ -106,7 +111,7 @@ export async function findRevocation(
   return why === undefined ? undefined : { code: 'trust-withdrawn', reason: `version ${attempt.version.name} ${why}` };
 }
 
-/** A person keeps the trial: health is not asked, but the boards belong to it. */
+/** Keeps the trial for a person: health does not count, but its boards are flashed. */
 export async function keepTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { phase } = await ports.journal.append({ type: 'judging' });
   const failure = await tryBoards(phase, ports, signal);
@@ -128,21 +133,24 @@ async function tryBoards(
 }
 
 /**
- * Boards alone are on trial: what runs was committed before, and its boot counters are renewed as at every start. Boards
- * that were meant for another slot than the one that the bootloader went back to meanwhile are not flashed under this one.
+ * Keeps the running slot while boards alone are on trial: it was committed before, and its boot counters are renewed as
+ * at every start. Complains if the bootloader went back to another slot meanwhile, for which the boards were not meant.
  */
 async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
   const booted = await ports.bootloader.bootedSlot(signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
   await keepSlot(booted, ports, signal);
-  // It may have been kept before, by who found it to run.
+  // whoever found it running may have kept it already
   const expected = ports.journal.state.fellFrom?.slot ?? committed;
   if (expected === booted) return undefined;
   const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
   return { code: 'trial-fell-back', reason, fault: 'world' };
 }
 
-/** What runs stays. The journal knows first: a cut between them leaves nothing that is committed and not installed. */
+/**
+ * Keeps the running slot. The journal is told first, so that a cut in between leaves no slot that is committed but not
+ * installed.
+ */
 export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal, bootloader, log } = ports;
   const expected = journal.state.installed?.slot;
@@ -161,8 +169,8 @@ async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSig
 }
 
 /**
- * The verdict is made durable first, so that it is not made twice; then the bootloader's write decides, and the journal
- * follows. Where a cut comes between, settle() goes on.
+ * Invariant 3: commits the trial. The verdict is made durable first, so that it is not made twice; then the
+ * bootloader's write decides, and the journal follows. After a cut in between, settle() continues.
  */
 export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { journal, bootloader, clock } = ports;
@@ -182,8 +190,8 @@ export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: Abo
 }
 
 /**
- * Boards get back what they held, the slot that runs must not boot again, and the machine goes back to the other. A board
- * that does not answer now gets its image from there (settle.ts).
+ * Rolls back: the boards get back what they held, the running slot is made unbootable, and the machine reboots into the
+ * other one. A board that does not answer now is restored from there (settle.ts).
  */
 export async function rollBack(
   phase: PhaseOf<'rolling-back'>,
@@ -209,7 +217,7 @@ export async function rollBack(
   return { kind: 'rebooting', version, slot, reason: phase.reason, goesBack: true };
 }
 
-/** It must not boot again; but the one that a person wanted to go back to stays what it was, unless it was found bad. */
+/** Makes the slot unbootable. A slot that a person wanted to go back to stays bootable, unless it was found bad. */
 export async function giveUpSlot(
   { slot, attempt, fault }: PhaseOf<'rolling-back'>,
   bootloader: Bootloader,
@@ -219,7 +227,10 @@ export async function giveUpSlot(
   else await bootloader.markUnbootable(slot, signal);
 }
 
-/** The old slot runs, or never ceased to: boards get back what they held, and the attempt ends in the journal. */
+/**
+ * Ends a rollback while the old slot runs, or still runs: the boards get back what they held, and the attempt ends in
+ * the journal.
+ */
 export async function finishRollback(
   phase: PhaseOf<'rolling-back'>,
   ports: UpdatePorts,

@@ -11,7 +11,7 @@ export const checkpoint = z.object({
 
 const wholeFile = z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() });
 
-/** Beside `checkpoint`, and not within it: an older agent would take it for that of an image. */
+/** It stands beside `checkpoint` and not in it, where an older agent would take it for that of an image. */
 export const artifactCheckpoint = checkpoint.extend({
   artifact: z.object({
     head: z.string(),

@@ -1,13 +1,13 @@
 import * as z from 'zod';
 
-/** What an attempt cost so far, across restarts; what was moved since the last durable write may be missing. */
+/** What an attempt cost so far, across restarts. Anything since the last durable write may be missing. */
 export const figures = z.object({
-  /** Of the service's text. */
+  /** Bytes of the service's text. */
   fetchedBytes: z.number().optional(),
   writtenBytes: z.number().optional(),
-  /** Were there already, and not written again. */
+  /** Bytes that were already there, and were not written again. */
   savedBytes: z.number().optional(),
-  /** Of deltas: made of the slot that runs, and not fetched. */
+  /** Bytes that deltas took from the running slot instead of fetching them. */
   fromBaseBytes: z.number().optional(),
 });
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** The least that a signed release must be. Raised when one is committed, lowered by nothing. */
+/** Promise `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */
 const floor = z.object({
   securityVersion: z.number().optional(),
   /** The highest semantic version among the names of signed releases. */
@@ -9,9 +9,12 @@ const floor = z.object({
 
 export const floors = {
   floor: floor.optional(),
-  /** Of images for MCUboot: the security counter, by board. Not in `floor`, where an older agent would not keep it. */
+  /**
+   * The highest security counter of images for MCUboot, by board. It is not in `floor`, where an older agent would drop
+   * it.
+   */
   boardFloors: z.record(z.string(), z.number()).optional(),
-  /** Of the same: the version. */
+  /** The highest version of images for MCUboot, by board. */
   boardVersions: z.record(z.string(), z.string()).optional(),
 };
 

@@ -1,13 +1,13 @@
 import * as z from 'zod';
 
-/** A program of the gateway that is still to be told how an attempt ended. */
+/** A program of the gateway that has still to be told how an attempt ended. */
 export const owedHook = z.object({
   hook: z.enum(['after_commit', 'after_rollback']),
   attempt: z.string(),
   by: z.enum(['service', 'file', 'rollback']),
   version: z.object({ id: z.string().optional(), name: z.string() }),
   slot: z.enum(['A', 'B']),
-  /** Why it was left. */
+  /** Why the version was left. */
   code: z.string().optional(),
   reason: z.string().optional(),
 });

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-/** Versions, by id, of which the service gave a delta that did not fit what runs: they are wanted whole. */
+/** Versions whose delta did not fit what runs, by id: they are wanted whole. */
 export const unfitDeltas = z.object({
   /** The oldest first. */
   versions: z.array(z.string()),
-  /** The service knows, where a property is configured to tell it. */
+  /** The service knows, if a property is configured to tell it. */
   told: z.boolean(),
 });
 
@@ -21,12 +21,12 @@ export function withUnfit(unfit: UnfitDeltas | undefined, versionId: string): Un
   return { versions: [...others, versionId].slice(-MAX_UNFIT), told: false };
 }
 
-/** Something else runs, which the next delta may fit. */
+/** The entry after something else was installed, which the next delta may fit. */
 export function withoutUnfit(unfit: UnfitDeltas | undefined): UnfitDeltas | undefined {
   return unfit === undefined || unfit.versions.length === 0 ? unfit : { versions: [], told: false };
 }
 
-/** The service knows: what it was told is kept for as long as it is wanted. */
+/** The entry after the service was told. What it was told is kept as long as it is wanted. */
 export function toldUnfit(unfit: UnfitDeltas | undefined): UnfitDeltas | undefined {
   return unfit === undefined || unfit.versions.length === 0 ? undefined : { ...unfit, told: true };
 }
