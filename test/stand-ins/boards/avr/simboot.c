@@ -167,8 +167,20 @@ static uint8_t on_read_spmcsr(avr_t *chip, avr_io_addr_t address, void *paramete
   return chip->cycle < rww_busy_until ? value | 1 : value & ~1;
 }
 
+/* A chip that sleeps does so for a millisecond at a time: a reset wakes it. */
+static avr_cycle_count_t on_tick(avr_t *chip, avr_cycle_count_t when, void *parameter) {
+  (void)parameter;
+  return when + chip->frequency / 1000;
+}
+
+/* Of simavr's own, which knows nothing of the time here. */
+static void on_sleep(avr_t *chip, avr_cycle_count_t cycles) {
+  (void)chip, (void)cycles;
+}
+
 static void reset(int power_on) {
   avr_reset(avr);
+  avr_cycle_timer_register(avr, avr->frequency / 1000, on_tick, 0);
   if (avr->reset_flags.porf.reg) {
     avr_regbit_clear(avr, avr->reset_flags.porf);
     avr_regbit_clear(avr, avr->reset_flags.extrf);
@@ -409,7 +421,11 @@ static void run(void) {
     }
     feed_chip(input, from_host, &position, length);
     int64_t behind = (int64_t)((double)(int64_t)(now - started) * avr->frequency / 1e9 / slowness) - (int64_t)(avr->cycle - start_cycle);
-    if (behind <= 0) { usleep(host_process && behind < -(int64_t)avr->frequency / 1000 ? 1000 : 80); continue; }
+    if (behind <= 0) {
+      int is_early = avr->state == cpu_Sleeping || (host_process && behind < -(int64_t)avr->frequency / 1000);
+      usleep(is_early ? 1000 : 80);
+      continue;
+    }
     if (behind > (int64_t)avr->frequency / 20) { started = now; start_cycle = avr->cycle; } /* too slow: do not rush after */
     for (int i = 0; i < 16 && !halt_ns && !dead; i++) {
       int state = avr_run(avr);
@@ -447,6 +463,7 @@ int main(int argc, char **argv) {
   if (!avr) fail(model);
   avr_init(avr);
   avr->frequency = frequency;
+  avr->sleep = on_sleep;
   avr->log = LOG_ERROR;
   memset(avr->flash, 0xff, avr->flashend + 1);
   if (contents) {
