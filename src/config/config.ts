@@ -1,6 +1,7 @@
 // The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
 // described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
 import type { BoardSettings } from '../mcu/settings.ts';
+import type { SlotsTargetSettings } from '../slots/settings.ts';
 import type { LogLevel } from '../system/log/log.ts';
 import type { Command } from '../system/settings/values.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
@@ -212,60 +213,3 @@ export interface ReportSettings {
 // ---------------------------------------------------------------------------------------------------------- targets
 
 export type TargetSettings = SlotsTargetSettings | BoardSettings | PackageTargetSettings;
-
-export interface SlotsTargetSettings {
-  readonly kind: 'slots';
-  readonly name: string;
-  /** Block devices or files. */
-  readonly slots: { readonly A: string; readonly B: string };
-  /** Nothing writes to its images; undefined: their format says so, or nobody does. */
-  readonly readOnly?: boolean | undefined;
-  /** Undefined: this pair follows the one that has it. */
-  readonly bootloader: BootloaderSettings | undefined;
-}
-
-/** The one pair that decides which slot boots. */
-export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
-
-export type BootloaderSettings = UbootSettings | GrubSettings | TrybootSettings | CustomBootloaderSettings;
-
-export interface UbootSettings {
-  readonly kind: 'uboot';
-  /** Undefined: the tools' own, /etc/fw_env.config. */
-  readonly fwEnvConfig: string | undefined;
-  readonly orderVariable: string;
-  /** Of the boot attempts left; contains `{slot}`. */
-  readonly leftVariable: string;
-  /** Of the slot on trial. */
-  readonly trialVariable: string;
-  /** What the boot counter of a committed slot is set to. */
-  readonly attempts: number;
-  readonly names: BootNames;
-}
-
-/** What the bootloader calls the slots: in its variables, on the kernel command line, as a handler’s argument. */
-export interface BootNames {
-  readonly A: string;
-  readonly B: string;
-}
-
-export interface GrubSettings {
-  readonly kind: 'grub';
-  readonly environment: string;
-  /** How often a committed slot may fail to start. */
-  readonly attempts: number;
-  readonly names: BootNames;
-}
-
-export interface TrybootSettings {
-  readonly kind: 'tryboot';
-  readonly autoboot: string;
-  /** Numbers of the boot partitions. */
-  readonly partitions: { readonly A: number; readonly B: number };
-}
-
-export interface CustomBootloaderSettings {
-  readonly kind: 'custom';
-  readonly handler: string;
-  readonly names: BootNames;
-}

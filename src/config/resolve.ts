@@ -1,9 +1,9 @@
 import { mcuTargetSchema } from '../mcu/settings.ts';
+import { slotsTargetSchema } from '../slots/settings.ts';
 import { settingsOf } from '../system/settings/settings.ts';
 import { durationMs, parseDailyWindow, sizeBytes } from '../system/settings/values.ts';
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import type {
-  BootloaderSettings,
   Choice,
   Config,
   HookSettings,
@@ -179,30 +179,15 @@ function mainTarget(targets: ConfigFile['targets']): string | undefined {
 }
 
 function resolveTarget(name: string, target: ConfigFile['targets'][string]): TargetSettings {
-  if (target.kind === 'slots') {
-    const bootloader = target.bootloader === undefined ? undefined : resolveBootloader(target.bootloader);
-    const { kind, slots, read_only: readOnly } = target;
-    return { kind, name, slots, readOnly, bootloader };
+  switch (target.kind) {
+    case 'slots':
+      return { name, ...settingsOf(slotsTargetSchema, target) };
+    case 'mcu':
+      return { name, ...settingsOf(mcuTargetSchema, target) };
+    case 'package': {
+      const { kind, package: known, install_deadline: installDeadline, patience } = target;
+      const [installMs, patienceMs] = [durationMs(installDeadline), durationMs(patience)];
+      return { kind, name, package: known, installMs, patienceMs };
+    }
   }
-  if (target.kind === 'package') {
-    const { kind, package: known, install_deadline: installDeadline, patience } = target;
-    const [installMs, patienceMs] = [durationMs(installDeadline), durationMs(patience)];
-    return { kind, name, package: known, installMs, patienceMs };
-  }
-  return { name, ...settingsOf(mcuTargetSchema, target) };
-}
-
-type SlotsTarget = Extract<ConfigFile['targets'][string], { kind: 'slots' }>;
-
-function resolveBootloader(bootloader: NonNullable<SlotsTarget['bootloader']>): BootloaderSettings {
-  if (bootloader.kind !== 'uboot') return bootloader;
-  return {
-    kind: 'uboot',
-    fwEnvConfig: bootloader.fw_env_config,
-    orderVariable: bootloader.order_variable,
-    leftVariable: bootloader.left_variable,
-    trialVariable: bootloader.trial_variable,
-    attempts: bootloader.attempts,
-    names: bootloader.names,
-  };
 }

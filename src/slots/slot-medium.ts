@@ -1,7 +1,7 @@
 import { systemErrorCode } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
-import { alignDown, alignmentBytes, alignUp } from './block-pool.ts';
+import { alignDown, alignmentBytes, alignUp } from './blocks/block-pool.ts';
 import type { DeviceFile, OpenDevice } from './device-file.ts';
 import { SlotError, slotError } from './errors.ts';
 

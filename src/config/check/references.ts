@@ -1,3 +1,4 @@
+import { fileOfBootloader } from '../../slots/settings.ts';
 import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
@@ -164,23 +165,7 @@ function targetReferences(table: readonly string[], target: Target): readonly Ma
     file: target.slots[slot],
     need: 'slot',
   }));
-  if (target.bootloader === undefined) return slots;
-  return [...slots, ...bootloaderReferences([...table, 'bootloader'], target.bootloader)];
-}
-
-type Bootloader = NonNullable<Extract<Target, { kind: 'slots' }>['bootloader']>;
-
-function bootloaderReferences(table: readonly string[], bootloader: Bootloader): readonly MaybeReference[] {
-  switch (bootloader.kind) {
-    case 'uboot': {
-      const file = bootloader.fw_env_config ?? '/etc/fw_env.config';
-      return [{ path: [...table, 'fw_env_config'], file, need: 'readable file' }];
-    }
-    case 'grub':
-      return [{ path: [...table, 'environment'], file: bootloader.environment, need: 'readable file' }];
-    case 'tryboot':
-      return [{ path: [...table, 'autoboot'], file: bootloader.autoboot, need: 'readable file' }];
-    case 'custom':
-      return [{ path: [...table, 'handler'], file: bootloader.handler, need: 'handler' }];
-  }
+  const named = target.bootloader && fileOfBootloader(target.bootloader);
+  if (named === undefined) return slots;
+  return [...slots, { path: [...table, 'bootloader', named.key], file: named.file, need: named.need }];
 }

@@ -1,7 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import type { Finding } from '../../config/cross-check.ts';
-import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
-import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
 import { AgentError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 
 import type { DoctorFinding } from '../../control/reports.ts';
-import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
+import { lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';

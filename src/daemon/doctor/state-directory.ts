@@ -1,8 +1,9 @@
 import { access, constants, mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Config, SlotsTargetSettings } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
+import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { ownFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';

@@ -4,15 +4,15 @@ import { dirname, isAbsolute } from 'node:path';
 import * as z from 'zod';
 
 import type { Support } from '../../cli/context.ts';
-import type { BootingSlotsSettings, Config } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText } from '../../config/read-config.ts';
 import { configSchema } from '../../config/schema/schema.ts';
-import { lookAtPlace } from '../../slots/bootloaders/boot-place.ts';
-import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
+import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
 import { identityAt } from '../../slots/device-identity.ts';
 import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
+import type { BootingSlotsSettings } from '../../slots/settings.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';

@@ -1,4 +1,5 @@
-import type { BootingSlotsSettings, Config, TargetSettings } from '../../config/config.ts';
+import type { Config, TargetSettings } from '../../config/config.ts';
+import type { BootingSlotsSettings } from '../../slots/settings.ts';
 
 /** Whether this target is the pair of slots from which the bootloader chooses; other pairs follow it. */
 export function hasBootloader(target: TargetSettings): target is BootingSlotsSettings {

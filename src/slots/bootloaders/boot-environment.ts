@@ -1,5 +1,7 @@
-import type { BootNames } from '../../config/config.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
+
+/** What the bootloader calls the slots: in its variables, on the kernel command line, as a handler’s argument. */
+export type BootNames = Readonly<Record<SlotName, string>>;
 
 /** One of the changes that the Bootloader port has. */
 export interface BootChange {

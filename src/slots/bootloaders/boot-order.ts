@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import type { BootNames } from '../../config/config.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
-import type { BootChange, SaidOfSlots } from './boot-environment.ts';
+import type { BootChange, BootNames, SaidOfSlots } from './boot-environment.ts';
 import { changeTrialMark } from './trial-mark.ts';
 import type { TrialMark } from './trial-mark.ts';
 

@@ -1,7 +1,7 @@
-import type { BootNames } from '../../config/config.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
+import type { BootNames } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 
 /** What one source says about the running slot. */

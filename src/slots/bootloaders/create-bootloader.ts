@@ -1,26 +1,17 @@
-import type { BootloaderSettings, BootNames, BootingSlotsSettings } from '../../config/config.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import { withName } from '../../system/settings/described.ts';
 import type { Bootloader, SlotName } from '../../update/ports.ts';
+import type { BootingSlotsSettings, BootloaderSettings } from '../settings.ts';
 import { bootFs } from './boot-fs.ts';
 import type { BootFs } from './boot-fs.ts';
 import { BootPrograms } from './boot-programs.ts';
 import type { RunProgram } from './boot-programs.ts';
-import {
-  agreeOnSlot,
-  slotMounted,
-  slotOfDeviceTree,
-  slotOfHandler,
-  slotOfRootArgument,
-  slotNamedOnCommandLine,
-} from './booted-slot.ts';
-import type { AskForClue } from './booted-slot.ts';
-import { Handler } from './custom.ts';
+import { agreeOnSlot, slotMounted, slotOfRootArgument, slotNamedOnCommandLine } from './booted-slot.ts';
+import type { BootParts, BootPlace } from './bootloader-kind.ts';
+import { bootloaders } from './bootloaders.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
-import { GRUB_TITLE, GrubEnvironmentFile, grubSpelling } from './grub/grub.ts';
-import { AutobootFile } from './tryboot/tryboot.ts';
-import { FwTools, UBOOT_TITLE, ubootSpelling } from './uboot.ts';
-import { VariableEnvironment } from './variable-environment.ts';
+import type { GrubReaderParts } from './grub/grub-reader.ts';
 
 export interface BootloaderSurroundings {
   /** The slot whose device is mounted as the root file system, if it is one. */
@@ -35,62 +26,36 @@ export interface BootloaderSurroundings {
 }
 
 /** The bootloader of a target of kind slots. Nothing is read or run before its first method is called. */
-export function createBootloader(target: BootingSlotsSettings, surroundings: BootloaderSurroundings): Bootloader {
+export function createBootloader(
+  { bootloader, slots }: BootingSlotsSettings,
+  surroundings: BootloaderSurroundings,
+): Bootloader {
   const { mountedSlot, log, onKept, fs = bootFs, run = runProgram, commandLine = '/proc/cmdline' } = surroundings;
   const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = surroundings;
-  const settings = target.bootloader;
-  const programs = new BootPrograms(run);
-  const names = namesOf(settings);
-  const line = { path: commandLine, names, slots: target.slots, fs };
+  const line = { path: commandLine, names: namesOf(bootloader), slots, fs };
   const onCommandLine = [
     slotNamedOnCommandLine('thing.slot', line),
     slotNamedOnCommandLine('rauc.slot', line),
     slotOfRootArgument(line),
   ];
-  const bootedSlot = (...more: readonly AskForClue[]) => {
-    const sources = [...onCommandLine, ...more, slotMounted(mountedSlot)];
-    return (signal: AbortSignal) => agreeOnSlot(sources, signal);
+  const over: BootParts['over'] = (environment, { clues = [], ...more } = {}) => {
+    const sources = [...onCommandLine, ...clues, slotMounted(mountedSlot)];
+    const bootedSlot = async (signal: AbortSignal): Promise<SlotName> => agreeOnSlot(sources, signal);
+    return new EnvironmentBootloader({ environment, bootedSlot, onKept, ...more });
   };
-  switch (settings.kind) {
-    case 'uboot': {
-      const store = new FwTools({ programs, fs, log, configFile: settings.fwEnvConfig });
-      const { attempts } = settings;
-      const environment = new VariableEnvironment({
-        title: UBOOT_TITLE,
-        store,
-        spelling: ubootSpelling(settings, names),
-        attempts,
-      });
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(), onKept });
-    }
-    case 'grub': {
-      const store = new GrubEnvironmentFile({ fs, path: settings.environment, run });
-      const { attempts } = settings;
-      const environment = new VariableEnvironment({
-        title: GRUB_TITLE,
-        store,
-        spelling: grubSpelling(attempts, names),
-        attempts,
-      });
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(), onKept });
-    }
-    case 'tryboot': {
-      const { partitions, autoboot: path } = settings;
-      return new EnvironmentBootloader({
-        environment: new AutobootFile({ fs, path, partitions }),
-        bootedSlot: bootedSlot(slotOfDeviceTree(deviceTreePartition, partitions, fs)),
-        onKept,
-        trialRebootArgument: '0 tryboot',
-      });
-    }
-    case 'custom': {
-      const environment = new Handler({ programs, handler: settings.handler, names });
-      const current = (signal: AbortSignal) => environment.current(signal);
-      return new EnvironmentBootloader({ environment, bootedSlot: bootedSlot(slotOfHandler(current)), onKept });
-    }
-  }
+  const parts = { programs: new BootPrograms(run), fs, run, log, deviceTreePartition, over };
+  return withName(bootloaders, bootloader.kind).create(bootloader, parts);
 }
 
-function namesOf(settings: BootloaderSettings): BootNames {
-  return settings.kind === 'tryboot' ? { A: 'A', B: 'B' } : settings.names;
+function namesOf(settings: BootloaderSettings): Readonly<Record<SlotName, string>> {
+  return 'names' in settings ? settings.names : { A: 'A', B: 'B' };
+}
+
+/** Checks where the bootloader keeps its choice. Changes nothing. Throws BootloaderError if no trial can be counted there. */
+export async function lookAtPlace(
+  settings: BootloaderSettings,
+  parts: GrubReaderParts,
+  signal: AbortSignal,
+): Promise<BootPlace> {
+  return withName(bootloaders, settings.kind).lookAt(settings, parts, signal);
 }

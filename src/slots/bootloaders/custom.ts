@@ -1,8 +1,10 @@
-import type { BootNames } from '../../config/config.ts';
+import { absolutePath } from '../../system/settings/values.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
-import type { BootChange, BootEnvironment, SaidOfSlots } from './boot-environment.ts';
+import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from './boot-environment.ts';
 import type { BootPrograms } from './boot-programs.ts';
+import { slotOfHandler } from './booted-slot.ts';
+import { bootloaderKind, bootNames } from './bootloader-kind.ts';
 import { BootloaderError } from './errors.ts';
 import { isLastWord } from './trial-mark.ts';
 
@@ -182,3 +184,17 @@ export class Handler implements BootEnvironment<HandlerState> {
     return new BootloaderError(code, `${this.title}: ${why}`, { advice: 'run the handler by hand' });
   }
 }
+
+export const custom = bootloaderKind({
+  name: 'custom',
+  settings: {
+    handler: absolutePath('/usr/lib/boot-handler').describe('Speaks RAUC’s custom interface'),
+    names: bootNames(),
+  },
+  create: ({ handler, names }, { programs, over }) => {
+    const environment = new Handler({ programs, handler, names });
+    return over(environment, { clues: [slotOfHandler(async (signal) => environment.current(signal))] });
+  },
+  fileOf: ({ handler: file }) => ({ key: 'handler', file, need: 'handler' }),
+  lookAt: async () => ({}),
+});

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import { alignUp } from '../block-pool.ts';
+import { alignUp } from '../blocks/block-pool.ts';
 import { BootloaderError } from './errors.ts';
 
 /** The errors of a file system that cannot bypass the page cache, such as one in memory. */

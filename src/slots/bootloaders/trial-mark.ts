@@ -1,7 +1,6 @@
-import type { BootNames } from '../../config/config.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
-import type { BootChange } from './boot-environment.ts';
+import type { BootChange, BootNames } from './boot-environment.ts';
 
 /**
  * The slot that was armed, and has been neither kept nor given up since. Boot counters alone cannot always tell that.

@@ -1,20 +1,25 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import type { BootNames } from '../../config/config.ts';
+import { systemErrorCode } from '../../system/errors.ts';
 import { readTextFile } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
+import { absolutePath, text, wholeNumber } from '../../system/settings/values.ts';
+import type { BootNames } from './boot-environment.ts';
+import { bootFs } from './boot-fs.ts';
 import { formatOrder } from './boot-order.ts';
 import type { BootPrograms } from './boot-programs.ts';
+import { bootloaderKind, bootNames } from './bootloader-kind.ts';
+import type { BootPlace } from './bootloader-kind.ts';
 import { BootloaderError } from './errors.ts';
 import { notOnMedium } from './on-medium.ts';
 import { formatTrialMark } from './trial-mark.ts';
-import { parseVariables, VariableReader } from './variable-environment.ts';
+import { parseVariables, VariableEnvironment, VariableReader } from './variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
 
-export const UBOOT_TITLE = 'U-Boot environment';
+const UBOOT_TITLE = 'U-Boot environment';
 
-export const DEFAULT_FW_ENV_CONFIG = '/etc/fw_env.config';
+const DEFAULT_FW_ENV_CONFIG = '/etc/fw_env.config';
 const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
 const ADVICE_VALUES =
   'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
@@ -143,7 +148,7 @@ export class FwTools implements VariableStore {
   }
 }
 
-export function countCopies(config: string): number {
+function countCopies(config: string): number {
   return devicesIn(config).length;
 }
 
@@ -152,3 +157,39 @@ function devicesIn(config: string): readonly string[] {
   const line = /^[ \t]*([^#\s]\S*)[ \t]+-?(?:0x)?[0-9a-f]+[ \t]+(?:0x)?[0-9a-f]+/gim;
   return [...config.matchAll(line)].map(([, device = '']) => device);
 }
+
+async function copiesOf(path: string): Promise<BootPlace> {
+  try {
+    if (countCopies((await bootFs.readFile(path)).toString('utf8')) !== 1) return {};
+    return { weakness: `${path} names one copy of the environment: a power cut while it is written loses it` };
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return {}; // the tools tell the reason when they read the file
+  }
+}
+
+const variableText = 'the name of a boot variable';
+const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, variableText);
+const slotVariableText = 'the name of a boot variable with "{slot}" in it';
+
+export const uboot = bootloaderKind({
+  name: 'uboot',
+  settings: {
+    fw_env_config: absolutePath('/etc/fw_env.config').optional().describe('Instead of /etc/fw_env.config'),
+    order_variable: variable().default('BOOT_ORDER'),
+    left_variable: variable()
+      .refine((name) => name.includes('{slot}'), slotVariableText)
+      .default('BOOT_{slot}_LEFT'),
+    trial_variable: variable().default('BOOT_TRIAL').describe('Names the slot on trial'),
+    attempts: wholeNumber(1, 99).default(3).describe('Boot counter of a committed slot'),
+    names: bootNames(),
+  },
+  create: (settings, { programs, fs, log, over }) => {
+    const { attempts, names } = settings;
+    const store = new FwTools({ programs, fs, log, configFile: settings.fwEnvConfig });
+    const spelling = ubootSpelling(settings, names);
+    return over(new VariableEnvironment({ title: UBOOT_TITLE, store, spelling, attempts }));
+  },
+  fileOf: ({ fw_env_config: file = DEFAULT_FW_ENV_CONFIG }) => ({ key: 'fw_env_config', file, need: 'readable file' }),
+  lookAt: async ({ fwEnvConfig }) => copiesOf(fwEnvConfig ?? DEFAULT_FW_ENV_CONFIG),
+});

@@ -1,7 +1,6 @@
-import type { BootNames } from '../../config/config.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { uninterrupted } from './boot-environment.ts';
-import type { BootChange, BootEnvironment, SaidOfSlots } from './boot-environment.ts';
+import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from './boot-environment.ts';
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
 import { BootloaderError } from './errors.ts';

@@ -1,4 +1,6 @@
-import type * as z from 'zod';
+import * as z from 'zod';
+
+import type { SettingsOf } from './settings.ts';
 
 // Of a list whose members describe themselves: protocols, bootloaders, sources.
 
@@ -28,4 +30,41 @@ type Intersection<T> = (T extends unknown ? (one: T) => void : never) extends (a
 export function allSettings<T extends HasSettings>(list: readonly T[]): Intersection<T['settings']>;
 export function allSettings(list: readonly HasSettings[]): z.ZodRawShape {
   return Object.fromEntries(list.flatMap(({ settings }) => Object.entries(settings)));
+}
+
+/** A table of the file whose `kind` says which it is. */
+export type TableOfKind<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
+  { readonly kind: z.ZodLiteral<Name> } & Shape,
+  z.core.$strict
+>;
+
+/** What such a table holds, in the file's words and in the program's. */
+export type OwnTable<Name extends string, Shape extends z.ZodRawShape> = { readonly kind: Name } & z.output<
+  z.ZodObject<Shape>
+>;
+export type OwnSettings<Name extends string, Shape extends z.ZodRawShape> = { readonly kind: Name } & SettingsOf<
+  z.ZodObject<Shape>
+>;
+
+export function tableOfKind<Name extends string, Shape extends z.ZodRawShape>(
+  name: Name,
+  settings: Shape,
+): TableOfKind<Name, Shape> {
+  return z.strictObject({ kind: z.literal(name), ...settings });
+}
+
+interface HasTable {
+  readonly table: z.ZodObject;
+}
+
+/** For a union by `kind`. */
+export function tablesOf<T extends readonly [HasTable, ...HasTable[]]>([first, ...more]: T): readonly [
+  T[number]['table'],
+  ...T[number]['table'][],
+] {
+  return [first.table, ...more.map(({ table }) => table)];
+}
+
+export interface OfKind {
+  readonly kind: string;
 }

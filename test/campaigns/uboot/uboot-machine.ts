@@ -5,7 +5,7 @@ import { mkdir, open, readFile, truncate, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 
-import type { UbootSettings } from '../../../src/config/config.ts';
+import type { SettingsOfBootloader } from '../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
 import type { BootRig } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
 import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
@@ -74,7 +74,7 @@ export class UbootMachine implements BootRig {
     return this.folder.file('disk');
   }
 
-  get settings(): UbootSettings {
+  get settings(): SettingsOfBootloader<'uboot'> {
     return settingsAt(this.folder);
   }
 

@@ -243,6 +243,7 @@ const wholeResolved: Config = {
       kind: 'slots',
       name: 'gateway',
       slots: { A: '/dev/disk/by-partlabel/rootfs-a', B: '/dev/disk/by-partlabel/rootfs-b' },
+      readOnly: undefined,
       bootloader: {
         kind: 'uboot',
         fwEnvConfig: undefined,

@@ -1,8 +1,8 @@
 import { createCipheriv, createHash } from 'node:crypto';
 
-import type { BlockGeometry } from '../../../src/slots/block-pool.ts';
-import { BlockPool } from '../../../src/slots/block-pool.ts';
-import { BlockWriter } from '../../../src/slots/block-writer.ts';
+import type { BlockGeometry } from '../../../src/slots/blocks/block-pool.ts';
+import { BlockPool } from '../../../src/slots/blocks/block-pool.ts';
+import { BlockWriter } from '../../../src/slots/blocks/block-writer.ts';
 import { SlotMedium } from '../../../src/slots/slot-medium.ts';
 import type { MediumWorld } from '../../../src/slots/slot-medium.ts';
 import { silentLog } from '../../../src/system/log/log.ts';

@@ -1,20 +1,22 @@
-import type { BootNames } from '../../../config/config.ts';
 import { describeError, systemErrorCode } from '../../../system/errors.ts';
 import { overwriteDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
+import { absolutePath, wholeNumber } from '../../../system/settings/values.ts';
 import type { SlotName } from '../../../update/ports.ts';
+import type { BootNames } from '../boot-environment.ts';
 import { formatOrder } from '../boot-order.ts';
 import type { RunProgram } from '../boot-programs.ts';
+import { bootloaderKind, bootNames } from '../bootloader-kind.ts';
 import { BootloaderError } from '../errors.ts';
 import type { BootloaderErrorCode } from '../errors.ts';
 import { notOnMedium, readFromMedium } from '../on-medium.ts';
 import { formatTrialMark } from '../trial-mark.ts';
-import { VariableReader } from '../variable-environment.ts';
+import { VariableEnvironment, VariableReader } from '../variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from '../variable-environment.ts';
 import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
-import { compareWithGrub } from './grub-reader.ts';
+import { compareWithGrub, lookAsGrub } from './grub-reader.ts';
 
-export const GRUB_TITLE = 'GRUB environment';
+const GRUB_TITLE = 'GRUB environment';
 
 const ADVICE_CREATE =
   'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
@@ -186,3 +188,19 @@ export class GrubEnvironmentFile implements VariableStore {
     throw new BootloaderError(code, `${GRUB_TITLE}: ${this.#path} ${why}`, { advice });
   }
 }
+
+export const grub = bootloaderKind({
+  name: 'grub',
+  settings: {
+    environment: absolutePath('/boot/grub/grubenv').default('/boot/grub/grubenv'),
+    attempts: wholeNumber(1, 9).default(3).describe('Boots that a committed slot may fail; 1 for RAUC’s own grub.conf'),
+    names: bootNames(),
+  },
+  create: ({ environment: path, attempts, names }, { fs, run, over }) => {
+    const store = new GrubEnvironmentFile({ fs, path, run });
+    const spelling = grubSpelling(attempts, names);
+    return over(new VariableEnvironment({ title: GRUB_TITLE, store, spelling, attempts }));
+  },
+  fileOf: ({ environment: file }) => ({ key: 'environment', file, need: 'readable file' }),
+  lookAt: async ({ environment }, parts, signal) => ({ detail: await lookAsGrub(environment, parts, signal) }),
+});

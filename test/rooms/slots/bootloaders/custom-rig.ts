@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-import type { CustomBootloaderSettings } from '../../../../src/config/config.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
+import type { SettingsOfBootloader } from '../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
@@ -18,7 +18,7 @@ export class CustomRig implements BootRig {
   readonly power = new Power();
   readonly attempts = 2;
   readonly folder: GatewayFolder;
-  readonly settings: CustomBootloaderSettings;
+  readonly settings: SettingsOfBootloader<'custom'>;
   readonly bootloader: Bootloader;
   /** The calls that change something, in their order. */
   readonly calls: string[] = [];

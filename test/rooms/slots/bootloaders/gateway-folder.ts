@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/config/config.ts';
 import { createBootloader } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSurroundings } from '../../../../src/slots/bootloaders/create-bootloader.ts';
+import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/slots/settings.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 
@@ -38,6 +38,7 @@ export class GatewayFolder implements AsyncDisposable {
       kind: 'slots',
       name: 'gateway',
       slots: { A: this.file('slot-a'), B: this.file('slot-b') },
+      readOnly: undefined,
       bootloader: settings,
     };
     return createBootloader(target, {

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-import type { UbootSettings } from '../../../../src/config/config.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
+import type { SettingsOfBootloader } from '../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
@@ -36,7 +36,7 @@ export interface UbootTrouble {
 }
 
 /** The variables of the documentation's script; `fw_env.config` is in the folder. */
-export function settingsAt(folder: GatewayFolder): UbootSettings {
+export function settingsAt(folder: GatewayFolder): SettingsOfBootloader<'uboot'> {
   return {
     kind: 'uboot',
     fwEnvConfig: folder.file('fw_env.config'),
@@ -77,7 +77,7 @@ export class UbootRig implements BootRig {
     return this.folder.file('environment');
   }
 
-  get settings(): UbootSettings {
+  get settings(): SettingsOfBootloader<'uboot'> {
     return settingsAt(this.folder);
   }
 

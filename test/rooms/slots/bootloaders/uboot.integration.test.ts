@@ -3,8 +3,8 @@ import { chmod, rm, writeFile } from 'node:fs/promises';
 
 import { describe, expect, test } from 'vitest';
 
-import { lookAtPlace } from '../../../../src/slots/bootloaders/boot-place.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
+import { lookAtPlace } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { bootloaderContract, evidence } from './bootloader-contract.ts';

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
-import type { BootloaderSettings } from '../../../../../src/config/config.ts';
 import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
 import type { RunProgram } from '../../../../../src/slots/bootloaders/boot-programs.ts';
 import { lookAsGrub } from '../../../../../src/slots/bootloaders/grub/grub-reader.ts';
+import type { BootloaderSettings } from '../../../../../src/slots/settings.ts';
 import { AgentError } from '../../../../../src/system/errors.ts';
 import { runProgram } from '../../../../../src/system/processes/child-process.ts';
 import type { Bootloader } from '../../../../../src/update/ports.ts';

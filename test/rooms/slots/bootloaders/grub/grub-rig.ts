@@ -3,7 +3,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 
-import type { GrubSettings } from '../../../../../src/config/config.ts';
+import type { SettingsOfBootloader } from '../../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
@@ -45,7 +45,7 @@ export interface GrubTrouble {
 export class GrubRig implements BootRig {
   readonly power = new Power();
   readonly attempts: number;
-  readonly settings: GrubSettings;
+  readonly settings: SettingsOfBootloader<'grub'>;
   readonly folder: GatewayFolder;
   readonly bootloader: Bootloader;
   readonly #fs = new PoweredFs(this.power, 'without journal');

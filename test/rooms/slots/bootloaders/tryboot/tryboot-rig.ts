@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 
-import type { TrybootSettings } from '../../../../../src/config/config.ts';
+import type { SettingsOfBootloader } from '../../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
@@ -14,7 +14,7 @@ export class TrybootRig implements BootRig {
   readonly power = new Power();
   readonly attempts = 9;
   readonly folder: GatewayFolder;
-  readonly settings: TrybootSettings;
+  readonly settings: SettingsOfBootloader<'tryboot'>;
   readonly bootloader: Bootloader;
   readonly #fs = new PoweredFs(this.power, 'with journal');
 

@@ -1,9 +1,9 @@
-import { abortable } from '../system/abortable.ts';
-import type { BaseReader } from '../update/ports.ts';
+import { abortable } from '../../system/abortable.ts';
+import type { BaseReader } from '../../update/ports.ts';
+import { SlotError } from '../errors.ts';
+import type { SlotMedium } from '../slot-medium.ts';
 import { alignDown, alignmentBytes, alignUp } from './block-pool.ts';
 import type { BlockPool } from './block-pool.ts';
-import { SlotError } from './errors.ts';
-import type { SlotMedium } from './slot-medium.ts';
 
 /** `bytes` are valid until the returned promise resolves, or during the call if there is none. */
 export type VisitBlock = (bytes: Buffer, position: number) => Promise<void> | void;

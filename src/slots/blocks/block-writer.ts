@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { crc32 } from 'node:zlib';
 
-import { abortable } from '../system/abortable.ts';
-import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../update/ports.ts';
+import { abortable } from '../../system/abortable.ts';
+import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
+import { SlotError } from '../errors.ts';
+import type { Hasher } from '../hasher.ts';
+import type { SlotMedium } from '../slot-medium.ts';
 import type { Block, BlockPool } from './block-pool.ts';
 import { alignDown } from './block-pool.ts';
-import { SlotError } from './errors.ts';
-import type { Hasher } from './hasher.ts';
 import { readInOrder } from './read-in-order.ts';
-import type { SlotMedium } from './slot-medium.ts';
 import { UnchangedBlocks } from './unchanged.ts';
 
 export interface WriterParts {

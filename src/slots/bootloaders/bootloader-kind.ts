@@ -1,0 +1,89 @@
+import * as z from 'zod';
+
+import type { Log } from '../../system/log/log.ts';
+import { tableOfKind } from '../../system/settings/described.ts';
+import type { OfKind, OwnSettings, OwnTable } from '../../system/settings/described.ts';
+import { text } from '../../system/settings/values.ts';
+import type { Bootloader } from '../../update/ports.ts';
+import type { BootEnvironment } from './boot-environment.ts';
+import type { BootFs } from './boot-fs.ts';
+import type { BootPrograms, RunProgram } from './boot-programs.ts';
+import type { AskForClue } from './booted-slot.ts';
+import type { GrubReaderParts } from './grub/grub-reader.ts';
+
+/** Whether a bootloader can count a trial where it keeps its choice, and reads there what was written. */
+export interface BootPlace {
+  /** What was found; undefined: nothing can be seen from outside. */
+  readonly detail?: string;
+  /** What is allowed, but weakens a promise. */
+  readonly weakness?: string;
+}
+
+export interface BootParts {
+  readonly programs: BootPrograms;
+  readonly fs: BootFs;
+  readonly run: RunProgram;
+  readonly log: Log;
+  readonly deviceTreePartition: string;
+  /** The Bootloader port over this environment; `clues`: of the slot that runs, beside those that every bootloader has. */
+  readonly over: <State>(environment: BootEnvironment<State>, more?: MoreOfBoot) => Bootloader;
+}
+
+export interface MoreOfBoot {
+  readonly clues?: readonly AskForClue[];
+  readonly trialRebootArgument?: string;
+}
+
+/** The file that a bootloader's settings name, and the setting. */
+export interface BootFile {
+  readonly key: string;
+  readonly file: string;
+  readonly need: 'readable file' | 'handler';
+}
+
+/** How a bootloader describes itself: itself, and a line in bootloaders.ts. */
+interface Description<Name extends string, Shape extends z.ZodRawShape> {
+  readonly name: Name;
+  readonly settings: Shape;
+  /** Nothing is read or run before a method of it is called. */
+  readonly create: (settings: OwnSettings<Name, Shape>, parts: BootParts) => Bootloader;
+  readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
+  /** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
+  readonly lookAt: (
+    settings: OwnSettings<Name, Shape>,
+    parts: GrubReaderParts,
+    signal: AbortSignal,
+  ) => Promise<BootPlace>;
+}
+
+export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
+  const { name, create, fileOf, lookAt } = described;
+  // Of a table that was accepted the kind says which it is.
+  const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
+  const isWritten = (all: OfKind): all is OwnTable<Name, Shape> => all.kind === name;
+  const own = (all: OfKind): OwnSettings<Name, Shape> => {
+    if (isOwn(all)) return all;
+    throw new RangeError(`${all.kind} is not ${name}`);
+  };
+  return {
+    name,
+    table: tableOfKind(name, described.settings),
+    create: (settings: OfKind, parts: BootParts) => create(own(settings), parts),
+    fileOf: (written: OfKind) => (isWritten(written) ? fileOf(written) : undefined),
+    lookAt: async (settings: OfKind, parts: GrubReaderParts, signal: AbortSignal) =>
+      lookAt(own(settings), parts, signal),
+  };
+}
+
+const bootNameText = 'what the bootloader calls this slot';
+const bootName = (name: string) =>
+  text(bootNameText, 32)
+    .regex(/^[A-Za-z0-9_-]+$/, bootNameText)
+    .default(name);
+
+export function bootNames() {
+  return z
+    .strictObject({ A: bootName('A'), B: bootName('B') })
+    .default({ A: 'A', B: 'B' })
+    .describe('What the bootloader calls the slots');
+}

@@ -1,0 +1,44 @@
+import * as z from 'zod';
+
+import { tablesOf, withName } from '../system/settings/described.ts';
+import type { SettingsOf } from '../system/settings/settings.ts';
+import { absolutePath, flag } from '../system/settings/values.ts';
+import type { BootFile } from './bootloaders/bootloader-kind.ts';
+import { bootloaders } from './bootloaders/bootloaders.ts';
+
+export const bootloaderSchema = z.discriminatedUnion('kind', tablesOf(bootloaders));
+
+/** `[targets.NAME]` of a pair of slots. */
+export const slotsTargetSchema = z.strictObject({
+  kind: z.literal('slots'),
+  /** Block devices or files. */
+  slots: z.strictObject({
+    A: absolutePath('/dev/disk/by-partlabel/rootfs-a'),
+    B: absolutePath('/dev/disk/by-partlabel/rootfs-b'),
+  }),
+  read_only: flag()
+    .optional()
+    .describe(
+      'Nothing writes to its images: before a rollback they must read as they were verified. Known of squashfs and erofs',
+    ),
+  bootloader: bootloaderSchema
+    .optional()
+    .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
+});
+
+export type SlotsTargetSettings = SettingsOf<typeof slotsTargetSchema> & { readonly name: string };
+
+export type BootloaderSettings = SettingsOf<typeof bootloaderSchema>;
+
+export type SettingsOfBootloader<K extends BootloaderSettings['kind']> = Extract<
+  BootloaderSettings,
+  { readonly kind: K }
+>;
+
+/** The one pair that decides which slot boots. */
+export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
+
+/** Which file a bootloader's settings name. */
+export function fileOfBootloader(written: z.output<typeof bootloaderSchema>): BootFile | undefined {
+  return withName(bootloaders, written.kind).fileOf(written);
+}
