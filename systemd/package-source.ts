@@ -29,6 +29,10 @@ const DOCS = 'usr/share/doc/thing-agent';
 const places: Readonly<Record<string, string>> = {
   'trial-guard': `${HOME}/trial-guard`,
   'package-guard': `${HOME}/package-guard`,
+  'own-folders': `${HOME}/own-folders`,
+  'two-processes/thing-agent.conf': `${HOME}/two-processes.conf`,
+  'two-processes/thing-helper.service': 'lib/systemd/system/thing-helper.service',
+  'two-processes/thing-helper.socket': 'lib/systemd/system/thing-helper.socket',
   'debian/wait-for-update': `${HOME}/wait-for-update`,
   'thing-agent.service': 'lib/systemd/system/thing-agent.service',
   'thing-agent-trial.service': 'lib/systemd/system/thing-agent-trial.service',

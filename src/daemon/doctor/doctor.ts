@@ -13,9 +13,8 @@ import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { finding, NO_SLOTS } from './engine-checks.ts';
+import { finding } from './engine-checks.ts';
 import { tryUsers } from './program-users.ts';
-import { trySafetyNet } from './safety-net.ts';
 import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
@@ -48,7 +47,6 @@ const checksBefore: readonly Check[] = [
 const checksAfter: readonly Check[] = [
   { name: 'microcontrollers', look: lookAtBoards },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
-  { name: 'safety net', look: lookAtSafetyNet },
   { name: 'watchdog', look: lookAtWatchdog },
 ];
 
@@ -169,8 +167,4 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
     });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
-}
-
-async function lookAtSafetyNet({ bootloader }: Wiring, signal: AbortSignal): Promise<string> {
-  return bootloader === undefined ? NO_SLOTS : trySafetyNet(signal);
 }

@@ -13,8 +13,9 @@ import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { noTargets } from './obstacles.ts';
+import { trySafetyNet } from './safety-net.ts';
 
-export const NO_SLOTS = 'not needed: no slots are configured';
+const NO_SLOTS = 'not needed: no slots are configured';
 
 /** The engine in the process that owns slots and bootloader: this one, or the helper. */
 export type ExaminedEngine = Pick<Wiring, 'config'> & { readonly bootloader: Bootloader | undefined };
@@ -27,6 +28,7 @@ interface Check {
 const checks: readonly Check[] = [
   { name: 'boot environment', look: lookAtBootEnvironment },
   { name: 'staging slot', look: lookAtStagingSlot },
+  { name: 'safety net', look: lookAtSafetyNet },
 ];
 
 /** Runs the checks that need the rights of root. */
@@ -103,6 +105,11 @@ async function lookAtStagingSlot(
     found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
   }
   return found.join('; ');
+}
+
+/** Checks that what ends a trial nobody judges can be started, which only root may do. */
+async function lookAtSafetyNet({ bootloader }: ExaminedEngine, signal: AbortSignal): Promise<string> {
+  return bootloader === undefined ? NO_SLOTS : trySafetyNet(signal);
 }
 
 /** Refuses a file that stands for a slot where this process may not write. */

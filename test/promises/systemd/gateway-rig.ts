@@ -89,10 +89,10 @@ export class GatewayRig implements AsyncDisposable {
   }
 
   /** From now on the owner wants this version, which has an image of its own; what was offered before is no more. */
-  async offer(version: string, difference: Difference = {}): Promise<void> {
+  async offer(version: string, difference: Difference = {}, options: readonly string[] = []): Promise<void> {
     await this.offerArtifact(
       version,
-      await this.images.artifact(version, { '/etc/app-version': version, ...difference }),
+      await this.images.artifact(version, { '/etc/app-version': version, ...difference }, options),
     );
   }
 

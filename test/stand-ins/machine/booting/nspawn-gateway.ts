@@ -141,6 +141,11 @@ export class NspawnGateway implements AsyncDisposable {
     return stdout.trim();
   }
 
+  /** Where this machine finds a path of the container that runs. */
+  place(path: string): string {
+    return `/proc/${this.#leader}/root${path}`;
+  }
+
   /** A file in the container that is gone after a reboot, as of a drop-in below /run. */
   async write(path: string, text: string): Promise<void> {
     await this.tell('sh', '-c', 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"', 'sh', path, text);

@@ -76,17 +76,17 @@ export class SlotImages implements AsyncDisposable {
     return image;
   }
 
-  /** A signed artifact with such an image. */
-  async artifact(name: string, difference: Difference = {}): Promise<string> {
+  /** A signed artifact with such an image; the options are those of mender-artifact. */
+  async artifact(name: string, difference: Difference = {}, options: readonly string[] = []): Promise<string> {
     const image = await this.image(difference);
-    const output = await this.sign(name, image);
+    const output = await this.sign(name, image, options);
     await rm(image);
     return output;
   }
 
   /** A signed artifact with this image. */
-  async sign(name: string, image: string): Promise<string> {
-    return this.#write('rootfs-image', name, ['--file', image]);
+  async sign(name: string, image: string, options: readonly string[] = []): Promise<string> {
+    return this.#write('rootfs-image', name, ['--file', image, ...options]);
   }
 
   /** A signed artifact with a file for each of several targets: target → file. Boards among them come in the order given. */

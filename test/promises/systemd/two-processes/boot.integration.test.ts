@@ -1,0 +1,220 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import { Impostor, reachSocket, serving } from '../../../rooms/helper/impostor.ts';
+import type { Answers } from '../../../rooms/helper/impostor.ts';
+import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
+import type { Difference } from '../../../stand-ins/machine/booting/slot-images.ts';
+import { DEVICE_TYPE, GatewayRig } from '../gateway-rig.ts';
+import { systemdDirectory } from '../installed-root.ts';
+
+/** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
+const CONFIG = '/etc/thing-agent/config.toml';
+const HEALTHY = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]] }';
+const STATE = '/var/lib/thing-agent';
+const SOCKET = '/run/thing-helper/helper.sock';
+const NODE = '/usr/lib/thing-agent/tree.a/bin/node';
+/** What `systemd-analyze security` says at most, in tenths. */
+const MOST_EXPOSURE = { 'thing-agent.service': 13, 'thing-helper.service': 9 };
+
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+let stack: AsyncDisposableStack;
+let rig: GatewayRig;
+let gateway: NspawnGateway;
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  rig = stack.use(await GatewayRig.open());
+  gateway = stack.use(await rig.gateway());
+});
+afterAll(async () => {
+  await stack.disposeAsync();
+});
+
+/** As the page for integrators says. */
+async function twoProcesses(): Promise<Difference> {
+  const config = rig.configText({ health: HEALTHY }).replace('[system]', `[system]\nhelper = "${SOCKET}"`);
+  const dropIn = await readFile(join(systemdDirectory, 'two-processes/thing-agent.conf'), 'utf8');
+  return { [CONFIG]: config, '/etc/systemd/system/thing-agent.service.d/two-processes.conf': dropIn };
+}
+
+async function show(unit: string, property: string): Promise<string> {
+  return gateway.tell('systemctl', 'show', '--value', '--property', property, unit);
+}
+
+async function ownersOf(folder: string): Promise<readonly string[]> {
+  return (await gateway.tell('sh', '-c', `cd ${folder} && stat -c '%a %U %n' *`)).split('\n');
+}
+
+async function helperIsGone(): Promise<void> {
+  await expect.poll(async () => show('thing-helper.service', 'ActiveState'), { timeout: 60_000 }).toBe('inactive');
+}
+
+describe('a gateway of one process', () => {
+  test('is two after an update, with the identity and the points that it had, and the helper commits', async () => {
+    rig.service.fail({ operation: 'postDatapoints', times: 'always', fault: { kind: 'status', status: 503 } });
+    expect(await gateway.exec(['agent', 'datapoint', 'send', 'level', '7'])).toMatchObject({ exitCode: 0 });
+    await rig.offer('v1', await twoProcesses(), ['--provides', 'security_version:2']);
+    expect(await gateway.exec(['agent', '--update-now'])).toMatchObject({ exitCode: 0 });
+    await gateway.console.until(/the helper is up/);
+    await gateway.console.until(/v1 is installed/);
+    expect(gateway.boots).toEqual(['A', 'B']);
+    rig.service.clearFaults();
+    const [thing] = rig.service.world.things;
+    await expect.poll(() => thing?.datapoints.get('level'), { timeout: 60_000 }).toMatchObject([{ value: 7 }]);
+    expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
+    expect(await show('thing-agent.service', 'User')).toBe('thing-agent');
+    expect(await ownersOf(`${STATE}/agent`)).toEqual(
+      ['history.json', 'identity.json', 'security.json', 'spool.db', 'spool.db-wal'].map((n) => `600 thing-agent ${n}`),
+    );
+    expect(await ownersOf(STATE)).toContain('600 root journal.json');
+  });
+
+  test('answers root and operators as before, and its helper ends when nothing is asked, and comes again', async () => {
+    for (const user of ['root', 'technician', 'reader']) {
+      expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({ stdout: matching(/All is well/) });
+    }
+    expect(await gateway.exec(['agent', 'status'], 'nobody')).toMatchObject({ exitCode: 77 });
+    expect(await gateway.exec(['agent', 'hold'], 'reader')).toMatchObject({ exitCode: 77 });
+    expect((await gateway.exec(['agent', 'doctor'], 'technician')).stdout).not.toMatch(/FAIL/);
+    await helperIsGone();
+    expect(await gateway.exec(['agent', '--update-now'], 'technician')).toMatchObject({ exitCode: 0 });
+    expect(await show('thing-helper.service', 'ActiveState')).toBe('active');
+    expect(await show('thing-helper.service', 'Result')).toBe('success');
+  });
+
+  test.each(Object.entries(MOST_EXPOSURE))('%s is no more exposed than %i tenths', async (unit, most) => {
+    const { stdout } = await gateway.exec(['systemd-analyze', 'security', '--no-pager', unit], 'root');
+    const tenths = Number(/Overall exposure level for \S+: (\d\.\d)/.exec(stdout)?.[1]) * 10;
+    expect(tenths).toBeLessThanOrEqual(most);
+  });
+});
+
+/** Somebody in the agent's place, as its user: it has the agent's socket, and no unit around it that would hold it back. */
+describe('who has broken into the agent', () => {
+  const thief = makeKeyPair('ecdsa-p256');
+  const order = { name: 'file', reboot: true, force: true };
+
+  beforeAll(async () => {
+    await gateway.tell('systemctl', 'stop', 'thing-agent.service');
+    await gateway.tell('systemctl', 'start', 'thing-helper.socket');
+  });
+  afterAll(async () => {
+    await gateway.tell('systemctl', 'start', 'thing-agent.service');
+    await gateway.console.until(/the agent is up/);
+  });
+
+  async function artifact(name: string, securityVersion: number, key = rig.keys.privateKey): Promise<Buffer> {
+    const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(100_000, name) }];
+    const provides = { security_version: String(securityVersion) };
+    return buildArtifact({ name, devices: [DEVICE_TYPE], files, key, provides });
+  }
+
+  /** While the helper winds up the connection before, it is asked again. */
+  async function refusal(answers: Answers, verb: string, input: unknown): Promise<string> {
+    for (;;) {
+      using impostor = new Impostor(await reachSocket(gateway.place(SOCKET)), answers);
+      if ((await impostor.refusal('attach', { protocol: 1 })).startsWith('done'))
+        return await impostor.refusal(verb, input);
+      expect(impostor.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
+    }
+  }
+
+  test('boots nothing unsigned, nothing older, and names no device', async () => {
+    const bootOrder = ['sh', '-c', 'fw_printenv | grep ^BOOT'] as const;
+    const before = await gateway.tell(...bootOrder);
+    const image = serving(Buffer.alloc(100_000, 'image'));
+    expect(await refusal(image, 'install', order)).toBe('image-unsigned');
+    const foreign = serving(await artifact('foreign', 9, thief.privateKey));
+    expect(await refusal(foreign, 'install', order)).toBe('signature-invalid');
+    const older = serving(await artifact('older', 1));
+    expect(await refusal(older, 'install', order)).toBe('downgrade');
+    expect(await refusal({}, 'rollback', { reboot: true })).toBe('helper-refused');
+    expect(await refusal({}, 'openSlot', { path: '/dev/sda', slot: 'A' })).toBe('the helper hung up');
+    expect(gateway.boots).toEqual(['A', 'B']);
+    expect(await gateway.tell(...bootOrder)).toBe(before);
+  });
+
+  test('reads what is of others, writes a device, the state or the boot environment, becomes root and asks systemd: all refused', async () => {
+    const files = [
+      `readFileSync('${STATE}/journal.json')`,
+      `readFileSync('/etc/shadow')`,
+      `readdirSync('/root')`,
+      `writeFileSync('${STATE}/journal.json', '{}')`,
+      `writeFileSync('${STATE}/floors.json', '{}')`,
+      `renameSync('${STATE}/agent', '${STATE}/other')`,
+      `openSync('/dev/slot-a', 'r')`,
+      `openSync('/dev/slot-b', 'r+')`,
+      `openSync('/boot/environment', 'r+')`,
+      `writeFileSync('/boot/other', '')`,
+      `writeFileSync('/run/thing-helper/committed', '')`,
+      `unlinkSync('${SOCKET}')`,
+      `openSync('/var/cache/thing-agent')`,
+      `writeFileSync('/run/systemd/system/mine.service', '')`,
+      `process.setuid(0)`,
+      `process.kill(1, 'SIGTERM')`,
+    ];
+    const script = `const {readFileSync,readdirSync,writeFileSync,renameSync,openSync,unlinkSync} = require('node:fs');
+      for (const one of ${JSON.stringify(files)}) { try { eval(one); console.log(one, 'done'); } catch ({ code, message }) {
+        console.log(one, /^(EACCES|EPERM|EROFS)$/.test(code) ? 'refused' : message); } }`;
+    const tried = await gateway.exec([NODE, '-e', script], 'thing-agent');
+    expect(tried.stdout.trim().split('\n')).toEqual(files.map((one) => `${one} refused`));
+    for (const command of [
+      ['systemctl', 'stop', 'thing-helper.socket'],
+      ['systemctl', 'reboot'],
+      ['systemctl', 'set-property', 'thing-helper.service', 'DeviceAllow=char-* rw'],
+      ['systemd-run', '--wait', 'true'],
+      ['mount', '-t', 'tmpfs', 'none', '/mnt'],
+      ['setpriv', '--reuid=0', 'true'],
+    ]) {
+      const { exitCode } = await gateway.exec(command, 'thing-agent');
+      expect([...command, exitCode === 0 ? 'done' : 'refused']).toEqual([...command, 'refused']);
+    }
+    const others = `require('node:net').connect('${SOCKET}').on('error', ({ code }) => console.log(code))`;
+    for (const user of ['reader', 'technician', 'nobody'])
+      expect(await gateway.exec([NODE, '-e', others], user)).toMatchObject({ stdout: 'EACCES\n' });
+  });
+});
+
+describe('the same gateway', () => {
+  test('stages by its helper, and falls back from an unhealthy one, whose older agent of one process knows who it is', async () => {
+    const health = '{ deadline = "3s", commands = [["/usr/lib/app/healthy"]] }';
+    await rig.offer(
+      'v2',
+      {
+        '/usr/lib/thing-agent/own-folders': undefined,
+        '/usr/lib/app/healthy': '#!/bin/sh\necho "the application does not answer" >&2\nexit 1\n',
+        [CONFIG]: rig.configText({ health }),
+      },
+      ['--provides', 'security_version:2'],
+    );
+    expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({
+      exitCode: 0,
+      stdout: matching(/v2 is staged in slot A; the gateway reboots into it now/),
+    });
+    await gateway.console.until(/the bootloader chose slot A/);
+    await gateway.console.until(/v2 was rolled back/);
+    await gateway.console.until(/v2 is held back/);
+    expect(gateway.boots).toEqual(['A', 'B', 'A', 'B']);
+    expect(rig.reports).toMatchObject([
+      { version: 'v1', outcome: 'installed' },
+      { version: 'v2', outcome: 'rolled-back', code: 'unhealthy', reason: matching(/does not answer/) },
+    ]);
+    expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
+  });
+
+  test('does what root asks for while no agent runs, as the agent’s user', async () => {
+    await gateway.tell('systemctl', 'stop', 'thing-agent.service');
+    await gateway.tell('systemctl', 'start', 'thing-helper.socket');
+    expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({ exitCode: 77 });
+    expect(await gateway.exec(['agent', 'status'], 'root')).toMatchObject({ exitCode: 0, stdout: matching(/v1/) });
+    expect((await ownersOf(`${STATE}/agent`)).filter((line) => !line.includes(' thing-agent '))).toEqual([]);
+    const { uid } = await stat(join(gateway.state, 'agent'));
+    expect(uid).not.toBe(0);
+  });
+});

@@ -1,0 +1,125 @@
+import { spawnSync } from 'node:child_process';
+import { chmod, link, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { newDirectory, systemdDirectory } from '../installed-root.ts';
+
+const NOBODY = 65_534;
+const small = ['history.json', 'identity.json', 'security.json'];
+const spool = ['spool.db', 'spool.db-wal'];
+
+let state: string;
+let own: string;
+
+beforeEach(async () => {
+  state = join(await newDirectory(), 'state');
+  own = join(state, 'agent');
+  await mkdir(state, { mode: 0o700 });
+  await write(state, [...small, ...spool, 'journal.json'], 'one');
+});
+afterEach(async () => {
+  await rm(join(state, '..'), { recursive: true });
+});
+
+async function write(folder: string, names: readonly string[], text: string): Promise<void> {
+  for (const name of names) await writeFile(join(folder, name), `${name} of ${text}`, { mode: 0o600 });
+}
+
+/** `nobody` in the place of the agent's user. */
+function ownFolders(user: 'root' | 'nobody'): string {
+  const env = { PATH: process.env['PATH'], STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
+  const { status, stdout, stderr } = spawnSync(join(systemdDirectory, 'own-folders'), [user], {
+    env,
+    encoding: 'utf8',
+  });
+  expect([status, stderr]).toEqual([0, '']);
+  return stdout;
+}
+
+/** Who owns what there, and with which mode. */
+async function facts(folder: string): Promise<Readonly<Record<string, string>>> {
+  const found: Record<string, string> = {};
+  for (const name of ['.', ...(await readdir(folder))]) {
+    const { uid, mode } = await stat(join(folder, name));
+    found[name] = `${uid} ${(mode & 0o777).toString(8)}`;
+  }
+  return found;
+}
+
+const all = (names: readonly string[], fact: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(names.map((name) => [name, fact]));
+
+describe.runIf(process.getuid?.() === 0)('own-folders', () => {
+  test('does nothing where the agent never had a helper', async () => {
+    const before = await facts(state);
+    expect(ownFolders('root')).toBe('');
+    expect(await facts(state)).toEqual(before);
+  });
+
+  test('hands on what the agent is to have, a copy where an older agent looks for it, and the same again', async () => {
+    for (const round of [1, 2]) {
+      expect(ownFolders('nobody'), `round ${round}`).toBe('');
+      const rest = all(['journal.json', ...small], '0 600');
+      expect(await facts(state)).toEqual({ '.': '0 711', agent: `${NOBODY} 700`, ...rest });
+      expect(await facts(own)).toEqual({ '.': `${NOBODY} 700`, ...all([...small, ...spool], `${NOBODY} 600`) });
+    }
+  });
+
+  test('takes it back, as the agent left it', async () => {
+    ownFolders('nobody');
+    await write(own, [...small, ...spool], 'two');
+    expect(ownFolders('root')).toBe('');
+    expect(await facts(own)).toEqual({ '.': '0 700' });
+    expect(await facts(state)).toMatchObject({ '.': '0 700', ...all(['journal.json', ...small, ...spool], '0 600') });
+    for (const name of [...small, ...spool]) expect(await readFile(join(state, name), 'utf8')).toBe(`${name} of two`);
+    ownFolders('nobody');
+    expect(await readFile(join(own, 'spool.db'), 'utf8')).toBe('spool.db of two');
+  });
+
+  test('goes on where it was cut off between the parts of a spool', async () => {
+    await mkdir(own);
+    await write(own, ['spool.db-wal'], 'one');
+    await rm(join(state, 'spool.db-wal'));
+    expect(ownFolders('nobody')).toBe('');
+    expect((await facts(own))['spool.db']).toBe(`${NOBODY} 600`);
+    expect((await facts(own))['spool.db-wal']).toBe(`${NOBODY} 600`);
+  });
+
+  test('loses none of two spools, and says so', async () => {
+    ownFolders('nobody');
+    await write(state, spool, 'older');
+    expect(ownFolders('nobody')).toMatch(/^<4>.*state\/spool\.db waits/);
+    expect(await readFile(join(own, 'spool.db'), 'utf8')).toBe('spool.db of one');
+    expect(ownFolders('root')).toMatch(/^<4>.*agent\/spool\.db waits/);
+    expect(await readFile(join(state, 'spool.db'), 'utf8')).toBe('spool.db of older');
+    expect(await readFile(join(own, 'spool.db'), 'utf8')).toBe('spool.db of one');
+  });
+
+  test('takes nothing that leads elsewhere: a link, a file with two names, a pipe', async () => {
+    ownFolders('nobody');
+    const victim = join(state, '../victim');
+    await writeFile(victim, 'mine');
+    await chmod(victim, 0o644);
+    for (const name of ['identity.json', 'spool.db', 'spool.db-wal', 'history.json']) await rm(join(own, name));
+    await symlink(victim, join(own, 'identity.json'));
+    await link(victim, join(own, 'spool.db-wal'));
+    spawnSync('mkfifo', [join(own, 'history.json')]);
+    expect(ownFolders('root').match(/is no file of its own/g)).toHaveLength(3);
+    expect(await stat(victim)).toMatchObject({ uid: 0, mode: 0o100_644 });
+    expect(await readFile(join(state, 'identity.json'), 'utf8')).toBe('identity.json of one');
+    expect(await readdir(state)).not.toContain('spool.db-wal');
+  });
+
+  test('finds an owner who has another number in this image', async () => {
+    ownFolders('nobody');
+    spawnSync('chown', ['-R', '12345:12345', own]);
+    const victim = join(state, 'journal.json');
+    await link(victim, join(own, 'planted'));
+    ownFolders('nobody');
+    expect(await facts(own)).toMatchObject({ '.': `${NOBODY} 700`, ...all([...small, ...spool], `${NOBODY} 600`) });
+    expect(await stat(victim)).toMatchObject({ uid: 0 });
+  });
+});
