@@ -3,7 +3,7 @@ import { describeFirmware } from '../firmware/describe-firmware.ts';
 import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
 import { VerificationError } from '../firmware/errors.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
-import { createStageFirmware } from '../firmware/stage-firmware.ts';
+import { firmwareOpener } from '../firmware/open-firmware.ts';
 import type { Keyring } from '../firmware/trust/keyring.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
@@ -16,7 +16,7 @@ import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader, Target } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
-import { resolveTargets } from '../update/targets.ts';
+import { resolveTargets } from '../update/staging/targets.ts';
 import { judgeList } from './inspect-list.ts';
 import { bootingTarget } from './wiring/settings.ts';
 import { otherSlots } from './wiring/slot-settings.ts';
@@ -100,8 +100,8 @@ async function refusals(
   const { allowUnsigned } = config.trust;
   const { deviceType } = config.device;
   const trust = { ...keyring, allowUnsigned, takeList: async (): Promise<void> => {} };
-  const stageFirmware = createStageFirmware({ encoding: config.update.encoding, trust, deviceType });
-  const { obstacles } = await attempt(async () => headerOf(source, { journal, stageFirmware }, signal));
+  const openFirmware = firmwareOpener({ encoding: config.update.encoding, trust, deviceType });
+  const { obstacles } = await attempt(async () => headerOf(source, { journal, openFirmware }, signal));
   return obstacles;
 }
 

@@ -1,7 +1,8 @@
 import { AgentError } from '../system/errors.ts';
 import { systemClock } from '../system/time/clock.ts';
 import type { Clock } from '../system/time/clock.ts';
-import type { Checkpoint, PayloadWriter, StagingRequest } from '../update/ports.ts';
+import type { Checkpoint, PayloadWriter } from '../update/ports.ts';
+import type { FirmwareRequest } from '../update/ports/incoming.ts';
 import type { StreamPlace } from './firmware-stream.ts';
 
 /**
@@ -20,7 +21,7 @@ export interface CheckpointDistance {
 const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestMs: 10_000, longestMs: 60_000 };
 
 export interface CheckpointContext {
-  readonly onCheckpoint: StagingRequest['onCheckpoint'];
+  readonly onCheckpoint: FirmwareRequest['onCheckpoint'];
   /** The present place in the firmware; undefined: no transfer could continue there. */
   readonly place: () => StreamPlace | undefined;
   readonly distance?: CheckpointDistance | undefined;
@@ -36,7 +37,7 @@ export interface Resumable {
 
 /** Makes checkpoints while payloads are written: at their distance, and when the line is lost. */
 export class Checkpoints {
-  readonly #onCheckpoint: StagingRequest['onCheckpoint'];
+  readonly #onCheckpoint: FirmwareRequest['onCheckpoint'];
   readonly #place: () => StreamPlace | undefined;
   readonly #distance: CheckpointDistance;
   readonly #clock: Pick<Clock, 'monotonicMs'>;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { AgentError } from '../system/errors.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadWriter, WrittenPayload } from '../update/ports.ts';
 import type { TrustedKey } from './artifact/trust.ts';
-import { createStageFirmware } from './stage-firmware.ts';
+import { firmwareOpener } from './open-firmware.ts';
 
 /** What a firmware says of itself, as far as it could be read. */
 export interface FirmwareDescription {
@@ -32,24 +32,21 @@ export async function describeFirmware(
     list = bytes;
   };
   const sizes = new Map<string, number>();
-  const stage = createStageFirmware({
+  const open = firmwareOpener({
     encoding: 'auto',
     trust: { keys, allowUnsigned: true, takeList },
     deviceType: undefined,
   });
-  const request = {
-    source,
-    installedProvides: {},
-    accept: async (found: FirmwareHeader): Promise<void> => {
-      header = found;
-    },
-    openPayload: async ({ payload }: { readonly payload: { readonly fileName: string } }) =>
-      new CountingWriter((sizeBytes) => sizes.set(payload.fileName, sizeBytes)),
-    onProgress: () => {},
-  };
+  let imageDigest: string | undefined;
   try {
-    const { digest } = await stage(request, signal);
-    return { header, digest, sizes, list, damage: undefined };
+    await using firmware = await open({ source, installedProvides: {}, onProgress: () => {} }, signal);
+    ({ header } = firmware);
+    for await (const file of firmware.payloads) {
+      const writer = new CountingWriter((sizeBytes) => sizes.set(file.payload.fileName, sizeBytes));
+      const { written } = await file.write({ writer }, signal);
+      imageDigest = written.digest;
+    }
+    return { header, digest: header.digest ?? imageDigest, sizes, list, damage: undefined };
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     return { header, digest: header?.digest, sizes, list, damage: error };

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import type { Checkpoint, FirmwareTransfer, StagingRequest } from '../update/ports.ts';
+import type { Checkpoint, FirmwareTransfer } from '../update/ports.ts';
+import type { FirmwareRequest } from '../update/ports/incoming.ts';
 import { ByteReader } from './byte-reader.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 import { FirmwareTextDecoder } from './text/firmware-text.ts';
@@ -12,7 +13,7 @@ const TURN_BYTES = 256 * 1024;
 /** A place in a firmware where another transfer could continue. */
 export type StreamPlace = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
 
-export interface StreamSettings extends Pick<StagingRequest, 'source' | 'onProgress'> {
+export interface StreamSettings extends Pick<FirmwareRequest, 'source' | 'onProgress'> {
   readonly encoding: EncodingSetting;
 }
 
@@ -65,7 +66,7 @@ function placeOf({ validator, totalBytes }: FirmwareTransfer, decoder: FirmwareT
 async function* decoded(
   transfer: FirmwareTransfer,
   decoder: FirmwareTextDecoder | undefined,
-  onProgress: StagingRequest['onProgress'],
+  onProgress: FirmwareRequest['onProgress'],
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const { totalBytes } = transfer;

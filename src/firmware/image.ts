@@ -1,15 +1,14 @@
-import type { Checkpoint, FirmwareHeader, StagedFirmware, StagingRequest } from '../update/ports.ts';
+import type { Checkpoint, FirmwareHeader } from '../update/ports.ts';
+import type { IncomingPayload } from '../update/ports/incoming.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import type { ByteReader } from './byte-reader.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { FirmwareFormatError, VerificationError } from './errors.ts';
+import type { ReadFirmware } from './incoming.ts';
 
 const payload = { fileName: 'image', target: 'default' } as const;
 
-/**
- * The header of a raw image, about which nothing is known. It is always the same object, so that a second attempt needs
- * no new consent.
- */
+/** The header of a raw image, about which nothing is known. */
 const imageHeader: FirmwareHeader = {
   kind: 'image',
   digest: undefined,
@@ -20,36 +19,31 @@ const imageHeader: FirmwareHeader = {
 
 export interface ImageContext {
   readonly trust: TrustSettings;
-  readonly request: Pick<StagingRequest, 'accept' | 'openPayload'>;
   /** What the slot already holds before `content`. */
   readonly resumeAt: Checkpoint['image'] | undefined;
   readonly checkpoints: Checkpoints;
 }
 
 /**
- * Stages a raw image. Throws `image-unsigned` (exit 77) unless the operator permits images, which have no signature,
+ * Reads a raw image. Throws `image-unsigned` (exit 77) unless the operator permits images, which have no signature,
  * and `image-empty` for an empty one.
  */
-export async function stageImage(
-  content: ByteReader,
-  { trust, request, resumeAt, checkpoints }: ImageContext,
-  signal: AbortSignal,
-): Promise<StagedFirmware> {
-  if (resumeAt === undefined && (await content.atEnd()))
+export async function readImage(content: ByteReader, context: ImageContext): Promise<ReadFirmware> {
+  if (context.resumeAt === undefined && (await content.atEnd()))
     throw new FirmwareFormatError('image-empty', 'image', 0, 'it is empty');
-  requireUnsignedPermitted(trust);
-  await request.accept(imageHeader);
-  signal.throwIfAborted();
+  requireUnsignedPermitted(context.trust);
+  return { header: imageHeader, payloads: onlyPayload(content, context) };
+}
 
-  await using writer = await request.openPayload({ payload, sizeBytes: undefined, resumeAt });
-  await checkpoints.write(content.rest(), { writer, describe: (place) => place }, signal);
-  const written = await writer.finish(signal);
-  return {
-    header: imageHeader,
-    digest: written.digest,
-    provides: {},
-    payloads: [{ header: payload, written, promise: { kind: 'unsigned-permitted' } }],
+async function* onlyPayload(
+  content: ByteReader,
+  { resumeAt, checkpoints }: ImageContext,
+): AsyncGenerator<IncomingPayload, void, undefined> {
+  const write: IncomingPayload['write'] = async ({ writer }, signal) => {
+    await checkpoints.write(content.rest(), { writer, describe: (place) => place }, signal);
+    return { header: payload, written: await writer.finish(signal), promise: { kind: 'unsigned-permitted' } };
   };
+  yield { payload, sizeBytes: undefined, resumeAt, isRebuilt: false, write };
 }
 
 function requireUnsignedPermitted({ allowUnsigned }: TrustSettings): void {

@@ -1,7 +1,8 @@
 import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import type { FirmwareRecord, SlotKnowledge } from './journal/state.ts';
-import type { SlotName, StagedFirmware, Verified, WholeSlot } from './ports.ts';
+import type { SlotName, Verified, WholeSlot } from './ports.ts';
+import type { StagedFirmware } from './ports/incoming.ts';
 
 /**
  * The only place where evidence is made. What was written and read back must be what a signed manifest promises, or

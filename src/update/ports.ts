@@ -1,7 +1,7 @@
 // What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
 // hands the implementations to update(). Nothing here does anything.
 
-import type { Checkpoint, WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
+import type { WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
 
 export type { ArtifactPlace, Checkpoint, WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
 
@@ -95,28 +95,6 @@ export interface BaseReader extends AsyncDisposable {
   read(position: number, sizeBytes: number, signal: AbortSignal): Promise<Uint8Array>;
 }
 
-export interface StagingRequest {
-  readonly source: FirmwareSource;
-  /** What is installed provides, for the artifact's `artifact_depends`. */
-  readonly installedProvides: Readonly<Record<string, string>>;
-  /** Called before any payload byte, and again with the same firmware where staging starts over. Throws to refuse. */
-  readonly accept: (header: FirmwareHeader) => Promise<void>;
-  /** Opens the place for one payload; in the order of the artifact, one at a time. */
-  readonly openPayload: (payload: PayloadOpening) => Promise<PayloadWriter>;
-  /** Opens what a delta is rebuilt from, before its place. Undefined: a delta is only read, and its own bytes are written. */
-  readonly openBase?: ((payload: PayloadHeader) => Promise<BaseReader>) | undefined;
-  readonly resume?: Checkpoint | undefined;
-  /** Called after the data before it was made durable, or because the last one is of no use. Undefined: none are wanted. */
-  readonly onCheckpoint?: ((checkpoint: Checkpoint | undefined) => Promise<void>) | undefined;
-  readonly onProgress: (progress: TransferProgress) => void;
-}
-
-export interface TransferProgress {
-  /** Of the wire text. */
-  readonly receivedBytes: number;
-  readonly totalBytes: number | undefined;
-}
-
 export interface PayloadOpening {
   readonly payload: PayloadHeader;
   /** Of what is written; known for artifacts, undefined for a raw image. */
@@ -147,24 +125,6 @@ export interface WrittenPayload extends WrittenPrefix, ImageClaims {
   /** Of a delta: so many more bytes than came; they are of the slot that runs. */
   readonly fromBaseBytes?: number | undefined;
 }
-
-export interface StagedFirmware {
-  readonly header: FirmwareHeader;
-  /** `sha256:` and hex: of an artifact's manifest, or of the raw image (decompressed). Names it in the quarantine. */
-  readonly digest: string;
-  readonly provides: Readonly<Record<string, string>>;
-  readonly payloads: readonly StagedPayload[];
-}
-
-export interface StagedPayload {
-  readonly header: PayloadHeader;
-  readonly written: WrittenPayload;
-  /** The digest that a signed manifest promises, or the operator's word that unsigned firmware may be installed. */
-  readonly promise: { readonly kind: 'manifest'; readonly digest: string } | { readonly kind: 'unsigned-permitted' };
-}
-
-/** From the encoded text to verified payload bytes in their places (firmware/). */
-export type StageFirmware = (request: StagingRequest, signal: AbortSignal) => Promise<StagedFirmware>;
 
 // ---------------------------------------------------------------------------------------------------------- targets
 

@@ -1,4 +1,5 @@
-import type { BoardProgress, TransferProgress } from './ports.ts';
+import type { BoardProgress } from './ports.ts';
+import type { TransferProgress } from './ports/incoming.ts';
 
 /** What a person and `status` can follow. */
 export type UpdateProgress =

@@ -60,21 +60,20 @@ async function completionOf(
   throw notWhole(slot, `${lacks} in slot ${running} that is not ${record.version} any more, as it was verified`);
 }
 
-/** Opens the place of a partition, once the slot cannot boot any more. */
-export type OpenPartition = (target: SlotsTarget, opening: PayloadOpening) => Promise<PayloadWriter>;
+export function openingOfCopy({ target: { name }, record }: Completion, slot: SlotName): PayloadOpening {
+  const payload = { fileName: `${name} of slot ${otherSlot(slot)}`, target: { name } };
+  return { payload, sizeBytes: record.sizeBytes, resumeAt: undefined };
+}
 
 /** Copies a partition from the slot that runs; throws where that does not hold any more what it was found to hold. */
 export async function copyPartition(
   { target, record }: Completion,
   slot: SlotName,
-  open: OpenPartition,
+  writer: PayloadWriter,
   signal: AbortSignal,
 ): Promise<WrittenPayload> {
   const running = otherSlot(slot);
-  const payload = { fileName: `${target.name} of slot ${running}`, target: { name: target.name } };
-  const { sizeBytes } = record;
-  await using writer = await open(target, { payload, sizeBytes, resumeAt: undefined });
-  await target.copyInto(writer, running, sizeBytes, signal);
+  await target.copyInto(writer, running, record.sizeBytes, signal);
   const written = await writer.finish(signal);
   if (written.digest !== record.digest) {
     throw notWhole(slot, `${target.name} of slot ${running} changed while it was copied`);

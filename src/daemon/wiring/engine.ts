@@ -90,7 +90,7 @@ export function wireUpdater(parts: EngineParts): Updater {
     journal,
     bootloader,
     targets,
-    stageFirmware: stagingWithKeys(stagingSettings(config), trust, security),
+    openFirmware: stagingWithKeys(stagingSettings(config), trust, security),
     revokedReleases: async () => trust.revokedReleases(),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     revoked: async (firmware: StagedBefore) => trust.revoked(firmware),

@@ -1,6 +1,6 @@
-import { createStageFirmware } from '../../firmware/stage-firmware.ts';
-import type { FirmwareSettings } from '../../firmware/stage-firmware.ts';
-import type { StageFirmware } from '../../update/ports.ts';
+import { firmwareOpener } from '../../firmware/open-firmware.ts';
+import type { FirmwareSettings } from '../../firmware/open-firmware.ts';
+import type { OpenFirmware } from '../../update/ports/incoming.ts';
 import { noteKeys } from '../security/note-events.ts';
 import type { SecurityNotes } from '../security/security-log.ts';
 import { describeTakenList } from '../security/taken-list.ts';
@@ -18,7 +18,7 @@ export function stagingWithKeys(
   { allowUnsigned, ...settings }: StagingSettings,
   trust: Trust,
   security: SecurityNotes,
-): StageFirmware {
+): OpenFirmware {
   return async (request, signal) => {
     const keyring = await trust.keyring(signal);
     const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
@@ -28,6 +28,6 @@ export function stagingWithKeys(
       await noteKeys(security, trust, signal);
     };
     const trusted = { ...keyring, allowUnsigned, takeList };
-    return createStageFirmware({ ...settings, trust: trusted })(request, signal);
+    return firmwareOpener({ ...settings, trust: trusted })(request, signal);
   };
 }

@@ -1,7 +1,9 @@
-import type { FirmwareHeader, StagedFirmware, StagingRequest } from '../../update/ports.ts';
+import type { FirmwareHeader } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
+import { noPayloads, orTold } from '../incoming.ts';
+import type { ReadFirmware } from '../incoming.ts';
 import { ListWriter } from '../trust/list-writer.ts';
 import { TRUST_LIST_TYPE } from '../trust/trust-list.ts';
 import { findObstacle, providesAfter, securityVersionOf } from './compatibility.ts';
@@ -9,11 +11,12 @@ import { readEnvelope } from './envelope.ts';
 import type { Envelope } from './envelope.ts';
 import { readDescription } from './header.ts';
 import type { ArtifactDescription } from './header.ts';
-import { headOf, keepHead } from './kept-head.ts';
+import { headOf, keepHead } from './kept-place.ts';
+import type { ResumedAt } from './kept-place.ts';
 import { promisedList, requireKnownRevocations, requireList } from './list-artifact.ts';
-import { insideMember, quoted } from './refusal.ts';
-import { PayloadStager } from './stage-payloads.ts';
-import type { Decompress, ResumedAt } from './stage-payloads.ts';
+import { PayloadReader } from './payload-reader.ts';
+import type { Decompress } from './payload-reader.ts';
+import { quoted, watchMember } from './refusal.ts';
 import { TarReader } from './tar-reader.ts';
 import { assignTargets } from './targets.ts';
 import type { PromisedFile } from './targets.ts';
@@ -26,14 +29,14 @@ export interface ArtifactContext {
    * fits.
    */
   readonly deviceType: string | undefined;
-  readonly request: Pick<StagingRequest, 'installedProvides' | 'accept' | 'openPayload' | 'openBase'>;
+  readonly installedProvides: Readonly<Record<string, string>>;
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
 }
 
 /**
- * Reads a Mender Artifact, format version 3, and stages its payloads in constant memory. The order is: signature,
- * checksum of the header, compatibility, `accept`, then the bytes of each payload and their digest. Throws a
+ * Reads a Mender Artifact, format version 3, in constant memory. The order is: signature, checksum of the header,
+ * compatibility, and then, while the payloads are iterated, the bytes of each payload and their digest. Throws a
  * VerificationError (exit 77) for everything that is wrong, except that an artifact that ends too early is a
  * FirmwareFormatError `firmware-truncated`.
  */
@@ -41,31 +44,32 @@ export async function readArtifact(
   bytes: ByteReader,
   context: ArtifactContext,
   signal: AbortSignal,
-): Promise<StagedFirmware> {
+): Promise<ReadFirmware> {
   const tar = new TarReader(bytes, 'artifact');
   bytes.startRecord();
   const envelope = await readEnvelope(tar, context.trust);
   const head = keepHead(bytes.endRecord());
-  const accepted = await acceptHeader(envelope, context, signal);
-  if (accepted.firmware.header.kind === 'trust-list') return takeList(tar, accepted, context, signal);
-  const payloads = await stagerOf(accepted, head, context).stage(tar, signal);
-  return { ...accepted.firmware, payloads };
+  const described = await describe(envelope, context, signal);
+  const { header } = described;
+  if (header.kind === 'trust-list') {
+    const payloads = noPayloads(async () => takeList(tar, described, context, signal));
+    return { header, payloads };
+  }
+  return { header, payloads: payloadsOf(described, head, context).read(tar, signal) };
 }
 
 /** Takes a list of keys and revocations, which goes into no target. The list is in effect when this returns. */
 async function takeList(
   tar: TarReader,
-  accepted: Accepted,
+  described: Described,
   context: ArtifactContext,
   signal: AbortSignal,
-): Promise<StagedFirmware> {
-  const list = new ListWriter();
-  const place = { ...context, request: { ...context.request, openPayload: async () => list } };
-  await stagerOf(accepted, undefined, place).stage(tar, signal);
+): Promise<void> {
+  const writer = new ListWriter();
+  for await (const file of payloadsOf(described, undefined, context).read(tar, signal))
+    await file.write({ writer }, signal);
   signal.throwIfAborted();
-  const { header, digest } = accepted.firmware;
-  await context.trust.takeList?.(list.content, digest, header.signedBy);
-  return { ...accepted.firmware, payloads: [] };
+  await context.trust.takeList?.(writer.content, described.digest, described.header.signedBy);
 }
 
 /**
@@ -77,50 +81,42 @@ export async function resumeArtifact(
   resumed: ResumedAt,
   context: ArtifactContext,
   signal: AbortSignal,
-): Promise<StagedFirmware> {
+): Promise<ReadFirmware> {
   const { head } = resumed.place;
   const kept = headOf(head);
   if (kept === undefined) throw staleCheckpoint('what it keeps of the artifact is damaged');
   await using before = new ByteReader(once(kept), 'checkpoint');
   const envelope = await readEnvelope(new TarReader(before, 'artifact'), context.trust);
-  const accepted = await acceptHeader(envelope, context, signal);
-  const payloads = await stagerOf(accepted, head, context).resume(bytes, resumed, signal);
-  return { ...accepted.firmware, payloads };
+  const described = await describe(envelope, context, signal);
+  return { header: described.header, payloads: payloadsOf(described, head, context).resume(bytes, resumed, signal) };
 }
 
-interface Accepted {
-  readonly firmware: Omit<StagedFirmware, 'payloads'>;
+interface Described {
+  readonly header: FirmwareHeader;
+  readonly digest: string;
   readonly promised: readonly (readonly PromisedFile[])[];
 }
 
-async function acceptHeader(envelope: Envelope, context: ArtifactContext, signal: AbortSignal): Promise<Accepted> {
-  const { request, trust } = context;
+/** Reads the header, and refuses an artifact that is not permitted on this gateway. */
+async function describe(envelope: Envelope, context: ArtifactContext, signal: AbortSignal): Promise<Described> {
+  const { trust, installedProvides } = context;
   const artifact = await openHeader(envelope, context, signal);
   requireCompatible(artifact, context);
   const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
   if (isList) requireList(artifact, envelope, trust);
   else requireKnownRevocations(envelope, artifact.name, trust);
   const promised = isList ? promisedList(envelope.manifest) : assignTargets(artifact, envelope.manifest);
-  const provides = providesAfter(artifact, request.installedProvides);
-  const described = { ...describe(artifact, envelope, promised), provides };
+  const described = { ...headerOf(artifact, envelope, promised), provides: providesAfter(artifact, installedProvides) };
   const header: FirmwareHeader = isList ? { ...described, kind: 'trust-list', payloads: [] } : described;
-  signal.throwIfAborted();
-  await request.accept(header);
-  return { firmware: { header, digest: envelope.digest, provides }, promised };
+  return { header, digest: envelope.digest, promised };
 }
 
-function stagerOf({ firmware, promised }: Accepted, head: string | undefined, context: ArtifactContext): PayloadStager {
-  const { request, decompress, checkpoints } = context;
-  const isSigned = firmware.header.signedBy !== undefined;
-  return new PayloadStager({
-    promised,
-    isSigned,
-    head,
-    openPayload: request.openPayload,
-    openBase: request.openBase,
-    decompress,
-    checkpoints,
-  });
+function payloadsOf(
+  { header, promised }: Described,
+  head: string | undefined,
+  { decompress, checkpoints }: ArtifactContext,
+): PayloadReader {
+  return new PayloadReader({ promised, isSigned: header.signedBy !== undefined, head, decompress, checkpoints });
 }
 
 async function openHeader(
@@ -129,21 +125,24 @@ async function openHeader(
   signal: AbortSignal,
 ): Promise<ArtifactDescription> {
   const { memberName, compression } = manifest.header;
-  return insideMember(memberName, once(header), async (content) => {
+  const { content, told } = watchMember(memberName, once(header));
+  const read = async (): Promise<ArtifactDescription> => {
     await using unpacked = new ByteReader(decompress(compression, content, signal), memberName);
     return await readDescription(new TarReader(unpacked, `artifact, ${memberName}`));
-  });
+  };
+  return orTold(read(), told);
 }
 
-function requireCompatible(artifact: ArtifactDescription, { deviceType, request }: ArtifactContext): void {
+function requireCompatible(artifact: ArtifactDescription, context: ArtifactContext): void {
+  const { deviceType, installedProvides } = context;
   if (deviceType === undefined) return;
-  const obstacle = findObstacle(artifact, deviceType, request.installedProvides);
+  const obstacle = findObstacle(artifact, deviceType, installedProvides);
   if (obstacle === undefined) return;
   const code = obstacle.kind === 'device-type' ? 'device-type-mismatch' : 'depends-unmet';
   throw new VerificationError(code, `artifact ${quoted(artifact.name)} does not fit: ${obstacle.why}`);
 }
 
-function describe(
+function headerOf(
   artifact: ArtifactDescription,
   { provenance, digest }: Envelope,
   promised: readonly (readonly PromisedFile[])[],

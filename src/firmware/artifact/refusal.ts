@@ -11,15 +11,17 @@ export function quoted(name: string): string {
   );
 }
 
+/** The content of a member, and how an error that occurs while it is read is to be reported. */
+export interface WatchedMember {
+  readonly content: AsyncIterable<Uint8Array>;
+  readonly told: (error: unknown) => unknown;
+}
+
 /**
- * Passes the content of a member to `use`. Errors in the content become refusals of the artifact; errors in delivering
- * the content pass through untouched.
+ * Watches the content of a member. Errors in the content become refusals of the artifact; errors in delivering the content
+ * pass through untouched.
  */
-export async function insideMember<T>(
-  name: string,
-  content: AsyncIterable<Uint8Array>,
-  use: (content: AsyncIterable<Uint8Array>) => Promise<T>,
-): Promise<T> {
+export function watchMember(name: string, content: AsyncIterable<Uint8Array>): WatchedMember {
   let delivery: { readonly error: unknown } | undefined;
   async function* watched(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
@@ -29,11 +31,10 @@ export async function insideMember<T>(
       throw error;
     }
   }
-  try {
-    return await use(watched());
-  } catch (error) {
-    if (delivery !== undefined) throw delivery.error;
-    if (!(error instanceof FirmwareFormatError)) throw error;
-    throw new VerificationError('artifact-corrupt', `artifact, inside ${name}: ${error.message}`);
-  }
+  const told = (error: unknown): unknown => {
+    if (delivery !== undefined) return delivery.error;
+    if (!(error instanceof FirmwareFormatError)) return error;
+    return new VerificationError('artifact-corrupt', `artifact, inside ${name}: ${error.message}`);
+  };
+  return { content: watched(), told };
 }

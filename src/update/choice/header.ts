@@ -2,51 +2,32 @@ import { AgentError } from '../../system/errors.ts';
 import { checkpointOf } from '../journal/checkpoint.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
 import type { FirmwareHeader, FirmwareSource, ProvisioningService, Version } from '../ports.ts';
+import type { IncomingFirmware } from '../ports/incoming.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
-type Ports = Pick<UpdatePorts, 'journal' | 'stageFirmware'>;
+type Ports = Pick<UpdatePorts, 'journal' | 'openFirmware'>;
 
-/** Thrown through the staging, which then has read no further. */
-class HeaderSeen extends Error {
-  readonly header: FirmwareHeader;
-
-  constructor(header: FirmwareHeader) {
-    super('the header was all that was wanted');
-    this.header = header;
-  }
-}
-
-/** What a firmware says of itself, without the rest of it. Throws as its staging does, where it is refused or cannot be read. */
+/** What a firmware says of itself, without the rest of it. Throws as its opening does, where it is refused or cannot be read. */
 export async function headerOf(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<FirmwareHeader> {
-  return read(source, ports, () => false, signal);
+  await using firmware = await open(source, ports, signal);
+  return firmware.header;
 }
 
 /** Takes a list of keys and revocations, which is in effect then; of another firmware no more than the header is read. */
 export async function takeIfList(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<boolean> {
-  const isList = ({ kind }: FirmwareHeader): boolean => kind === 'trust-list';
-  return isList(await read(source, ports, isList, signal));
+  await using firmware = await open(source, ports, signal);
+  if (firmware.header.kind !== 'trust-list') return false;
+  for await (const { payload } of firmware.payloads) throw new Error(`a list with the payload ${payload.fileName}`);
+  return true;
 }
 
-async function read(
+async function open(
   source: FirmwareSource,
-  { journal, stageFirmware }: Ports,
-  wanted: (header: FirmwareHeader) => boolean,
+  { journal, openFirmware }: Ports,
   signal: AbortSignal,
-): Promise<FirmwareHeader> {
-  const accept = async (header: FirmwareHeader): Promise<void> => {
-    if (!wanted(header)) throw new HeaderSeen(header);
-  };
-  const openPayload = async (): Promise<never> => {
-    throw new TypeError('a payload is opened before its header was accepted');
-  };
+): Promise<IncomingFirmware> {
   const installedProvides = journal.state.installed?.provides ?? {};
-  try {
-    return (await stageFirmware({ source, installedProvides, accept, openPayload, onProgress: () => {} }, signal))
-      .header;
-  } catch (error) {
-    if (error instanceof HeaderSeen) return error.header;
-    throw error;
-  }
+  return openFirmware({ source, installedProvides, onProgress: () => {} }, signal);
 }
 
 /** The same, where what is refused counts as nothing: that is told when it is installed. Throws what a next time may cure. */

@@ -3,15 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Figures } from '../journal/parts/figures.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
-import type {
-  FirmwareHeader,
-  FirmwareSource,
-  PayloadHeader,
-  SlotName,
-  StagedFirmware,
-  StagedPayload,
-  Target,
-} from '../ports.ts';
+import type { FirmwareHeader, FirmwareSource, PayloadHeader, SlotName, Target } from '../ports.ts';
+import type { StagedFirmware, StagedPayload } from '../ports/incoming.ts';
 import { otherSlot } from '../slot.ts';
 import { readPartitions } from '../whole-slot.ts';
 import { acceptableHeaderOf } from './header.ts';
@@ -24,16 +17,6 @@ export type Held =
   | { readonly kind: 'installed' }
   /** The slot that is to be tried holds it, as was read just now. */
   | { readonly kind: 'in-slot'; readonly firmware: StagedFirmware };
-
-/** Ends the reading of a firmware behind its header, which tells all that is wanted. `held`: as `findHeld` found it. */
-export class HeaderSuffices extends Error {
-  readonly held: Held | undefined;
-
-  constructor(held: Held | undefined) {
-    super('nothing more of the firmware is needed');
-    this.held = held;
-  }
-}
 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
@@ -58,7 +41,7 @@ export async function findHeld(
 /** Whether a firmware of the service is what is installed, told by its header. What is refused counts as another one. */
 export async function isInstalled(
   source: FirmwareSource,
-  ports: Pick<UpdatePorts, 'journal' | 'stageFirmware'>,
+  ports: Pick<UpdatePorts, 'journal' | 'openFirmware'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const header = await acceptableHeaderOf(source, ports, signal);

@@ -26,7 +26,7 @@ export interface LookSettings {
   readonly wholeImage?: WholeImage;
 }
 
-type LookPort = 'journal' | 'clock' | 'isClockSet' | 'stageFirmware' | 'log' | 'meteredLink' | 'listInEffect';
+type LookPort = 'journal' | 'clock' | 'isClockSet' | 'openFirmware' | 'log' | 'meteredLink' | 'listInEffect';
 
 export interface LookoutParts {
   readonly ports: Pick<UpdatePorts, LookPort>;
@@ -43,7 +43,7 @@ const LIST_LOOK_MS = 60_000;
 
 type SettlingPorts = Pick<
   UpdatePorts,
-  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'stageFirmware'
+  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'openFirmware'
 >;
 
 export interface LookOptions {

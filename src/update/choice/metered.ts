@@ -1,5 +1,5 @@
-import { withChunks } from '../costs.ts';
 import type { FirmwareSource } from '../ports.ts';
+import { withChunks } from '../staging/costs.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 import { meteredHold } from './plan.ts';
 import type { Hold } from './plan.ts';

@@ -5,7 +5,8 @@ import type { AskHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { OwedHook } from '../journal/parts/owed-hook.ts';
 import type { Attempt, FirmwareRecord, VersionRef } from '../journal/state.ts';
-import type { Bootloader, FirmwareSource, Machine, StageFirmware, Target } from '../ports.ts';
+import type { Bootloader, FirmwareSource, Machine, Target } from '../ports.ts';
+import type { OpenFirmware } from '../ports/incoming.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { HealthGate } from '../trial/health-gate.ts';
 import type { Hold } from './plan.ts';
@@ -32,7 +33,7 @@ export interface UpdatePorts {
   readonly journal: Journal;
   readonly bootloader: Bootloader;
   readonly targets: ReadonlyMap<string, Target>;
-  readonly stageFirmware: StageFirmware;
+  readonly openFirmware: OpenFirmware;
   readonly health: HealthGate;
   readonly machine: Machine;
   readonly clock: Clock;

@@ -6,7 +6,7 @@ import type { Figures } from '../journal/parts/figures.ts';
 import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
-import type { StagedFirmware } from '../ports.ts';
+import type { StagedFirmware } from '../ports/incoming.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 

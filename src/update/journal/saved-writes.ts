@@ -1,4 +1,4 @@
-import type { StagedFirmware } from '../ports.ts';
+import type { StagedFirmware } from '../ports/incoming.ts';
 
 /** For a person who watches. */
 export function savedWrites(firmware: StagedFirmware): string {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
 import { defaultCallRetry } from '../../../src/service/patience.ts';
 import { FirmwareDownload } from '../../../src/service/rest/firmware-download.ts';
 import { defaultResume } from '../../../src/service/rest/settings.ts';
@@ -14,7 +14,8 @@ import type { UpdatePorts } from '../../../src/update/choice/order.ts';
 import { planUpdate } from '../../../src/update/choice/plan.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
-import type { FirmwareSource, StagingRequest, Target } from '../../../src/update/ports.ts';
+import type { FirmwareSource, Target } from '../../../src/update/ports.ts';
+import type { FirmwareRequest } from '../../../src/update/ports/incoming.ts';
 import { update } from '../../../src/update/update.ts';
 import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
 import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
@@ -78,7 +79,7 @@ class FarGateway {
   readonly #imageBytes: number;
   readonly #wantedDigest: string;
   readonly #bootloader = new MemoryBootloader(new Power(), () => 0.5);
-  readonly #stage: UpdatePorts['stageFirmware'];
+  readonly #open: UpdatePorts['openFirmware'];
   readonly #target;
   readonly #counts = { checkpoints: 0, journalBytes: 0, readAgainBytes: 0 };
   #attempts = 0;
@@ -89,7 +90,7 @@ class FarGateway {
     ({ textBytes: this.#textBytes, imageBytes: this.#imageBytes, wantedDigest: this.#wantedDigest } = parts);
     const { clock } = line;
     const { trust } = parts;
-    this.#stage = createStageFirmware({ encoding: 'auto', trust, deviceType: DEVICE_TYPE, clock });
+    this.#open = firmwareOpener({ encoding: 'auto', trust, deviceType: DEVICE_TYPE, clock });
     const slots = { A: join(directory, 'slot-a'), B: join(directory, 'slot-b') };
     this.#target = createSlotsTarget({ name: 'gateway', slots }, { bootedSlot: async () => 'A', log: silentLog });
   }
@@ -166,7 +167,7 @@ class FarGateway {
       journal,
       bootloader: this.#bootloader,
       targets: new Map<string, Target>([['gateway', this.#target]]),
-      stageFirmware: async (request, signal) => this.#stage(this.#counted(request, journal), signal),
+      openFirmware: async (request, signal) => this.#open(this.#counted(request, journal), signal),
       health: { check: async () => undefined, reachesService: async () => true },
       machine: {
         bootId: async () => 'boot-1',
@@ -190,8 +191,8 @@ class FarGateway {
     };
   }
 
-  #counted(request: StagingRequest, journal: FileJournal): StagingRequest {
-    const onCheckpoint: StagingRequest['onCheckpoint'] = async (checkpoint) => {
+  #counted(request: FirmwareRequest, journal: FileJournal): FirmwareRequest {
+    const onCheckpoint: FirmwareRequest['onCheckpoint'] = async (checkpoint) => {
       await request.onCheckpoint?.(checkpoint);
       this.#counts.checkpoints += 1;
       this.#counts.journalBytes += JSON.stringify(journal.state).length;

@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto';
 
 import { describe, expect, test } from 'vitest';
 
-import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
-import type { Checkpoint, PayloadWriter, StagedFirmware } from '../../../src/update/ports.ts';
+import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
+import type { Checkpoint, PayloadWriter } from '../../../src/update/ports.ts';
+import type { StagedFirmware } from '../../../src/update/ports/incoming.ts';
 import { repeatingSource } from './sources.ts';
+import { stageInto } from './stage-into.ts';
 
 const MIB = 1024 * 1024;
 const never = new AbortController().signal;
@@ -42,16 +44,15 @@ async function stage(piece: Uint8Array, times: number): Promise<Run> {
   const checkpoints: Checkpoint[] = [];
   const before = process.memoryUsage.rss();
   let peak = before;
-  const staged = await createStageFirmware({
-    encoding: 'auto',
-    trust: { keys: [], allowUnsigned: true },
-    deviceType: 'gw',
-    checkpointDistance: { bytes: 64 * MIB, shortestMs: 0, longestMs: 60_000 },
-  })(
+  const staged = await stageInto(
+    firmwareOpener({
+      encoding: 'auto',
+      trust: { keys: [], allowUnsigned: true },
+      deviceType: 'gw',
+      checkpointDistance: { bytes: 64 * MIB, shortestMs: 0, longestMs: 60_000 },
+    }),
     {
       source: repeatingSource({ piece, times }),
-      installedProvides: {},
-      accept: async () => {},
       openPayload: async () => writer,
       onCheckpoint: async (checkpoint) => {
         if (checkpoint !== undefined) checkpoints.push(checkpoint);

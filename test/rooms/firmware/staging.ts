@@ -1,15 +1,11 @@
-import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
-import type { FirmwareSettings } from '../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
+import type { FirmwareSettings } from '../../../src/firmware/open-firmware.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import type {
-  Checkpoint,
-  FirmwareHeader,
-  FirmwareSource,
-  StagedFirmware,
-  TransferProgress,
-} from '../../../src/update/ports.ts';
+import type { Checkpoint, FirmwareHeader, FirmwareSource } from '../../../src/update/ports.ts';
+import type { StagedFirmware, TransferProgress } from '../../../src/update/ports/incoming.ts';
 import { MemoryBase } from './delta/delta-bench.ts';
 import { MemorySlot } from './memory-slot.ts';
+import { stageInto } from './stage-into.ts';
 
 /** One gateway's wishes and what became of them; may stage several times, as after a restart. */
 export class Bench {
@@ -40,10 +36,10 @@ export class Bench {
   }
 
   stage(source: FirmwareSource, signal: AbortSignal = new AbortController().signal): Promise<StagedFirmware> {
-    return createStageFirmware(this.settings)(
+    return stageInto(
+      firmwareOpener(this.settings),
       {
         source,
-        installedProvides: {},
         accept: async (header) => {
           this.accepted.push(header);
         },

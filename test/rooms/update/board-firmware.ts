@@ -1,11 +1,12 @@
-import type { FirmwareHeader, PayloadHeader, StagedPayload, StageFirmware } from '../../../src/update/ports.ts';
+import type { FirmwareHeader, PayloadHeader } from '../../../src/update/ports.ts';
+import type { IncomingPayload, OpenFirmware } from '../../../src/update/ports/incoming.ts';
 import { sha256 } from '../../stand-ins/machine/memory/memory-slots.ts';
 
 /** What an update brings, by target. */
 export type Contents = Readonly<Record<string, string>>;
 
 /** Stands for the firmware room: the text is the version's id. */
-export function stageContents(firmware: Readonly<Record<string, Contents>>): StageFirmware {
+export function openContents(firmware: Readonly<Record<string, Contents>>): OpenFirmware {
   return async (request, signal) => {
     await using transfer = await request.source.open(undefined, signal);
     let id = '';
@@ -23,16 +24,22 @@ export function stageContents(firmware: Readonly<Record<string, Contents>>): Sta
       signedBy: 'release',
       payloads: headers,
     };
-    await request.accept(header);
-    const payloads: StagedPayload[] = [];
-    for (const [index, [, content]] of contents.entries()) {
-      const payload = headers[index];
-      if (payload === undefined) continue;
-      await using writer = await request.openPayload({ payload, sizeBytes: content.length, resumeAt: undefined });
+    const payloads = incoming(headers, Object.values(firmware[id] ?? {}));
+    return { header, payloads, [Symbol.asyncDispose]: async () => {} };
+  };
+}
+
+async function* incoming(
+  headers: readonly PayloadHeader[],
+  contents: readonly string[],
+): AsyncGenerator<IncomingPayload, void, undefined> {
+  for (const [index, payload] of headers.entries()) {
+    const content = contents[index] ?? '';
+    const write: IncomingPayload['write'] = async ({ writer }, signal) => {
       await writer.write(Buffer.from(content, 'latin1'));
       const written = await writer.finish(signal);
-      payloads.push({ header: payload, written, promise: { kind: 'manifest', digest: written.digest } });
-    }
-    return { header, digest: sha256(Buffer.from(id)), provides: {}, payloads };
-  };
+      return { header: payload, written, promise: { kind: 'manifest', digest: written.digest } };
+    };
+    yield { payload, sizeBytes: content.length, resumeAt: undefined, isRebuilt: false, write };
+  }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
-import { stageContents } from './board-firmware.ts';
+import { openContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
 
 const firmware: Readonly<Record<string, Contents>> = {
@@ -21,7 +21,7 @@ function gatewayWith(target: string, downgrade: 'allow' | 'refuse' = 'allow'): G
   service.target = target;
   const gateway = new Gateway({
     service,
-    stageFirmware: stageContents(firmware),
+    openFirmware: openContents(firmware),
     slots: { A: 'old gateway', B: '' },
     boards: { meter: 'meter of the factory' },
     seed: 1,

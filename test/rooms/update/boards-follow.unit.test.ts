@@ -4,7 +4,7 @@ import { AgentError } from '../../../src/system/errors.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
-import { stageContents } from './board-firmware.ts';
+import { openContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
 
 const FACTORY = { gateway: 'factory image', meter: 'factory meter', relay: 'factory relay' };
@@ -27,7 +27,7 @@ async function gatewayAfter(versions: readonly string[], seed = 1): Promise<Gate
   const { gateway: image, ...boards } = FACTORY;
   const gateway: Gateway = new Gateway({
     service,
-    stageFirmware: stageContents(firmware),
+    openFirmware: openContents(firmware),
     slots: { A: image, B: '' },
     boards,
     seed,

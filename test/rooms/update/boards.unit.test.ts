@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { keepTrial } from '../../../src/update/trial/trial.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
-import { stageContents } from './board-firmware.ts';
+import { openContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
 
 const OLD = 'old gateway image';
@@ -27,7 +27,7 @@ function gatewayWith(target: string, seed = 1): Gateway {
   service.target = target;
   const gateway: Gateway = new Gateway({
     service,
-    stageFirmware: stageContents(firmware),
+    openFirmware: openContents(firmware),
     slots: { A: OLD, B: '' },
     boards: BOARDS,
     seed,

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { evidenceFromReading, evidenceOf, evidenceOfSlot } from '../../../src/update/evidence.ts';
 import type { FirmwareRecord } from '../../../src/update/journal/state.ts';
-import type { PayloadHeader, StagedFirmware, StagedPayload } from '../../../src/update/ports.ts';
+import type { PayloadHeader } from '../../../src/update/ports.ts';
+import type { StagedFirmware, StagedPayload } from '../../../src/update/ports/incoming.ts';
 
 const header: PayloadHeader = { fileName: 'rootfs.img', target: 'rootfs-image' };
 const written = { sizeBytes: 4, digest: 'sha256:written', unchangedBytes: 0 };

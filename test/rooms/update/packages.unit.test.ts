@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
-import { stageContents } from './board-firmware.ts';
+import { openContents } from './board-firmware.ts';
 
 const OLD = 'the old package';
 const NEW = 'the new package, longer';
@@ -25,7 +25,7 @@ function benchOf(target: keyof typeof firmware): Bench {
   let isCut = false;
   const gateway: Gateway = new Gateway({
     service,
-    stageFirmware: stageContents(firmware),
+    openFirmware: openContents(firmware),
     slots: { A: 'the system', B: '' },
     boards: { meter: 'old meter program' },
     packages: { app: OLD },

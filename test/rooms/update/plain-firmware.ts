@@ -1,14 +1,13 @@
 import { FirmwareFormatError, VerificationError } from '../../../src/firmware/errors.ts';
+import { noPayloads } from '../../../src/firmware/incoming.ts';
 import type {
   Checkpoint,
   FirmwareHeader,
   FirmwareTransfer,
   PayloadOpening,
   PayloadWriter,
-  StagedFirmware,
-  StageFirmware,
-  StagingRequest,
 } from '../../../src/update/ports.ts';
+import type { FirmwareRequest, IncomingPayload, OpenFirmware } from '../../../src/update/ports/incoming.ts';
 import { sha256 } from '../../stand-ins/machine/memory/memory-slots.ts';
 
 const HEADER_BYTES = 8;
@@ -27,53 +26,64 @@ const header: FirmwareHeader = {
   payloads: [payload],
 };
 
-/** Stands for the firmware room: same order of calls, same checkpoints, no formats. */
-export const stagePlainFirmware: StageFirmware = async (request, signal) => {
-  const from = request.resume?.wire;
-  await using transfer = await request.source.open(from, signal);
-  const resumeAt = transfer.startOffset === from?.offset ? request.resume?.image : undefined;
-  await using stack = new AsyncDisposableStack();
-  let writer: PayloadWriter | undefined;
-  let offset = transfer.startOffset;
-  for await (const chunk of transfer.chunks) {
-    if (writer === undefined) {
-      if (wordOf(chunk) === LIST) return await takeList(request);
-      writer = stack.use(await openWriter(request, chunk, resumeAt));
-    }
-    await writer.write(offset === 0 ? chunk.subarray(HEADER_BYTES) : chunk);
-    offset += chunk.byteLength;
-    if (offset % 32 === 0) await request.onCheckpoint?.(await checkpointAt(offset, transfer, writer, signal));
-  }
-  if (writer === undefined) throw new FirmwareFormatError('image-empty', 'image', 0, 'nothing came');
-  const written = await writer.finish(signal);
-  const promise = { kind: 'manifest', digest: written.digest } as const;
-  return { header, digest: written.digest, provides: {}, payloads: [{ header: payload, written, promise }] };
-};
+/** Stands for the firmware room: same order of calls, same checkpoints, no formats. `onList`: a list took effect. */
+export function plainFirmwareOpener(onList: () => void = () => {}): OpenFirmware {
+  return async (request, signal) => {
+    const from = request.resume?.wire;
+    await using opened = new AsyncDisposableStack();
+    const transfer = opened.use(await request.source.open(from, signal));
+    const resumeAt = transfer.startOffset === from?.offset ? request.resume?.image : undefined;
+    const chunks = transfer.chunks[Symbol.asyncIterator]();
+    const first = await chunks.next();
+    if (first.done === true) throw new FirmwareFormatError('image-empty', 'image', 0, 'nothing came');
+    const isList = wordOf(first.value) === LIST;
+    if (resumeAt === undefined && !isList) refuseUntrusted(first.value);
+    const left = opened.move();
+    const payloads = isList
+      ? noPayloads(async () => onList())
+      : onlyPayload({ transfer, chunks, first: first.value, resumeAt }, request);
+    return { header: isList ? list : header, payloads, [Symbol.asyncDispose]: async () => left.disposeAsync() };
+  };
+}
 
-async function openWriter(
-  request: Pick<StagingRequest, 'accept' | 'openPayload'>,
-  first: Uint8Array,
-  resumeAt: PayloadOpening['resumeAt'],
-): Promise<PayloadWriter> {
-  if (resumeAt === undefined) refuseUntrusted(first);
-  await request.accept(header);
-  return request.openPayload({ payload, sizeBytes: undefined, resumeAt });
+export const openPlainFirmware = plainFirmwareOpener();
+
+interface PlainTransfer {
+  readonly transfer: FirmwareTransfer;
+  readonly chunks: AsyncIterator<Uint8Array>;
+  readonly first: Uint8Array;
+  readonly resumeAt: PayloadOpening['resumeAt'];
+}
+
+async function* onlyPayload(
+  { transfer, chunks, first, resumeAt }: PlainTransfer,
+  { onCheckpoint }: FirmwareRequest,
+): AsyncGenerator<IncomingPayload, void, undefined> {
+  const write: IncomingPayload['write'] = async ({ writer }, signal) => {
+    let offset = transfer.startOffset;
+    for (let chunk: Uint8Array | undefined = first; chunk !== undefined;) {
+      await writer.write(offset === 0 ? chunk.subarray(HEADER_BYTES) : chunk);
+      offset += chunk.byteLength;
+      if (offset % 32 === 0) await onCheckpoint?.(await checkpointAt(offset, transfer, writer, signal));
+      const next = await chunks.next();
+      chunk = next.done === true ? undefined : next.value;
+    }
+    const written = await writer.finish(signal);
+    return { header: payload, written, promise: { kind: 'manifest', digest: written.digest } };
+  };
+  yield { payload, sizeBytes: undefined, resumeAt, isRebuilt: false, write };
 }
 
 /** In place of `trusted:`: a list of keys and revocations. */
 export const LIST = 'keylist:';
 
-async function takeList(request: Pick<StagingRequest, 'accept'>): Promise<StagedFirmware> {
-  const list: FirmwareHeader = {
-    ...header,
-    kind: 'trust-list',
-    digest: 'sha256:list',
-    name: 'version list',
-    payloads: [],
-  };
-  await request.accept(list);
-  return { header: list, digest: 'sha256:list', provides: {}, payloads: [] };
-}
+const list: FirmwareHeader = {
+  ...header,
+  kind: 'trust-list',
+  digest: 'sha256:list',
+  name: 'version list',
+  payloads: [],
+};
 
 function wordOf(chunk: Uint8Array): string {
   return Buffer.from(chunk.subarray(0, HEADER_BYTES)).toString('latin1');

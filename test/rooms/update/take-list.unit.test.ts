@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
 import { loadKeyring } from '../../../src/firmware/trust/keyring.ts';
 import { parseTrustListFile } from '../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../src/firmware/trust/trust-store.ts';
@@ -41,7 +41,7 @@ const firmware = new Map([
 /** With the keys as they are kept on the gateway's own disk. */
 function newGateway(seed = 1): Gateway {
   const service = new MemoryService(firmware, '0');
-  const stageFirmware: ReturnType<typeof createStageFirmware> = async (request, signal) => {
+  const openFirmware: ReturnType<typeof firmwareOpener> = async (request, signal) => {
     const store = new TrustStore('/state', gateway.fs.api);
     const keyring = await loadKeyring({
       configured: async () => [old.trusted],
@@ -54,9 +54,9 @@ function newGateway(seed = 1): Gateway {
       takeList: async (bytes: Uint8Array, artifact: string): Promise<void> =>
         void (await store.take(parseTrustListFile(bytes), artifact)),
     };
-    return createStageFirmware({ encoding: 'auto', trust, deviceType: 'a gateway' })(request, signal);
+    return firmwareOpener({ encoding: 'auto', trust, deviceType: 'a gateway' })(request, signal);
   };
-  const gateway = new Gateway({ service, stageFirmware, slots: { A: 'the factory', B: '' }, seed });
+  const gateway = new Gateway({ service, openFirmware, slots: { A: 'the factory', B: '' }, seed });
   gateway.start();
   return gateway;
 }

@@ -8,7 +8,7 @@ import { settle } from '../../../src/update/trial/settle.ts';
 import { update } from '../../../src/update/update.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
-import { digestOfPlain, plainFirmware, stagePlainFirmware } from './plain-firmware.ts';
+import { digestOfPlain, plainFirmware, openPlainFirmware } from './plain-firmware.ts';
 
 const signal = new AbortController().signal;
 const OLD = 'old image, 20 bytes.';
@@ -35,7 +35,7 @@ function gatewayWith(service = serviceWith(), seed = 1): Gateway {
   };
   const gateway = new Gateway({
     service,
-    stageFirmware: stagePlainFirmware,
+    openFirmware: openPlainFirmware,
     slots: { A: OLD, B: '' },
     seed,
     complaint,
@@ -278,11 +278,11 @@ test('a service that sends nonsense for a while does not use up the attempts of 
     by: 'service',
     source: gateway.service.firmware('2'),
   } as const;
-  const stageFirmware = async (): Promise<never> => {
+  const openFirmware = async (): Promise<never> => {
     throw nonsense;
   };
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const failing = update({ ...order, reboot: true, force: false }, { ...ports, stageFirmware }, signal);
+    const failing = update({ ...order, reboot: true, force: false }, { ...ports, openFirmware }, signal);
     await expect(failing).rejects.toBe(nonsense);
   }
   gateway.service.target = '2';

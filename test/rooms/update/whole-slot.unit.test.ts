@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { createStageFirmware } from '../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
@@ -42,7 +42,7 @@ const releases = new Map([
   await release('forged', ['root', 'boot'], true),
 ]);
 
-const stageFirmware = createStageFirmware({
+const openFirmware = firmwareOpener({
   encoding: 'auto',
   trust: { keys: [key.trusted], allowUnsigned: false },
   deviceType: 'two pairs',
@@ -51,7 +51,7 @@ const stageFirmware = createStageFirmware({
 function gatewayOfTwoPairs(seed = 1): Gateway {
   const gateway = new Gateway({
     service: new MemoryService(releases, 'factory'),
-    stageFirmware,
+    openFirmware,
     slots: { A: FACTORY.root, B: '' },
     bootSlots: { A: FACTORY.boot, B: '' },
     seed,

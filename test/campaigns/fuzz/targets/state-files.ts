@@ -7,7 +7,7 @@ import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import { plainFirmware, stagePlainFirmware } from '../../../rooms/update/plain-firmware.ts';
+import { plainFirmware, openPlainFirmware } from '../../../rooms/update/plain-firmware.ts';
 import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
@@ -155,7 +155,7 @@ function newGateway(): Gateway {
     return content.startsWith('bad') ? 'it is bad' : undefined;
   };
   const service = new MemoryService(firmware, '1');
-  return new Gateway({ service, stageFirmware: stagePlainFirmware, slots: { A: OLD, B: '' }, complaint });
+  return new Gateway({ service, openFirmware: openPlainFirmware, slots: { A: OLD, B: '' }, complaint });
 }
 
 async function gatewayWith(journal: string): Promise<Gateway> {

@@ -1,7 +1,7 @@
 import type { OnEvent } from '../../../../src/control/events.ts';
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
-import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { ServiceSession } from '../../../../src/service/session.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
@@ -16,7 +16,8 @@ import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
-import type { Bootloader, Machine, StageFirmware, Target } from '../../../../src/update/ports.ts';
+import type { Bootloader, Machine, Target } from '../../../../src/update/ports.ts';
+import type { OpenFirmware } from '../../../../src/update/ports/incoming.ts';
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
 import { Updater } from '../../../../src/update/updater.ts';
 import type { Scenario } from '../story.ts';
@@ -83,7 +84,7 @@ export class Program {
         ...hardware.pairs.map((pair) => [pair.name, pair] as const),
         [BOARD, hardware.board],
       ]),
-      stageFirmware: stagingWith(believed, parts),
+      openFirmware: stagingWith(believed, parts),
       health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
       machine: chronicle.machine(this.machine, this.journal),
       clock,
@@ -149,13 +150,13 @@ function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clo
 }
 
 /** As src/daemon/wiring/staging-with-keys.ts. */
-function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): StageFirmware {
+function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): OpenFirmware {
   return async (request, signal) => {
     const takeList = async (bytes: Uint8Array, artifact: string): Promise<void> =>
       chronicle.lists.taking(bytes, async () => believed.takeList(bytes, artifact));
     const settings = { encoding: 'base64', deviceType: DEVICE_TYPE, checkpointDistance: CHECKPOINT_DISTANCE } as const;
     const keyring = { ...(await believed.keyring(signal)), allowUnsigned: trust.allowUnsigned, takeList };
-    return createStageFirmware({ ...settings, trust: keyring })(request, signal);
+    return firmwareOpener({ ...settings, trust: keyring })(request, signal);
   };
 }
 

@@ -1,6 +1,7 @@
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
-import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
 import type { FirmwareSource, PayloadWriter } from '../../../../src/update/ports.ts';
+import { stageInto } from '../../../rooms/firmware/stage-into.ts';
 import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
 
 /** Compared with an artifact's. */
@@ -27,15 +28,13 @@ export function sent(decoded: Uint8Array, contents: readonly string[]): Sent {
 }
 
 export async function digestOf(decoded: Uint8Array, trust: TrustSettings): Promise<string> {
-  const stage = createStageFirmware({ encoding: 'auto', trust, deviceType: DEVICE_TYPE });
+  const open = firmwareOpener({ encoding: 'auto', trust, deviceType: DEVICE_TYPE });
   const request = {
     source: sourceOf(decoded),
-    installedProvides: {},
-    accept: async () => {},
     openPayload: async () => nowhere(),
     onProgress: () => {},
   };
-  return (await stage(request, new AbortController().signal)).digest;
+  return (await stageInto(open, request, new AbortController().signal)).digest;
 }
 
 export function sourceOf(decoded: Uint8Array): FirmwareSource {

@@ -16,6 +16,7 @@ import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { stoppedClock } from '../../cli/fake-context.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+import { stageInto } from '../../firmware/stage-into.ts';
 import { fingerprint, listArtifact, listBytes } from '../../firmware/trust/lists.ts';
 
 const [old, next] = [makeKeyPair('ecdsa-p256'), makeKeyPair('ed25519')];
@@ -50,14 +51,13 @@ async function start(): Promise<Gateway> {
   const log = new SecurityLog({ stateDirectory: folder, clock: stoppedClock, log: silentLog });
   await noteWhatCounts(log, { path: 'config.toml', digest: 'sha256:1' }, trust, signal);
   const settings = { encoding: 'auto', allowUnsigned: false, deviceType: undefined } as const;
-  const stage = stagingWithKeys(settings, trust, log);
+  const open = stagingWithKeys(settings, trust, log);
   const take = async (more: Partial<TrustListFile>): Promise<void> => {
     const artifact = await listArtifact(listBytes(more), old.privateKey);
     const text = Buffer.from(JSON.stringify(artifact.toString('base64')));
     const source = new MemoryService(new Map([['list', text]]), 'list').firmware('list');
     const openPayload = async (): Promise<never> => Promise.reject(new Error('a list has no payload'));
-    const request = { source, installedProvides: {}, accept: async () => {}, openPayload, onProgress: () => {} };
-    await stage(request, signal);
+    await stageInto(open, { source, openPayload, onProgress: () => {} }, signal);
   };
   const events = async (): Promise<readonly string[]> =>
     (await log.report()).events.map(({ id, detail }) => `${id}: ${detail}`);

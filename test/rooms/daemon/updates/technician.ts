@@ -6,7 +6,7 @@ import { Updater } from '../../../../src/update/updater.ts';
 import type { UpdaterParts } from '../../../../src/update/updater.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
-import { LIST, plainFirmware, stagePlainFirmware } from '../../update/plain-firmware.ts';
+import { LIST, openPlainFirmware, plainFirmware, plainFirmwareOpener } from '../../update/plain-firmware.ts';
 
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
@@ -46,7 +46,7 @@ export class Technician {
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
     const slots = { A: 'factory image', B: '' };
-    this.gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots, complaint });
+    this.gateway = new Gateway({ service, openFirmware: openPlainFirmware, slots, complaint });
     this.gateway.start();
   }
 
@@ -59,13 +59,11 @@ export class Technician {
     const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs, nowMs: () => this.nowMs };
     const distrusted = async (): Promise<string | undefined> => this.doubt;
     const revoked = async (): Promise<string | undefined> => this.revocation;
-    const stageFirmware: typeof stagePlainFirmware = async (request, ending) => {
-      const staged = await stagePlainFirmware(request, ending);
-      if (staged.header.kind !== 'trust-list') return staged;
+    const onList = (): void => {
       this.listNumber = (this.listNumber ?? 0) + 1;
       this.onListTaken();
-      return staged;
     };
+    const openFirmware = plainFirmwareOpener(onList);
     const settings = {
       follow: { kind: 'target' },
       policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
@@ -74,7 +72,7 @@ export class Technician {
     return new Updater({
       ports: {
         ...ports,
-        stageFirmware,
+        openFirmware,
         clock,
         isClockSet: async () => this.isClockSet,
         machine,

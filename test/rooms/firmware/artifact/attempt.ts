@@ -1,12 +1,13 @@
+import type { Decompress } from '../../../../src/firmware/artifact/payload-reader.ts';
 import { readArtifact } from '../../../../src/firmware/artifact/read-artifact.ts';
 import type { ArtifactContext } from '../../../../src/firmware/artifact/read-artifact.ts';
-import type { Decompress } from '../../../../src/firmware/artifact/stage-payloads.ts';
 import type { TrustedKey, TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
 import { Checkpoints } from '../../../../src/firmware/checkpoints.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
-import type { StagedFirmware } from '../../../../src/update/ports.ts';
+import type { StagedFirmware } from '../../../../src/update/ports/incoming.ts';
 import { inChunks } from '../chunks.ts';
+import { stageFrom } from '../stage-into.ts';
 import { RecordingGateway } from './recording-gateway.ts';
 
 export const noCheckpoints = new Checkpoints({ onCheckpoint: undefined, place: () => undefined });
@@ -31,20 +32,27 @@ export type Attempt = { readonly gateway: RecordingGateway } & (
 
 /** Reads an artifact into a recording gateway. Anything thrown but an AgentError is thrown on. */
 export async function attempt(artifact: Uint8Array, circumstances: Circumstances = {}): Promise<Attempt> {
-  const { gateway = new RecordingGateway(), signal = new AbortController().signal } = circumstances;
-  const context: ArtifactContext = {
-    trust: circumstances.trust ?? {
-      keys: circumstances.keys ?? [],
-      allowUnsigned: circumstances.allowUnsigned ?? false,
-    },
-    deviceType: circumstances.deviceType ?? 'gw',
-    request: gateway.request(circumstances.installed),
-    decompress: circumstances.decompress ?? ((_kind, bytes) => bytes),
-    checkpoints: noCheckpoints,
+  const { gateway, signal, keys, allowUnsigned, chunkSizes, ...given } = {
+    gateway: new RecordingGateway(),
+    signal: new AbortController().signal,
+    keys: [],
+    allowUnsigned: false,
+    chunkSizes: [1000],
+    ...circumstances,
   };
-  await using bytes = new ByteReader(inChunks(artifact, circumstances.chunkSizes ?? [1000]), 'artifact');
+  const context: ArtifactContext = {
+    trust: { keys, allowUnsigned },
+    deviceType: 'gw',
+    installedProvides: given.installed ?? {},
+    decompress: (_kind, bytes) => bytes,
+    checkpoints: noCheckpoints,
+    ...given,
+  };
+  await using bytes = new ByteReader(inChunks(artifact, chunkSizes), 'artifact');
   try {
-    return { gateway, kind: 'staged', staged: await readArtifact(bytes, context, signal) };
+    const firmware = await readArtifact(bytes, context, signal);
+    signal.throwIfAborted();
+    return { gateway, kind: 'staged', staged: await stageFrom(firmware, gateway.places, signal) };
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     return { gateway, kind: 'refused', error };

@@ -9,6 +9,7 @@ import { FirmwareFormatError } from '../../../../src/firmware/errors.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import type { PayloadWriter } from '../../../../src/update/ports.ts';
 import { chunkSizes } from '../chunks.ts';
+import { stageFrom } from '../stage-into.ts';
 import { noCheckpoints, refuse, stage } from './attempt.ts';
 import { artifactChunks, buildArtifact } from './build-artifact.ts';
 import type { ArtifactOptions } from './build-artifact.ts';
@@ -167,17 +168,19 @@ test('an image of more than 8 GiB passes through without being copied', async ()
   };
   const artifact = artifactChunks({ ...signed, files: [{ name: 'big', content: { sizeBytes, chunks, sha256 } }] });
   await using bytes = new ByteReader(artifact, 'artifact');
-  await readArtifact(
+  const { signal } = new AbortController();
+  const firmware = await readArtifact(
     bytes,
     {
       trust: { keys, allowUnsigned: false },
       deviceType: 'gw',
-      request: { installedProvides: {}, accept: async () => undefined, openPayload: async () => writer },
+      installedProvides: {},
       decompress: (_kind, content) => content,
       checkpoints: noCheckpoints,
     },
-    new AbortController().signal,
+    signal,
   );
+  await stageFrom(firmware, { openPayload: async () => writer }, signal);
   expect({ writtenBytes, copiedBytes }).toEqual({ writtenBytes: sizeBytes, copiedBytes: 0 });
 });
 
@@ -288,13 +291,14 @@ describe('what goes wrong inside a compressed member', () => {
     }
     await using bytes = new ByteReader(failing(), 'artifact');
     const gateway = new RecordingGateway();
-    const context = { trust: { keys, allowUnsigned: false }, deviceType: 'gw', request: gateway.request() };
-    const reading = readArtifact(
+    const context = { trust: { keys, allowUnsigned: false }, deviceType: 'gw', installedProvides: {} };
+    const { signal } = new AbortController();
+    const firmware = await readArtifact(
       bytes,
       { ...context, decompress: (_kind, content) => content, checkpoints: noCheckpoints },
-      new AbortController().signal,
+      signal,
     );
-    await expect(reading).rejects.toBe(cut);
+    await expect(stageFrom(firmware, gateway.places, signal)).rejects.toBe(cut);
     expect(gateway).toMatchObject({ events: ['accept', 'open r.ext4'], unclosed: 0 });
   });
 });

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 
-import type { ArtifactContext } from '../../../../src/firmware/artifact/read-artifact.ts';
 import type {
   FirmwareHeader,
   PayloadOpening,
@@ -10,6 +9,7 @@ import type {
   WrittenPayload,
   WrittenPrefix,
 } from '../../../../src/update/ports.ts';
+import type { Places } from '../stage-into.ts';
 
 /** Takes payloads into memory, now and then with a pause, and remembers in which order it was asked for what. */
 export class RecordingGateway {
@@ -21,9 +21,8 @@ export class RecordingGateway {
   refusal: Error | undefined;
   onOpen: () => void = () => undefined;
 
-  request(installedProvides: Readonly<Record<string, string>> = {}): ArtifactContext['request'] {
+  get places(): Required<Pick<Places, 'accept' | 'openPayload'>> {
     return {
-      installedProvides,
       accept: async (header) => {
         this.events.push('accept');
         this.header = header;

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 
 import { promiseOf } from '../../../../src/firmware/delta/encode.ts';
-import type { Checkpoint, StagedPayload } from '../../../../src/update/ports.ts';
+import type { Checkpoint } from '../../../../src/update/ports.ts';
+import type { StagedPayload } from '../../../../src/update/ports/incoming.ts';
 import { buildArtifact } from '../artifact/build-artifact.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
 import { MemorySource } from '../sources.ts';

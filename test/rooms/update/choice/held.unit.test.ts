@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import { update } from '../../../../src/update/update.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
@@ -43,8 +43,8 @@ function newGateway(): { readonly gateway: Gateway; readonly service: MemoryServ
   const service = new MemoryService(firmware, '0');
   const versions = service.versions.map(({ id }) => ({ id, name: `version ${plain(id)}` }));
   Object.assign(service, { versions });
-  const stageFirmware = createStageFirmware({ encoding: 'auto', trust, deviceType: 'a gateway' });
-  const gateway = new Gateway({ service, stageFirmware, slots: { A: 'the factory', B: '' } });
+  const openFirmware = firmwareOpener({ encoding: 'auto', trust, deviceType: 'a gateway' });
+  const gateway = new Gateway({ service, openFirmware, slots: { A: 'the factory', B: '' } });
   gateway.start();
   return { gateway, service };
 }

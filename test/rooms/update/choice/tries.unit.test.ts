@@ -13,7 +13,7 @@ import {
 import type { AllTries } from '../../../../src/update/choice/tries.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
-import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
+import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
 
 const version = { id: '2', name: 'two' };
 const START_MS = Date.UTC(2027, 0, 1);
@@ -136,7 +136,7 @@ test('versions that do not come up, and are named by turns, are held back in the
   const service = new MemoryService(firmware, '1');
   const complaint = (content: string): string | undefined => (content.startsWith('dead') ? 'hang' : undefined);
   const slots = { A: 'factory image', B: '' };
-  const gateway = new Gateway({ service, stageFirmware: stagePlainFirmware, slots, complaint });
+  const gateway = new Gateway({ service, openFirmware: openPlainFirmware, slots, complaint });
   gateway.start();
   let reboots = 0;
   for (let look = 0; look < 50; look += 1) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { promiseOf } from '../../../../src/firmware/delta/encode.ts';
-import { createStageFirmware } from '../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
 import { checkpointOf } from '../../../../src/update/journal/checkpoint.ts';
 import type { DeltaPromise } from '../../../../src/update/ports.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
@@ -68,7 +68,7 @@ const releases = new Map([
   }),
 ]);
 
-const stageFirmware = createStageFirmware({
+const openFirmware = firmwareOpener({
   encoding: 'auto',
   trust: { keys: [key.trusted], allowUnsigned: false },
   deviceType: 'gw',
@@ -77,7 +77,7 @@ const stageFirmware = createStageFirmware({
 function gatewayOf(seed = 1): Gateway {
   const service = new MemoryService(releases, 'factory');
   const slots = { A: rootOf('0'), B: '' };
-  const gateway = new Gateway({ service, stageFirmware, slots, boards: { meter: 'old' }, seed });
+  const gateway = new Gateway({ service, openFirmware, slots, boards: { meter: 'old' }, seed });
   gateway.start();
   return gateway;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
-import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
+import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
 
 const OLD = 'the old image';
 const NEW = 'the new image';
@@ -20,7 +20,7 @@ class Trial {
     ]);
     this.gateway = new Gateway({
       service: new MemoryService(firmware, '1'),
-      stageFirmware: stagePlainFirmware,
+      openFirmware: openPlainFirmware,
       slots: { A: OLD, B: '' },
       reaches: (content) => !this.away.includes(content),
     });

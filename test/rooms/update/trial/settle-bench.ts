@@ -122,7 +122,7 @@ export class Bench {
         ['gateway', this.#slots],
         ...(this.hasBoard ? [['meter', this.board] as const] : []),
       ]),
-      stageFirmware: () => Promise.reject(new Error('nothing is staged')),
+      openFirmware: () => Promise.reject(new Error('nothing is staged')),
       health: {
         check: async () => {
           this.checks += 1;

@@ -7,7 +7,7 @@ import { Updater } from '../../../../src/update/updater.ts';
 import type { UpdaterSettings } from '../../../../src/update/updater.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
-import { plainFirmware, stagePlainFirmware } from '../plain-firmware.ts';
+import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
 
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
@@ -21,7 +21,7 @@ function newGateway(knowsItself = true): Gateway {
   const versionIn = (content: string): string | undefined => /version \w+/.exec(content)?.[0];
   const gateway = new Gateway({
     service: new MemoryService(new Map(firmware), 'f'),
-    stageFirmware: stagePlainFirmware,
+    openFirmware: openPlainFirmware,
     slots: { A: FACTORY, B: '' },
     imageVersion: (content) => (knowsItself ? versionIn(content) : undefined),
   });

@@ -7,7 +7,8 @@ import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
 import { deliverOutbox } from '../../../../src/update/journal/outbox.ts';
 import type { InstallOutcome, Outcome } from '../../../../src/update/outcome.ts';
-import type { FirmwareSource, StageFirmware, Target } from '../../../../src/update/ports.ts';
+import type { FirmwareSource, Target } from '../../../../src/update/ports.ts';
+import type { OpenFirmware } from '../../../../src/update/ports/incoming.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
 import { goBack } from '../../../../src/update/trial/go-back.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
@@ -21,7 +22,7 @@ import { MemorySlots } from './memory-slots.ts';
 
 export interface GatewayOptions {
   readonly service: MemoryService;
-  readonly stageFirmware: StageFirmware;
+  readonly openFirmware: OpenFirmware;
   readonly slots: { readonly A: string; readonly B: string };
   /** A second pair, `boot`, as a Raspberry Pi has. */
   readonly bootSlots?: { readonly A: string; readonly B: string };
@@ -183,7 +184,7 @@ export class Gateway {
       targets: new Map<string, Target>(
         [...this.#pairs, ...this.boards.values()].map((target) => [target.name, target]),
       ),
-      stageFirmware: this.#options.stageFirmware,
+      openFirmware: this.#options.openFirmware,
       health: {
         check: async () => {
           const reason = this.#options.complaint?.(this.running);

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 
-import { createStageFirmware } from '../../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../../src/firmware/open-firmware.ts';
 import { buildArtifact } from '../../../../rooms/firmware/artifact/build-artifact.ts';
 import type { ArtifactOptions, Edits } from '../../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../../rooms/firmware/artifact/keys.ts';
 import { RecordingGateway } from '../../../../rooms/firmware/artifact/recording-gateway.ts';
 import type { TarMemberBytes } from '../../../../rooms/firmware/artifact/tar-blocks.ts';
 import { MemorySource } from '../../../../rooms/firmware/sources.ts';
+import { stageInto } from '../../../../rooms/firmware/stage-into.ts';
 import { encode, jsonString } from '../../../../rooms/firmware/text/wire-text.ts';
 import { changedJson, edited, editedText, edits, hostile, jsonChanges } from '../../mutation.ts';
 import type { Edit, JsonChange } from '../../mutation.ts';
@@ -26,7 +27,7 @@ const options: ArtifactOptions = {
   provides: { 'rootfs-image.version': '2' },
   key,
 };
-const stage = createStageFirmware({
+const open = firmwareOpener({
   encoding: 'auto',
   trust: { keys: [trusted], allowUnsigned: false },
   deviceType: 'gw',
@@ -57,7 +58,7 @@ export const artifactBytes: FuzzTarget = {
 
 async function requireOnlyWhatWasSigned(input: Corrupted): Promise<void> {
   const gateway = new RecordingGateway();
-  const outcome = await stageInto(gateway, input);
+  const outcome = await stageBytes(gateway, input);
   if (gateway.unclosed !== 0) throw new Error('a payload was left open');
   if ('error' in outcome) {
     const isBefore = ['signature-invalid', 'artifact-unsigned', 'checksum-mismatch'].includes(outcome.error.code);
@@ -93,7 +94,7 @@ export const signedArtifact: FuzzTarget = {
       };
       const bytes = await buildArtifact({ ...options, compression, edit });
       const gateway = new RecordingGateway();
-      await stageInto(gateway, { bytes, chunkBytes, form: 'decoded' });
+      await stageBytes(gateway, { bytes, chunkBytes, form: 'decoded' });
       if (gateway.unclosed !== 0) throw new Error('a payload was left open');
     });
   },
@@ -112,9 +113,9 @@ function spoiled(member: TarMemberBytes, changes: readonly Edit[]): TarMemberByt
   return { ...member, content: edited(member.content, changes) };
 }
 
-function stageInto(gateway: RecordingGateway, { bytes, chunkBytes, form }: Corrupted) {
+function stageBytes(gateway: RecordingGateway, { bytes, chunkBytes, form }: Corrupted) {
   const text = form === 'decoded' ? bytes : jsonString(encode(bytes, 'base64'));
   const source = new MemorySource(text, { form, chunkSizes: [chunkBytes] });
-  const request = { ...gateway.request(), source, onProgress: () => {} };
-  return outcomeOf(async () => stage(request, new AbortController().signal));
+  const request = { ...gateway.places, source, onProgress: () => {} };
+  return outcomeOf(async () => stageInto(open, request, new AbortController().signal));
 }

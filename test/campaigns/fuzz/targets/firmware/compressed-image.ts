@@ -3,11 +3,12 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 
 import fc from 'fast-check';
 
-import { createStageFirmware } from '../../../../../src/firmware/stage-firmware.ts';
+import { firmwareOpener } from '../../../../../src/firmware/open-firmware.ts';
 import { AgentError } from '../../../../../src/system/errors.ts';
 import type { PayloadOpening, PayloadWriter } from '../../../../../src/update/ports.ts';
 import { digestOf } from '../../../../rooms/firmware/memory-slot.ts';
 import { MemorySource } from '../../../../rooms/firmware/sources.ts';
+import { stageInto } from '../../../../rooms/firmware/stage-into.ts';
 import { hostile } from '../../mutation.ts';
 import { openTarget, outcomeOf } from '../../target.ts';
 import type { FuzzTarget } from '../../target.ts';
@@ -15,7 +16,7 @@ import type { FuzzTarget } from '../../target.ts';
 const CAPACITY_BYTES = 16 * 1024 * 1024;
 const BOMB_BYTES = 256 * 1024 * 1024;
 
-const stage = createStageFirmware({ encoding: 'auto', trust: { keys: [], allowUnsigned: true }, deviceType: 'gw' });
+const open = firmwareOpener({ encoding: 'auto', trust: { keys: [], allowUnsigned: true }, deviceType: 'gw' });
 
 /** A raw image in any compression that an operator permitted unsigned: a slot's worth of it, or an error. */
 export const compressedImage: FuzzTarget = {
@@ -42,12 +43,10 @@ export const compressedImage: FuzzTarget = {
       });
       const request = {
         source,
-        installedProvides: {},
-        accept: async () => {},
         openPayload: slot.openPayload,
         onProgress: () => {},
       };
-      await outcomeOf(async () => stage(request, new AbortController().signal));
+      await outcomeOf(async () => stageInto(open, request, new AbortController().signal));
       if (slot.unclosed !== 0 || source.unclosed !== 0) throw new Error('something was left open');
       if (slot.writtenBytes > CAPACITY_BYTES) throw new Error(`${slot.writtenBytes} bytes went into the slot`);
     });

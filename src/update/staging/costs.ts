@@ -1,5 +1,5 @@
-import type { Figures } from './journal/parts/figures.ts';
-import type { FirmwareSource, WrittenPayload } from './ports.ts';
+import type { Figures } from '../journal/parts/figures.ts';
+import type { FirmwareSource, WrittenPayload } from '../ports.ts';
 
 /** Counts what one attempt costs, on from what it had cost before this start. */
 export class Costs {

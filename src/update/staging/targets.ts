@@ -1,7 +1,8 @@
-import type { UpdateSettings } from './choice/order.ts';
-import { UpdateError } from './errors.ts';
-import type { FirmwareRecord } from './journal/state.ts';
-import type { FirmwareHeader, PayloadHeader, SlotName, StagedFirmware, Target } from './ports.ts';
+import type { UpdateSettings } from '../choice/order.ts';
+import { UpdateError } from '../errors.ts';
+import type { FirmwareRecord } from '../journal/state.ts';
+import type { FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
+import type { StagedFirmware } from '../ports/incoming.ts';
 
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 

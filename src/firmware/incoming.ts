@@ -1,0 +1,37 @@
+import type { FirmwareHeader } from '../update/ports.ts';
+import type { IncomingPayload } from '../update/ports/incoming.ts';
+
+/** A firmware as it comes out of its container. The reader keeps the bytes open from which it comes. */
+export interface ReadFirmware {
+  readonly header: FirmwareHeader;
+  readonly payloads: AsyncIterable<IncomingPayload>;
+}
+
+/** The same payloads; `told` turns an error that occurs while they are read or written into the one that is thrown. */
+export async function* tellingOf(
+  payloads: AsyncIterable<IncomingPayload>,
+  told: (error: unknown) => unknown,
+): AsyncGenerator<IncomingPayload, void, undefined> {
+  try {
+    for await (const payload of payloads) yield { ...payload, write: (...to) => orTold(payload.write(...to), told) };
+  } catch (error) {
+    throw told(error);
+  }
+}
+
+export async function orTold<T>(work: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw told(error);
+  }
+}
+
+/** No payloads. `atEnd` runs when the iteration ends. */
+export function noPayloads(atEnd: () => Promise<void>): AsyncIterable<never> {
+  const next = async (): Promise<IteratorReturnResult<undefined>> => {
+    await atEnd();
+    return { done: true, value: undefined };
+  };
+  return { [Symbol.asyncIterator]: () => ({ next }) };
+}

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+
+import type { Clock } from '../system/time/clock.ts';
+import type { Checkpoint, FirmwareHeader } from '../update/ports.ts';
+import type { FirmwareRequest, IncomingFirmware, IncomingPayload, OpenFirmware } from '../update/ports/incoming.ts';
+import { readArtifact, resumeArtifact } from './artifact/read-artifact.ts';
+import type { ArtifactContext } from './artifact/read-artifact.ts';
+import type { TrustSettings } from './artifact/trust.ts';
+import { ByteReader } from './byte-reader.ts';
+import { Checkpoints } from './checkpoints.ts';
+import type { CheckpointDistance } from './checkpoints.ts';
+import { decompress, detectCompression, MAGIC_BYTES } from './compression/compression.ts';
+import { FirmwareError, FirmwareFormatError, staleCheckpoint, VerificationError } from './errors.ts';
+import { openFirmwareStream } from './firmware-stream.ts';
+import type { FirmwareStream } from './firmware-stream.ts';
+import { readImage } from './image.ts';
+import type { ImageContext } from './image.ts';
+import { orTold, tellingOf } from './incoming.ts';
+import type { ReadFirmware } from './incoming.ts';
+import type { EncodingSetting } from './text/encoding.ts';
+
+export interface FirmwareSettings {
+  readonly encoding: EncodingSetting;
+  readonly trust: TrustSettings;
+  /**
+   * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
+   * fits.
+   */
+  readonly deviceType: string | undefined;
+  readonly checkpointDistance?: CheckpointDistance | undefined;
+  readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
+}
+
+const TAR_BLOCK_BYTES = 512;
+
+/**
+ * Turns the encoded text into verified payloads. Throws FirmwareFormatError (exit 76) for what cannot be read,
+ * VerificationError (exit 77) for what must not be installed, and the errors of the source.
+ */
+export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
+  return async (request, signal) => {
+    const checkpoint = usableCheckpoint(request, settings);
+    const told = tellerOf(request, checkpoint);
+    const firmware = await orTold(open(settings, request, checkpoint, signal), told);
+    return { ...firmware, payloads: tellingOf(firmware.payloads, told) };
+  };
+}
+
+/** Whether a checkpoint can be continued. One with another encoding is older than the operator's setting. */
+function usableCheckpoint({ source, resume }: FirmwareRequest, { encoding }: FirmwareSettings): Checkpoint | undefined {
+  if (source.form !== 'json-string') return undefined;
+  return encoding === 'auto' || encoding === resume?.encoding ? resume : undefined;
+}
+
+function tellerOf({ source }: FirmwareRequest, checkpoint: Checkpoint | undefined): (error: unknown) => unknown {
+  if (source.form === 'decoded') return asOfFile;
+  return checkpoint === undefined ? (error) => error : asOfCheckpoint;
+}
+
+/**
+ * The error for a file. A text that ends too early may have been cut on its way, but a file stays the same however
+ * often it is read.
+ */
+function asOfFile(error: unknown): unknown {
+  if (!(error instanceof FirmwareFormatError) || error.remedy !== 'retry') return error;
+  return new FirmwareError('file-truncated', `the file is not whole: ${error.message}`, { cause: error });
+}
+
+/**
+ * Whether a failed continuation is worth a start from the beginning. The fault may lie in what was kept between the two
+ * transfers, so only a firmware that was read from its beginning is judged.
+ */
+function asOfCheckpoint(error: unknown): unknown {
+  const isVerdict = error instanceof VerificationError || error instanceof FirmwareFormatError;
+  return isVerdict ? staleCheckpoint(error.message) : error;
+}
+
+async function open(
+  settings: FirmwareSettings,
+  request: FirmwareRequest,
+  checkpoint: Checkpoint | undefined,
+  signal: AbortSignal,
+): Promise<IncomingFirmware> {
+  const { source, onProgress, expected } = request;
+  await using opened = new AsyncDisposableStack();
+  const { encoding } = settings;
+  const stream = opened.use(await openFirmwareStream({ source, onProgress, encoding }, checkpoint, signal));
+  const { header, payloads } = await readStream(stream, { settings, request, checkpoint, opened }, signal);
+  requireSame(header, expected);
+  const streams = opened.move();
+  return { header, payloads, [Symbol.asyncDispose]: async () => streams.disposeAsync() };
+}
+
+interface Reading {
+  readonly settings: FirmwareSettings;
+  readonly request: FirmwareRequest;
+  readonly checkpoint: Checkpoint | undefined;
+  /** For what the reading opens. */
+  readonly opened: AsyncDisposableStack;
+}
+
+async function readStream(
+  { bytes, place, isContinued }: FirmwareStream,
+  { settings, request, checkpoint, opened }: Reading,
+  signal: AbortSignal,
+): Promise<ReadFirmware> {
+  const { checkpointDistance: distance, clock } = settings;
+  const { onCheckpoint, installedProvides } = request;
+  const contextAt = (where: typeof place): Context => {
+    const checkpoints = new Checkpoints({ onCheckpoint, place: where, distance, clock });
+    return { ...settings, installedProvides, decompress, checkpoints };
+  };
+  if (isContinued && checkpoint !== undefined) return goOn(bytes, checkpoint, contextAt(place), signal);
+
+  const compression = detectCompression(await bytes.peek(MAGIC_BYTES));
+  if (compression === 'none') return readContent(bytes, contextAt(place), signal);
+  const unpacked = opened.use(new ByteReader(decompress(compression, bytes.rest(), signal), 'firmware'));
+  const nowhere = contextAt(() => undefined);
+  return readContent(unpacked, nowhere, signal);
+}
+
+type Context = ArtifactContext & Omit<ImageContext, 'resumeAt'>;
+
+async function goOn(
+  bytes: ByteReader,
+  { image, artifact: place }: Checkpoint,
+  context: Context,
+  signal: AbortSignal,
+): Promise<ReadFirmware> {
+  if (place === undefined) return readImage(bytes, { ...context, resumeAt: image });
+  return toEnd(bytes, await resumeArtifact(bytes, { place, image }, context, signal));
+}
+
+async function readContent(content: ByteReader, context: Context, signal: AbortSignal): Promise<ReadFirmware> {
+  const firmware = isArchive(await content.peek(TAR_BLOCK_BYTES))
+    ? await readArtifact(content, context, signal)
+    : await readImage(content, { ...context, resumeAt: undefined });
+  return toEnd(content, firmware);
+}
+
+function toEnd(content: ByteReader, { header, payloads }: ReadFirmware): ReadFirmware {
+  async function* whole(): AsyncGenerator<IncomingPayload, void, undefined> {
+    yield* payloads;
+    assert(await content.atEnd(), 'staged, but not read to the end');
+  }
+  return { header, payloads: whole() };
+}
+
+/**
+ * Whether this is an archive. An artifact is a tar archive whose first member is `version` (Mender Artifact format
+ * version 3); any other archive counts as a broken artifact, since it cannot be an image. POSIX.1-1988 ustar: name at
+ * 0, magic at 257.
+ */
+function isArchive(block: Uint8Array): boolean {
+  const text = Buffer.from(block).toString('latin1');
+  return text.startsWith('version\0') || text.slice(257, 262) === 'ustar';
+}
+
+/**
+ * Lets a second attempt pass only for the firmware that was accepted first; if the header differs, the text has
+ * changed.
+ */
+function requireSame(header: FirmwareHeader, expected: FirmwareHeader | undefined): void {
+  if (expected === undefined || (expected.kind === header.kind && expected.digest === header.digest)) return;
+  throw new FirmwareError('firmware-changed', 'the firmware changed while it was being staged');
+}

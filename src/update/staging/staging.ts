@@ -1,0 +1,259 @@
+import { AgentError } from '../../system/errors.ts';
+import { retry } from '../../system/time/retry.ts';
+import type { RetryPolicy } from '../../system/time/retry.ts';
+import { findHeld } from '../choice/held.ts';
+import { sparingSource } from '../choice/metered.ts';
+import { isoTime } from '../choice/order.ts';
+import type { InstallOrder, UpdatePorts } from '../choice/order.ts';
+import { holdsFirmware, inForce } from '../choice/quarantine.ts';
+import { refuseOldBoards, refuseRelease } from '../choice/release-rules.ts';
+import { openBaseOf, requireBases } from '../delta/base.ts';
+import { UpdateError } from '../errors.ts';
+import type { SlotContents } from '../evidence.ts';
+import { checkpointOf } from '../journal/checkpoint.ts';
+import type { Figures } from '../journal/parts/figures.ts';
+import type { PartitionRecord } from '../journal/state.ts';
+import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
+import type { FirmwareRequest, IncomingFirmware, StagedFirmware, StagedPayload } from '../ports/incoming.ts';
+import { copyPartition, openingOfCopy, planCompletion, slotsTargets } from '../whole-slot.ts';
+import type { Completion } from '../whole-slot.ts';
+import { Costs } from './costs.ts';
+import { placesOf, recordOf, resolveTargets } from './targets.ts';
+
+/** Within one attempt; the transfer itself takes up cut connections before that. */
+const STAGING_RETRIES: RetryPolicy = {
+  attempts: 3,
+  firstDelayMs: 2_000,
+  maxDelayMs: 30_000,
+  maxRetryAfterMs: 120_000,
+};
+
+/** What was kept of an interrupted transfer is of no use, or makes what came after it look wrong. */
+const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base']);
+
+/** From the source to the slot. Ends the attempt in the journal where it fails for good, pauses it where it may go on. */
+export class Staging {
+  readonly #order: InstallOrder;
+  readonly #slot: SlotName;
+  readonly #ports: UpdatePorts;
+  readonly #costs: Costs;
+  #isUnbootable = false;
+  #completions: readonly Completion[] = [];
+  targets: ReadonlyMap<PayloadHeader, Target> = new Map();
+  /** Why the release is below the floor, where root allowed it. */
+  downgrade: string | undefined;
+
+  constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
+    this.#order = order;
+    this.#slot = slot;
+    this.#ports = ports;
+    this.#costs = new Costs(before);
+  }
+
+  get figures(): Figures {
+    return this.#costs.figures;
+  }
+
+  /** What the slot is made of now. */
+  get contents(): SlotContents {
+    const names = (targets: Iterable<Target>): string[] => slotsTargets(targets).map(({ name }) => name);
+    const configured = names(this.#ports.targets.values());
+    const read = this.#completions.map(({ target, record: { digest } }) => ({
+      target: target.name,
+      recorded: digest,
+      found: digest,
+    }));
+    return { slot: this.#slot, configured, staged: names(this.targets.values()), read };
+  }
+
+  /** Of the partitions that the firmware did not bring. */
+  completed(at: string): Record<string, PartitionRecord> {
+    return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
+  }
+
+  /** Undefined: it is what runs. */
+  async run(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    const { clock, random, log } = this.#ports;
+    const onRetry = (error: AgentError, delayMs: number): void =>
+      log.warn({ code: error.code, delayMs: Math.round(delayMs) }, `staging starts over: ${error.message}`);
+    try {
+      return await retry(() => this.#stageOnce(signal), STAGING_RETRIES, { clock, random, onRetry }, signal);
+    } catch (error) {
+      if (error instanceof AgentError) await this.#recordFailure(error);
+      throw error;
+    }
+  }
+
+  async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    const { journal, settings } = this.#ports;
+    const firmware = await this.#transfer(signal);
+    if (firmware === undefined) return undefined;
+    this.#refuseQuarantined(firmware.digest);
+    const record = recordOf(firmware, this.targets);
+    this.downgrade ??= refuseOldBoards(record, journal.state, settings.release, this.#order);
+    await this.#complete(signal);
+    for (const { written } of firmware.payloads) this.#costs.countWritten(written);
+    return firmware;
+  }
+
+  /** On from where it was cut, or from its beginning. Undefined: it runs. */
+  async #transfer(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    const { phase } = this.#ports.journal.state;
+    const resume = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
+    let expected: FirmwareHeader | undefined;
+    const begin = async (from: Checkpoint | undefined): Promise<StagedFirmware | undefined> => {
+      await using firmware = await this.#open(from, expected, signal);
+      expected = firmware.header;
+      signal.throwIfAborted();
+      return await this.#take(firmware, signal);
+    };
+    try {
+      return await begin(resume);
+    } catch (error) {
+      if (resume === undefined || !(error instanceof AgentError) || !STALE_CODES.has(error.code)) throw error;
+    }
+    await this.#keepCheckpoint(undefined);
+    return begin(undefined);
+  }
+
+  async #open(
+    resume: Checkpoint | undefined,
+    expected: FirmwareHeader | undefined,
+    signal: AbortSignal,
+  ): Promise<IncomingFirmware> {
+    const { journal, onProgress, openFirmware } = this.#ports;
+    const request: FirmwareRequest = {
+      source: this.#costs.counting(this.#isForced ? this.#order.source : sparingSource(this.#order, this.#ports)),
+      installedProvides: journal.state.installed?.provides ?? {},
+      resume,
+      expected,
+      onCheckpoint: async (checkpoint) => this.#keepCheckpoint(checkpoint),
+      onProgress: (progress) => onProgress({ kind: 'transfer', ...progress }),
+    };
+    return openFirmware(request, signal);
+  }
+
+  async #keepCheckpoint(checkpoint: Checkpoint | undefined): Promise<void> {
+    await this.#ports.journal.append({ type: 'checkpointed', checkpoint, figures: this.figures });
+  }
+
+  /**
+   * Refused first, and where it is held already no more than its header is fetched. Nothing of the old slot is touched before
+   * the firmware was accepted; from then on it must not boot; then the first byte. Undefined: it runs.
+   */
+  async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
+    this.#refuseQuarantined(header.digest);
+    this.#refuseRelease(header);
+    if (header.kind !== 'trust-list') {
+      const held = await this.#plan(header, signal);
+      if (held !== undefined) return held.kind === 'in-slot' ? held.firmware : undefined;
+      await requireBases(this.targets, this.#slot, this.#ports, signal);
+    }
+    const staged: StagedPayload[] = [];
+    for await (const payload of payloads) {
+      const target = this.#targetOf(payload.payload);
+      await using base = payload.isRebuilt ? await openBaseOf(target, this.#slot, signal) : undefined;
+      await using writer =
+        target.kind === 'slots'
+          ? await target.openSlot(this.#slot, payload, signal)
+          : await target.openFile(payload, signal);
+      if (target.kind === 'slots') await this.#giveUpContent(target, signal);
+      staged.push(await payload.write({ writer, base }, signal));
+    }
+    return stagedFirmware(header, staged);
+  }
+
+  /** Where each payload goes, and what becomes of the partitions that the firmware does not bring. */
+  async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findHeld> {
+    const [ports, slot] = [this.#ports, this.#slot];
+    this.targets = resolveTargets(header, ports.targets, ports.settings);
+    ports.onProgress({ kind: 'phase', phase: 'staging', detail: placesOf(this.targets.values(), slot) });
+    const held = this.#isForced ? undefined : await findHeld(header, this.targets, { slot, ports }, signal);
+    if (held?.kind === 'installed') return held;
+    this.#completions = await planCompletion(this.targets.values(), slot, ports, signal);
+    return held;
+  }
+
+  /** The partitions that the firmware does not bring. */
+  async #complete(signal: AbortSignal): Promise<void> {
+    for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
+      const { target } = completion;
+      const detail = `${target.name}, from the slot that runs`;
+      this.#ports.onProgress({ kind: 'phase', phase: 'staging', detail });
+      await using writer = await target.openSlot(this.#slot, openingOfCopy(completion, this.#slot), signal);
+      await this.#giveUpContent(target, signal);
+      this.#costs.countWritten(await copyPartition(completion, this.#slot, writer, signal));
+    }
+  }
+
+  /** The next write destroys what this partition held: it is not known any more, and the slot must not boot. */
+  async #giveUpContent({ name }: Target, signal: AbortSignal): Promise<void> {
+    const { journal, bootloader } = this.#ports;
+    await journal.append({ type: 'slot-opened', target: name });
+    if (!this.#isUnbootable) await bootloader.markUnbootable(this.#slot, signal);
+    this.#isUnbootable = true;
+  }
+
+  #targetOf(payload: PayloadHeader): Target {
+    const target = this.targets.get(payload);
+    if (target === undefined) throw new Error(`payload ${payload.fileName} was not accepted`);
+    return target;
+  }
+
+  #refuseRelease(header: FirmwareHeader): void {
+    const { version, by, allowDowngrade = false, isList = false } = this.#order;
+    if (isList && header.kind !== 'trust-list')
+      throw new UpdateError('list-exchanged', `${version.name} is not the list that it was a moment ago`);
+    const { floor } = this.#ports.journal.state;
+    const settings = this.#ports.settings.release;
+    const offeredName = by === 'service' ? version.name : undefined;
+    this.downgrade = refuseRelease(header, { settings, offeredName, floor, allowDowngrade });
+  }
+
+  get #isForced(): boolean {
+    const { phase } = this.#ports.journal.state;
+    return 'attempt' in phase && phase.attempt.forced === true;
+  }
+
+  #refuseQuarantined(digest: string | undefined): void {
+    const { journal, clock, settings } = this.#ports;
+    if (digest === undefined || this.#isForced) return;
+    const held = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
+    const entry = held.find((known) => holdsFirmware(known, digest, this.#order.version));
+    if (entry === undefined) return;
+    throw new UpdateError(
+      'quarantined',
+      `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
+    );
+  }
+
+  async #recordFailure(error: AgentError): Promise<void> {
+    const { journal, clock, onRefused } = this.#ports;
+    const { figures } = this;
+    await onRefused?.(error);
+    if (error.remedy === 'retry' && this.#order.by === 'service') {
+      await journal.append({ type: 'staging-paused', at: isoTime(clock), figures });
+      return;
+    }
+    const refused = error.exit === 'refused';
+    await journal.append({
+      type: 'failed',
+      at: isoTime(clock),
+      figures,
+      failure: {
+        outcome: refused ? 'refused' : 'failed',
+        code: error.code,
+        reason: error.message,
+        // A login page of the network, say, in place of the firmware; or the service has the whole image later.
+        curable: error.exit === 'protocol' || error.code === 'delta-base',
+      },
+    });
+  }
+}
+
+/** What is known of a firmware at its end: of a raw image, only then its digest. */
+export function stagedFirmware(header: FirmwareHeader, payloads: readonly StagedPayload[]): StagedFirmware {
+  const digest = header.digest ?? payloads[0]?.written.digest;
+  if (digest === undefined) throw new Error('a firmware without a digest and without a payload');
+  return { header, digest, provides: header.provides ?? {}, payloads };
+}
