@@ -9,12 +9,14 @@ import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
 import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-target.ts';
-import type { McuTargetParts } from '../mcu/mcu-target.ts';
+import type { BoardJob, McuTargetParts } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../mcu/ports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { Turns } from '../system/turns.ts';
 import { refuseOldBoards } from '../update/choice/release-rules.ts';
+import { evidenceOfFile, evidenceOfKept } from '../update/evidence.ts';
+import type { FileGrounds } from '../update/evidence.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -55,7 +57,7 @@ export async function healBoards(wiring: Wiring, onEvent: OnEvent, signal: Abort
     if (touched.includes(name) || (await store.writing()) === undefined) continue;
     onEvent({ kind: 'phase', phase: 'flashing', detail: `${name}, whose last write was cut` });
     try {
-      const runs = await healBoard({ board, store, onProgress: progressTo(onEvent) }, signal);
+      const runs = await healBoard({ board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept }, signal);
       world.log.info({ board: name }, `the board is whole again and runs ${runs ?? 'its program'}`);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -94,7 +96,7 @@ export async function flashBoard(
   signal: AbortSignal,
 ): Promise<OperationOutcome> {
   const { board, store, readImage } = boardOf(wiring, name);
-  refuseUnsigned(wiring, name);
+  const grounds = groundsFor(wiring, name);
   const bytes = await readImageFile(path, signal);
   const image = await readImage(bytes);
   const payloads = [{ target: name, kind: 'mcu', ...claimsOf(bytes) }] as const;
@@ -102,7 +104,9 @@ export async function flashBoard(
   const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
   const version = basename(path);
-  const { unitsWritten } = await flashImage({ board, store, image, payload, name: version, keep }, signal);
+  const evidence = evidenceOfFile(payload.digest, grounds);
+  const job = { board, store, image, payload, evidence, name: version, keep };
+  const { unitsWritten } = await flashImage(job, signal);
   return { kind: 'flashed', version, board: name, ...(unitsWritten === 0 && { unchanged: true }) };
 }
 
@@ -119,7 +123,7 @@ export async function restoreBoard(
     throw new DaemonError('nothing-to-restore', `${name}: nothing is kept of what it held before`);
   }
   onEvent({ kind: 'phase', phase: 'flashing', detail: name });
-  await restoreImage({ board, store, onProgress: progressTo(onEvent) }, kept.image, signal);
+  await restoreImage({ board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept }, kept.image, signal);
   return { kind: 'flashed', version: 'what it held before', board: name };
 }
 
@@ -135,10 +139,12 @@ function boardOf({ boards }: Wiring, name: string): McuTargetParts {
   throw new DaemonError('board-not-configured', `there is no board ${name} (${others})`);
 }
 
-function refuseUnsigned({ config }: Wiring, name: string): void {
+/** Throws where nothing would vouch for a file of this board. */
+function groundsFor({ config }: Wiring, name: string): FileGrounds {
   const settings = config.targets.find((target) => target.name === name);
-  const signed = settings?.kind === 'mcu' && settings.mcubootKeyFile !== undefined;
-  if (signed || config.trust.allowUnsigned) return;
+  const isSigned = settings?.kind === 'mcu' && settings.mcubootKeyFile !== undefined;
+  const { allowUnsigned } = config.trust;
+  if (isSigned || allowUnsigned) return { isSigned, allowUnsigned };
   throw new VerificationError(
     'image-unsigned',
     `${name}: a file without a signature is not flashed`,
@@ -154,6 +160,6 @@ async function readImageFile(path: string, signal: AbortSignal): Promise<Buffer>
   }
 }
 
-function progressTo(onEvent: OnEvent): Parameters<typeof restoreImage>[0]['onProgress'] {
+function progressTo(onEvent: OnEvent): BoardJob['onProgress'] {
   return (progress) => onEvent({ kind: 'board', ...progress });
 }

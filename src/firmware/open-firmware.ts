@@ -67,7 +67,7 @@ function asOfFile(error: unknown): unknown {
 }
 
 /**
- * Whether a failed continuation is worth a start from the beginning. The fault may lie in what was kept between the two
+ * The error for a firmware that is continued from a checkpoint. The fault may lie in what was kept between the two
  * transfers, so only a firmware that was read from its beginning is judged.
  */
 function asOfCheckpoint(error: unknown): unknown {
@@ -157,8 +157,7 @@ function isArchive(block: Uint8Array): boolean {
 }
 
 /**
- * Lets a second attempt pass only for the firmware that was accepted first; if the header differs, the text has
- * changed.
+ * Lets a second attempt pass only for the firmware that was opened first; if the header differs, the text has changed.
  */
 function requireSame(header: FirmwareHeader, expected: FirmwareHeader | undefined): void {
   if (expected === undefined || (expected.kind === header.kind && expected.digest === header.digest)) return;

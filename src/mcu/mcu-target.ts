@@ -1,4 +1,6 @@
-import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified } from '../update/ports.ts';
+import assert from 'node:assert';
+
+import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { createBoard } from './create-board.ts';
 import type { BoardSurroundings } from './create-board.ts';
@@ -8,6 +10,7 @@ import type { FlashedImage, KeptImage } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
 import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
+import { makeImage } from './images/image.ts';
 import type { Image } from './images/image.ts';
 import { claimsOf, readImage } from './images/read-image.ts';
 import { loadMcubootKey } from './mcuboot-key.ts';
@@ -44,17 +47,17 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetPart
     name: board.name,
     openFile: async (opening) => openPayloadFile(store.payloadPath, opening, check),
     digestOf: async (sizeBytes) => payloadDigest((await store.payload()).subarray(0, sizeBytes)),
-    flash: async (payload, _evidence: Verified, signal) => {
+    flash: async (payload, evidence, signal) => {
       const bytes = await store.payload();
       if (payloadDigest(bytes) !== payload.digest) {
         throw new McuError('payload-damaged', `${board.name}: ${store.payloadPath} is not what was staged`);
       }
-      await flashImage({ board, store, image: await read(bytes), payload, name: payload.digest }, signal);
+      await flashImage({ board, store, image: await read(bytes), payload, evidence, name: payload.digest }, signal);
     },
-    restore: async (payload, signal) => {
+    restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
       if (kept?.payload !== payload.digest) return;
-      await restoreImage({ board, store, onProgress: payload.onProgress }, kept.image, signal);
+      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept.image, signal);
     },
     keeps: async (digest) => {
       const kept = await keptUndamaged(store);
@@ -71,6 +74,8 @@ export interface BoardJob {
   readonly board: Board;
   readonly store: BoardStore;
   readonly onProgress: (progress: BoardProgress) => void;
+  /** Makes the evidence for an image that was kept in the folder. */
+  readonly vouch: VouchForKept;
 }
 
 export interface FlashJob {
@@ -78,6 +83,8 @@ export interface FlashJob {
   readonly store: BoardStore;
   readonly image: Image;
   readonly payload: BoardPayload;
+  /** Evidence of the payload. */
+  readonly evidence: Verified;
   /** The name that people see. */
   readonly name: string;
   /** false: what the board holds is not read in order to be kept; only what is remembered of it is kept. */
@@ -93,7 +100,7 @@ const putBack = 'put back';
  * whose last write was cut is not read either; what it held before that write stays kept.
  */
 export async function flashImage(
-  { board, store, image, payload, name, keep: mayKeep }: FlashJob,
+  { board, store, image, payload, evidence, name, keep: mayKeep }: FlashJob,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { digest, onProgress } = payload;
@@ -101,8 +108,8 @@ export async function flashImage(
   const mayRead = (await keepWhatIsKnown(store, digest, expected)) && mayKeep !== false;
   const keep = async (previous: Image | undefined): Promise<void> =>
     store.keep({ payload: digest, read: true, image: previous ?? expected });
-  const job = { board, store, onProgress };
-  return write(job, { image, name, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
+  const what = { image, digest, evidence, name };
+  return write({ board, store, onProgress }, { ...what, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
 
 /**
@@ -134,7 +141,7 @@ export async function restoreImage(job: BoardJob, image: Image | undefined, sign
     board.log.warn({ board: board.name }, 'nothing is known of what the board held before: it stays as it is');
     return;
   }
-  await write(job, { image, name: putBack, begun: 1 }, signal);
+  await write(job, { ...vouchedFor(image, job), name: putBack, begun: 1 }, signal);
 }
 
 /** An interrupted write is finished after at most so many attempts; then the previous program is put back. */
@@ -156,22 +163,36 @@ export async function healBoard(job: BoardJob, signal: AbortSignal): Promise<str
   if (wanted.image === undefined || begun >= maxHeals) {
     throw new McuError('board-half-written', `${job.board.name}: a write was cut, and could not be finished by itself`);
   }
-  await write(job, { ...wanted, image: wanted.image, begun: begun + 1 }, signal);
+  await write(job, { ...vouchedFor(wanted.image, job), name: wanted.name, begun: begun + 1 }, signal);
   return wanted.name;
 }
 
+/** An image that was kept, with the evidence that it has not changed. */
+function vouchedFor(image: Image, { board, vouch }: BoardJob): Pick<Write, 'image' | 'digest' | 'evidence'> {
+  const { digest, format, segments } = image;
+  const evidence = vouch({ target: board.name, recorded: digest, found: makeImage(format, segments).digest });
+  return { image, digest, evidence };
+}
+
 interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
+  /** The digest of the payload or file from which the image was read, or of the image itself. The evidence names it. */
+  readonly digest: string;
+  readonly evidence: Verified;
   readonly name: string;
   readonly begun: number;
 }
 
-/** Writes a board. That it is being written is durable before its first byte changes. */
+/**
+ * Invariant 1: writes a board with what the evidence names. That the board is being written is durable before its first byte
+ * changes.
+ */
 async function write(
-  job: BoardJob,
-  { image, name, begun, expected, keep }: Write,
+  job: Omit<BoardJob, 'vouch'>,
+  { image, digest, evidence, name, begun, expected, keep }: Write,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { board, store } = job;
+  assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
   const onProgress = progressOf(board.name, job.onProgress);
   const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);

@@ -1,3 +1,5 @@
+import assert from 'node:assert';
+
 import type { PackageTargetSettings } from '../config/package-config.ts';
 import type { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -45,8 +47,12 @@ export function createPackageTarget(
     },
     digestOf: async (sizeBytes, _signal, digest) =>
       (await digestOfFile(store.pathOf(digest), sizeBytes))?.digest ?? 'nothing',
-    flash: async (payload, _evidence: Verified, signal) => install(place, payload, signal),
-    restore: async (payload, signal) => putBack(place, payload, signal),
+    flash: async (payload, evidence: Verified, signal) => {
+      assert(evidence.digest === payload.digest, `the evidence is of ${evidence.digest}, and not of ${payload.digest}`);
+      await install(place, payload, signal);
+    },
+    // The guard compares what it puts back with its digest.
+    restore: async (payload, _vouch, signal) => putBack(place, payload, signal),
     keeps: async (digest) => {
       const before = await store.before(digest);
       const isKept = before === ABSENT || (before !== undefined && (await store.holds(before)));

@@ -1,7 +1,7 @@
 import { AgentError } from '../system/errors.ts';
 import type { UpdatePorts } from './choice/order.ts';
 import { UpdateError } from './errors.ts';
-import { evidenceFromReading } from './evidence.ts';
+import { evidenceOfKept } from './evidence.ts';
 import type { FirmwareRecord, PhaseOf } from './journal/state.ts';
 import type { BoardPayload, InPlaceTarget, Verified } from './ports.ts';
 
@@ -34,14 +34,15 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   const tasks = payloads.map((payload) => boardTask(payload, ports));
   if (tasks.length === 0) return;
   ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
-  const forward = tasks.filter(({ back }) => back !== true);
-  const evidence = await evidenceOfKept(forward, phase.firmware, signal);
+  const evidence = new Map<string, Verified>();
+  for (const task of tasks) if (task.back !== true) evidence.set(task.target.name, await readKept(task, signal));
   const flashOne = async (task: BoardTask): Promise<void> => {
     const { name } = task.target;
+    const verified = evidence.get(name);
     const isNew = phase.boards[name] !== 'flashed';
     if (isNew) await journal.append({ type: 'board-touched', target: name });
-    if (task.back === true) await task.target.restore(payloadOf(task, ports), signal);
-    else await task.target.flash(payloadOf(task, ports), evidence, signal);
+    if (verified === undefined) await task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
+    else await task.target.flash(payloadOf(task, ports), verified, signal);
     if (isNew) await journal.append({ type: 'board-flashed', target: name });
   };
   const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
@@ -66,7 +67,7 @@ export async function restoreBoards(
   let failure: AgentError | undefined;
   for (const payload of touched.toReversed()) {
     try {
-      await undo(boardTask(payload, ports), phase.firmware, ports, signal);
+      await undo(boardTask(payload, ports), ports, signal);
       await journal.append({ type: 'board-restored', target: payload.target });
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -78,10 +79,9 @@ export async function restoreBoards(
   return failure;
 }
 
-async function undo(task: BoardTask, firmware: FirmwareRecord, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
-  if (task.back !== true) return task.target.restore(payloadOf(task, ports), signal);
-  const evidence = await evidenceOfKept([task], firmware, signal);
-  return task.target.flash(payloadOf(task, ports), evidence, signal);
+async function undo(task: BoardTask, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
+  return task.target.flash(payloadOf(task, ports), await readKept(task, signal), signal);
 }
 
 type Payload = FirmwareRecord['payloads'][number];
@@ -113,16 +113,9 @@ function payloadOf({ digest }: BoardTask, { onProgress }: UpdatePorts): BoardPay
   return { digest, onProgress: (progress) => onProgress({ kind: 'board', ...progress }) };
 }
 
-async function evidenceOfKept(
-  tasks: readonly BoardTask[],
-  firmware: FirmwareRecord,
-  signal: AbortSignal,
-): Promise<Verified> {
-  const digests = new Map<string, string>();
-  for (const { target, sizeBytes, digest } of tasks)
-    digests.set(target.name, await target.digestOf(sizeBytes, signal, digest));
-  const payloads = firmware.payloads.filter((payload) => digests.has(payload.target));
-  return evidenceFromReading({ ...firmware, payloads }, digests);
+async function readKept({ target, sizeBytes, digest }: BoardTask, signal: AbortSignal): Promise<Verified> {
+  const found = await target.digestOf(sizeBytes, signal, digest);
+  return evidenceOfKept({ target: target.name, recorded: digest, found });
 }
 
 /** Waits for all, then throws the first failure: a board that is being flashed is not left alone. */

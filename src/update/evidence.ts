@@ -20,14 +20,34 @@ export function evidenceOf(firmware: StagedFirmware): Verified {
 
 /** Evidence after a restart: what the places hold now, read again, is what the journal recorded as verified. */
 export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: ReadonlyMap<string, string>): Verified {
-  for (const { target, digest } of record.payloads) {
-    const found = digestsByTarget.get(target);
-    if (found !== digest) throw notVerified(`target ${target} holds ${found ?? 'nothing'} instead of ${digest}`);
-  }
+  for (const { target, digest } of record.payloads)
+    evidenceOfKept({ target, recorded: digest, found: digestsByTarget.get(target) ?? 'nothing' });
   return mint(record.digest);
 }
 
-/** A partition that was verified before, and what is read from it now. */
+/**
+ * Evidence of what is kept for a board or a package, by its own digest: a payload that was verified when it was staged, or what a
+ * board held before, and the digest that it has now.
+ */
+export function evidenceOfKept({ target, recorded, found }: ReadPartition): Verified {
+  if (found !== recorded) throw notVerified(`target ${target} holds ${found} instead of ${recorded}`);
+  return mint(recorded);
+}
+
+/** Why a file that a person brings for a board may be flashed. */
+export interface FileGrounds {
+  /** Its own signature was compared with the key of the target. */
+  readonly isSigned: boolean;
+  readonly allowUnsigned: boolean;
+}
+
+/** Evidence of such a file, by its digest. */
+export function evidenceOfFile(digest: string, { isSigned, allowUnsigned }: FileGrounds): Verified {
+  if (!isSigned && !allowUnsigned) throw notVerified(`the file ${digest} is signed by nobody`);
+  return mint(digest);
+}
+
+/** A partition that was verified before, or what is kept for a board, and what is read from it now. */
 export interface ReadPartition {
   readonly target: string;
   readonly recorded: string;

@@ -167,10 +167,10 @@ interface InPlace {
   openFile(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and hex of the kept payload's first bytes. */
   digestOf(sizeBytes: number, signal: AbortSignal, digest: string): Promise<string>;
-  /** Flashes, or installs, the kept payload. What the board held is kept first, once for each payload. Harmless to repeat. */
+  /** Flashes, or installs, the kept payload, of which the evidence is. What the board held is kept first, once for each payload. Harmless to repeat. */
   flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
   /** Flashes what the board held before this payload was flashed; nothing if it never was. Harmless to repeat. */
-  restore(payload: BoardPayload, signal: AbortSignal): Promise<void>;
+  restore(payload: BoardPayload, vouch: VouchForKept, signal: AbortSignal): Promise<void>;
   /** Whether the payload of this digest can be flashed again, and whether what the board held before it can be restored. */
   keeps(digest: string): Promise<KeptForBoard>;
 }
@@ -196,11 +196,18 @@ export interface BoardProgress {
 
 declare const verified: unique symbol;
 
-/** Evidence that a firmware, or a kept payload, is what a trusted key or the operator vouched for. Made only by update/evidence.ts. */
+/** Evidence that a firmware, or what is kept for a board, is what a trusted key or the operator vouched for, by its digest. Made only by update/evidence.ts. */
 export interface Verified {
   readonly digest: string;
   readonly [verified]: true;
 }
+
+/** Makes the evidence for what a board held before: the digest that was kept with it, and the one that it has now. Throws where they differ. */
+export type VouchForKept = (kept: {
+  readonly target: string;
+  readonly recorded: string;
+  readonly found: string;
+}) => Verified;
 
 declare const wholeSlot: unique symbol;
 
@@ -225,7 +232,7 @@ export interface Bootloader {
    * `lastWord`: the code of an error, for the agent in the other slot, where this one cannot write its journal.
    */
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void>;
-  /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. */
+  /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. The evidence is of this slot, or nothing is armed. */
   tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void>;
   /** The one write that decides: this slot boots from now on, with fresh boot counters. */
   commit(slot: SlotName, signal: AbortSignal): Promise<void>;

@@ -80,12 +80,12 @@ export class PayloadReader {
     this.#context = context;
   }
 
-  /** Stages everything from the first `data/NNNN.tar` to the artifact's end. */
+  /** Reads everything from the first `data/NNNN.tar` to the artifact's end. */
   read(outer: TarReader, signal: AbortSignal): Payloads {
     return this.#readFrom(0, outer, signal);
   }
 
-  /** Stages everything from a place within a file on. Throws `checkpoint-stale` if this artifact has no such place. */
+  /** Reads everything from a place within a file on. Throws `checkpoint-stale` if this artifact has no such place. */
   async *resume(bytes: ByteReader, resumed: ResumedAt, signal: AbortSignal): Payloads {
     const { place, image } = resumed;
     const { payload: number, member, file, delta } = place;
@@ -114,7 +114,7 @@ export class PayloadReader {
     if (extra !== undefined) throw unexpected(extra.name, 'the end');
   }
 
-  /** Stages one `data/NNNN.tar`, which must hold exactly the files that the manifest names, in any order. */
+  /** Reads one `data/NNNN.tar`, which must hold exactly the files that the manifest names, in any order. */
   async *#readData(number: number, outer: TarReader, signal: AbortSignal): Payloads {
     const stem = `data/${digits(number)}.tar`;
     const member = await outer.next();

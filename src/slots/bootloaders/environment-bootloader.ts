@@ -1,4 +1,6 @@
-import type { Bootloader, BootState, SlotName, Verified } from '../../update/ports.ts';
+import assert from 'node:assert';
+
+import type { Bootloader, BootState, SlotName, WholeSlot } from '../../update/ports.ts';
 import { otherSlot } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
@@ -46,7 +48,8 @@ export class EnvironmentBootloader<State> implements Bootloader {
     return this.#inTurn(() => this.#change({ kind: 'mark-unbootable', slot, lastWord }, signal));
   }
 
-  tryOnce(slot: SlotName, _evidence: Verified, signal: AbortSignal): Promise<void> {
+  async tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void> {
+    assert(evidence.slot === slot, `slot ${slot} is to be armed, and the evidence is of slot ${evidence.slot}`);
     return this.#inTurn(() => this.#change({ kind: 'try-once', slot }, signal));
   }
 

@@ -28,10 +28,13 @@ const STAGING_RETRIES: RetryPolicy = {
   maxRetryAfterMs: 120_000,
 };
 
-/** What was kept of an interrupted transfer is of no use, or makes what came after it look wrong. */
+/** The errors after which a transfer that was continued from a checkpoint is begun again at its beginning. */
 const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base']);
 
-/** From the source to the slot. Ends the attempt in the journal where it fails for good, pauses it where it may go on. */
+/**
+ * Brings a firmware from its source into its places. If that fails, the attempt ends in the journal, or is paused there if it
+ * may continue later.
+ */
 export class Staging {
   readonly #order: InstallOrder;
   readonly #slot: SlotName;
@@ -54,7 +57,7 @@ export class Staging {
     return this.#costs.figures;
   }
 
-  /** What the slot is made of now. */
+  /** What each partition of the slot holds now. */
   get contents(): SlotContents {
     const names = (targets: Iterable<Target>): string[] => slotsTargets(targets).map(({ name }) => name);
     const configured = names(this.#ports.targets.values());
@@ -71,7 +74,7 @@ export class Staging {
     return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
   }
 
-  /** Undefined: it is what runs. */
+  /** Stages the firmware. Undefined: it runs already. */
   async run(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { clock, random, log } = this.#ports;
     const onRetry = (error: AgentError, delayMs: number): void =>
@@ -96,7 +99,7 @@ export class Staging {
     return firmware;
   }
 
-  /** On from where it was cut, or from its beginning. Undefined: it runs. */
+  /** Transfers the firmware, from a checkpoint on if there is one that is of use. Undefined: it runs already. */
   async #transfer(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { phase } = this.#ports.journal.state;
     const resume = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
@@ -138,8 +141,9 @@ export class Staging {
   }
 
   /**
-   * Refused first, and where it is held already no more than its header is fetched. Nothing of the old slot is touched before
-   * the firmware was accepted; from then on it must not boot; then the first byte. Undefined: it runs.
+   * Invariant 2: refuses the firmware by its header, and only then writes each payload: opens its place, gives up what the
+   * place holds, and writes the first byte. Stops behind the header if the firmware is in its place already. Undefined: it
+   * runs.
    */
   async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
     this.#refuseQuarantined(header.digest);
@@ -163,7 +167,7 @@ export class Staging {
     return stagedFirmware(header, staged);
   }
 
-  /** Where each payload goes, and what becomes of the partitions that the firmware does not bring. */
+  /** Decides where each payload goes, and what becomes of the partitions that the firmware leaves out. */
   async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findHeld> {
     const [ports, slot] = [this.#ports, this.#slot];
     this.targets = resolveTargets(header, ports.targets, ports.settings);
@@ -174,7 +178,7 @@ export class Staging {
     return held;
   }
 
-  /** The partitions that the firmware does not bring. */
+  /** Copies the partitions that the firmware leaves out from the slot that runs. */
   async #complete(signal: AbortSignal): Promise<void> {
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
       const { target } = completion;
@@ -186,7 +190,7 @@ export class Staging {
     }
   }
 
-  /** The next write destroys what this partition held: it is not known any more, and the slot must not boot. */
+  /** Invariant 2: forgets what the partition holds, since the next write destroys it, and marks the slot unbootable. */
   async #giveUpContent({ name }: Target, signal: AbortSignal): Promise<void> {
     const { journal, bootloader } = this.#ports;
     await journal.append({ type: 'slot-opened', target: name });
@@ -251,7 +255,7 @@ export class Staging {
   }
 }
 
-/** What is known of a firmware at its end: of a raw image, only then its digest. */
+/** The firmware once all its payloads are written. The digest of a raw image is known only then. */
 export function stagedFirmware(header: FirmwareHeader, payloads: readonly StagedPayload[]): StagedFirmware {
   const digest = header.digest ?? payloads[0]?.written.digest;
   if (digest === undefined) throw new Error('a firmware without a digest and without a payload');

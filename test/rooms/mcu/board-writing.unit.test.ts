@@ -13,6 +13,7 @@ import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
+import { evidenceOfFile, evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
@@ -87,15 +88,20 @@ async function flashByHand(bench: Bench, name: Name, stop?: Stop): Promise<strin
   if (stop?.dieAtWrite !== undefined) model.dieAtWrite(stop.dieAtWrite, true);
   const image = readImage(name === 'third' ? third : subject.programs[name], { address: subject.start });
   const payload = { digest: `sha256:${name}`, onProgress };
-  return endOf(flashImage({ board, store, image, payload, name: `${name}.hex` }, ending.signal));
+  const evidence = evidenceOfFile(payload.digest, { isSigned: false, allowUnsigned: true });
+  return endOf(flashImage({ board, store, image, payload, evidence, name: `${name}.hex` }, ending.signal));
 }
 
 async function heal({ board, store }: Bench): Promise<string | undefined> {
-  return healBoard({ board, store, onProgress: () => {} }, signal);
+  return healBoard({ board, store, onProgress: () => {}, vouch: evidenceOfKept }, signal);
 }
 
 async function restore({ board, store }: Bench): Promise<void> {
-  await restoreImage({ board, store, onProgress: () => {} }, (await store.kept())?.image, signal);
+  await restoreImage(
+    { board, store, onProgress: () => {}, vouch: evidenceOfKept },
+    (await store.kept())?.image,
+    signal,
+  );
 }
 
 async function endOf(work: Promise<unknown>): Promise<string> {
@@ -234,6 +240,17 @@ describe('the mark of a board that is being written', () => {
     await restore(bench);
     expect(bench.model.ran.at(-1)).toBe('old');
   });
+});
+
+test('nothing is put back of which the digest is not the one that was kept with it', async () => {
+  const bench = benchOf();
+  await flashByHand(bench, 'old');
+  const { board, store } = bench;
+  const image = readImage(bench.subject.programs.new, { address: bench.subject.start });
+  const job = { board, store, onProgress: () => {}, vouch: evidenceOfKept };
+  const other = { ...image, digest: 'sha256:another' };
+  await expect(restoreImage(job, other, signal)).rejects.toMatchObject({ code: 'not-verified' });
+  expect(bench.model.ran).toEqual(['old']);
 });
 
 // Seen: as long as an update waited, for a window or for a person's reboot, a board that a person had flashed ran nothing.

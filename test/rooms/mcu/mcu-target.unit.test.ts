@@ -10,8 +10,7 @@ import { createMcuTarget, flashImage } from '../../../src/mcu/mcu-target.ts';
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
-import { evidenceFromReading } from '../../../src/update/evidence.ts';
-import type { FirmwareRecord } from '../../../src/update/journal/state.ts';
+import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, BoardProgress, McuTarget, Verified } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
 import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
@@ -106,20 +105,18 @@ async function endOf(work: Promise<void>): Promise<unknown> {
   );
 }
 
-const record: FirmwareRecord = {
-  version: { id: 'v2', name: '2' },
-  digest: 'sha256:firmware',
-  signedBy: 'release',
-  payloads: [],
-} as unknown as FirmwareRecord;
-const evidence: Verified = evidenceFromReading(record, new Map());
+const vouched = (payload: BoardPayload) => [payload, evidenceOf(payload.digest)] as const;
+
+function evidenceOf(of: string): Verified {
+  return evidenceOfKept({ target: 'board', recorded: of, found: of });
+}
 
 describe('a board of an update', () => {
   test('keeps the payload, tells its digest, flashes it and remembers that', async () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
     expect(await bench.target.digestOf(size, signal, digest)).toBe(digest);
-    await bench.target.flash(payload, evidence, signal);
+    await bench.target.flash(...vouched(payload), signal);
     expect(bench.model.ran).toEqual(['new']);
     expect(await bench.store.flashed()).toMatchObject({ chip: 'ATmega328P', name: digest, attempts: 1 });
     expect(new Set(progress.map(({ board, step }) => `${board} ${step}`))).toEqual(
@@ -132,7 +129,7 @@ describe('a board of an update', () => {
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: false });
     const payload = await stage(bench, next);
     expect(await bench.target.keeps(digest)).toEqual({ payload: true, before: false });
-    await bench.target.flash(payload, evidence, signal);
+    await bench.target.flash(...vouched(payload), signal);
     expect(await bench.target.keeps(digest)).toEqual({ payload: true, before: true });
     await stage(bench, old);
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: true });
@@ -144,7 +141,11 @@ describe('a board of an update', () => {
     const { board, store, model } = benchOf(avr);
     const flash = async (bytes: Uint8Array, keep?: false): Promise<void> => {
       const payload = { digest: payloadDigest(bytes), onProgress: (step: BoardProgress) => void progress.push(step) };
-      await flashImage({ board, store, image: await asImage(bytes, 0), payload, name: 'by hand', keep }, signal);
+      const evidence = evidenceOf(payload.digest);
+      await flashImage(
+        { board, store, image: await asImage(bytes, 0), payload, evidence, name: 'by hand', keep },
+        signal,
+      );
     };
     await flash(next, false);
     expect(progress.map(({ step }) => step)).not.toContain('keeping');
@@ -168,7 +169,17 @@ describe('a board of an update', () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
     await writeFile(bench.store.payloadPath, change(await readFile(bench.store.payloadPath)));
-    await expect(bench.target.flash(payload, evidence, signal)).rejects.toMatchObject({ code: 'payload-damaged' });
+    await expect(bench.target.flash(...vouched(payload), signal)).rejects.toMatchObject({ code: 'payload-damaged' });
+    expect(bench.model.ran).toEqual([]);
+    expect(bench.port.counts['to-board']).toBe(0);
+  });
+
+  test('is not touched with evidence of another payload', async () => {
+    const bench = benchOf(avr);
+    const payload = await stage(bench, next);
+    await expect(bench.target.flash(payload, evidenceOf(payloadDigest(old)), signal)).rejects.toThrow(
+      'the evidence is of',
+    );
     expect(bench.model.ran).toEqual([]);
     expect(bench.port.counts['to-board']).toBe(0);
   });
@@ -177,25 +188,27 @@ describe('a board of an update', () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
     await mkdir(join(directory, 'boards/meter/previous.json'));
-    await expect(bench.target.flash(payload, evidence, signal)).rejects.toMatchObject({ code: 'state-unavailable' });
+    await expect(bench.target.flash(...vouched(payload), signal)).rejects.toMatchObject({ code: 'state-unavailable' });
     expect(Buffer.compare(bench.model.memory, old)).toBe(0);
   });
 
   test('that was not flashed for this payload is not put back', async () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
-    await bench.target.restore(payload, signal);
+    await bench.target.restore(payload, evidenceOfKept, signal);
     expect(bench.port.counts['to-board']).toBe(0);
   });
 
   test('is not given an image whose backup was damaged on the disk', async () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);
-    await bench.target.flash(payload, evidence, signal);
+    await bench.target.flash(...vouched(payload), signal);
     const path = join(directory, 'boards/meter/previous.json');
     const text = await readFile(path, 'utf8');
     await writeFile(path, text.replace(/"base64":"..../, '"base64":"AAAA'));
-    await expect(bench.target.restore(payload, signal)).rejects.toMatchObject({ code: 'backup-damaged' });
+    await expect(bench.target.restore(payload, evidenceOfKept, signal)).rejects.toMatchObject({
+      code: 'backup-damaged',
+    });
     expect(bench.model.ran).toEqual(['new']);
   });
 });
@@ -209,7 +222,7 @@ describe.each([
   async function cutFlash(bench: Bench, cut: number, torn: boolean): Promise<BoardPayload> {
     const payload = await stage(bench, subject.programs.new);
     bench.model.dieAtWrite(cut, torn);
-    expect(['done', 'board-silent']).toContain(await endOf(bench.target.flash(payload, evidence, signal)));
+    expect(['done', 'board-silent']).toContain(await endOf(bench.target.flash(...vouched(payload), signal)));
     bench.model.power(bench.port.clock.monotonicMs());
     expect(bench.model.ran).not.toContain('broken');
     return payload;
@@ -227,10 +240,10 @@ describe.each([
       const payload = await cutFlash(bench, cut, torn);
       const [first] = (await bench.store.kept())?.image?.segments ?? [];
       expect(Buffer.compare(first?.bytes ?? Buffer.alloc(0), subject.programs.old)).toBe(0);
-      await bench.target.flash(payload, evidence, signal);
+      await bench.target.flash(...vouched(payload), signal);
       expect(running(bench)).toBe('whole new, started new');
-      await bench.target.flash(payload, evidence, signal);
-      await bench.target.restore(payload, signal);
+      await bench.target.flash(...vouched(payload), signal);
+      await bench.target.restore(payload, evidenceOfKept, signal);
       expect(running(bench)).toBe('whole old, started old');
       await rm(join(directory, 'boards'), { recursive: true });
     }
@@ -240,7 +253,7 @@ describe.each([
     for (const { cut, torn } of cuts) {
       const bench = benchOf(subject);
       const payload = await cutFlash(bench, cut, torn);
-      await bench.target.restore(payload, signal);
+      await bench.target.restore(payload, evidenceOfKept, signal);
       expect(running(bench)).toBe('whole old, started old');
       await rm(join(directory, 'boards'), { recursive: true });
     }
@@ -251,9 +264,9 @@ describe.each([
       const bench = benchOf(subject);
       const payload = await cutFlash(bench, 2, false);
       bench.model.dieAtWrite(cut, torn);
-      expect(['done', 'board-silent']).toContain(await endOf(bench.target.restore(payload, signal)));
+      expect(['done', 'board-silent']).toContain(await endOf(bench.target.restore(payload, evidenceOfKept, signal)));
       bench.model.power(bench.port.clock.monotonicMs());
-      await bench.target.restore(payload, signal);
+      await bench.target.restore(payload, evidenceOfKept, signal);
       expect(running(bench)).toBe('whole old, started old');
       await rm(join(directory, 'boards'), { recursive: true });
     }
@@ -269,12 +282,12 @@ test('an agent that is stopped at any step goes on with the first backup', async
     const stop = new AbortController();
     let steps = 0;
     const onProgress = (): void => void ((steps += 1) === step && stop.abort(new Stopped()));
-    const end = await endOf(bench.target.flash({ ...staged, onProgress }, evidence, stop.signal));
+    const end = await endOf(bench.target.flash(...vouched({ ...staged, onProgress }), stop.signal));
     expect(['done', 'killed']).toContain(end);
     if (end === 'killed') stopped += 1;
-    await bench.target.flash(staged, evidence, signal);
+    await bench.target.flash(...vouched(staged), signal);
     expect(bench.model.ran.at(-1)).toBe('new');
-    await bench.target.restore(staged, signal);
+    await bench.target.restore(staged, evidenceOfKept, signal);
     expect(Buffer.compare(bench.model.memory, old)).toBe(0);
     await rm(join(directory, 'boards'), { recursive: true });
   }
@@ -285,12 +298,12 @@ describe('a board that was found parked', () => {
   test('goes back to what was flashed last, however often the flash was repeated', async () => {
     const bench = benchOf(avr);
     const first = await stage(bench, old);
-    await bench.target.flash(first, evidence, signal);
+    await bench.target.flash(...vouched(first), signal);
     bench.model.memory.fill(0xff, 0, pageBytes).set(parked);
     const second = await stage(bench, next);
-    await bench.target.flash(second, evidence, signal);
-    await bench.target.flash(second, evidence, signal);
-    await bench.target.restore(second, signal);
+    await bench.target.flash(...vouched(second), signal);
+    await bench.target.flash(...vouched(second), signal);
+    await bench.target.restore(second, evidenceOfKept, signal);
     expect(Buffer.compare(bench.model.memory, old)).toBe(0);
     expect(bench.model.ran.at(-1)).toBe('old');
   });
@@ -300,20 +313,20 @@ describe('a board that cannot be read back', () => {
   test('goes back to what the agent flashed before', async () => {
     const bench = benchOf(espSubject);
     const { programs } = espSubject;
-    await bench.target.flash(await stage(bench, programs.old), evidence, signal);
+    await bench.target.flash(...vouched(await stage(bench, programs.old)), signal);
     const second = await stage(bench, programs.new);
-    await bench.target.flash(second, evidence, signal);
+    await bench.target.flash(...vouched(second), signal);
     expect(bench.model.ran.at(-1)).toBe('new');
-    await bench.target.restore(second, signal);
+    await bench.target.restore(second, evidenceOfKept, signal);
     expect(bench.model.ran.at(-1)).toBe('old');
   });
 
   test('stays as it is where the agent never flashed it', async () => {
     const bench = benchOf(espSubject);
     const payload = await stage(bench, espSubject.programs.new);
-    await bench.target.flash(payload, evidence, signal);
+    await bench.target.flash(...vouched(payload), signal);
     expect(await bench.target.keeps(payload.digest)).toEqual({ payload: true, before: false });
-    await bench.target.restore(payload, signal);
+    await bench.target.restore(payload, evidenceOfKept, signal);
     expect(bench.model.ran).toEqual(['new']);
   });
 });

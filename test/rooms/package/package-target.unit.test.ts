@@ -5,13 +5,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { createPackageTarget } from '../../../src/package/package-target.ts';
-import { evidenceFromReading } from '../../../src/update/evidence.ts';
-import type { BoardPayload, PackageTarget, Verified, WrittenPayload } from '../../../src/update/ports.ts';
+import { evidenceOfKept } from '../../../src/update/evidence.ts';
+import type { BoardPayload, PackageTarget, WrittenPayload } from '../../../src/update/ports.ts';
 import { ManualClock } from '../service/manual-clock.ts';
 import { deb, digestOf, FakeDpkg, putBackByGuard } from './fake-dpkg.ts';
 
 const signal = new AbortController().signal;
-const evidence: Verified = evidenceFromReading({ digest: '', provides: {}, payloads: [] }, new Map());
+const vouched = (payload: BoardPayload) =>
+  [payload, evidenceOfKept({ target: 'app', recorded: payload.digest, found: payload.digest })] as const;
 const settings = { kind: 'package', name: 'app', package: 'app', installMs: 60_000, patienceMs: 60_000 } as const;
 const [older, newer, newest] = [deb('1.0'), deb('1.1'), deb('1.2')];
 
@@ -50,16 +51,23 @@ async function stage(bytes: Buffer): Promise<WrittenPayload> {
 
 async function installWell(bytes: Buffer): Promise<void> {
   await stage(bytes);
-  await target.flash(payload(bytes), evidence, signal);
+  await target.flash(...vouched(payload(bytes)), signal);
 }
 
 describe('a package of an update', () => {
+  test('is not touched with evidence of another one', async () => {
+    await stage(newer);
+    const [, evidence] = vouched(payload(newest));
+    await expect(target.flash(payload(newer), evidence, signal)).rejects.toThrow('the evidence is of');
+    expect(dpkg.version).toBe('1.0');
+  });
+
   test('is kept by its digest, seen by dpkg when it is to be installed, and what stood there is kept before', async () => {
     expect(await stage(newer)).toMatchObject({ digest: digestOf(newer), sizeBytes: newer.byteLength });
     expect(dpkg.version).toBe('1.0');
     expect(await target.digestOf(newer.byteLength, signal, digestOf(newer))).toBe(digestOf(newer));
     expect(await target.keeps(digestOf(newer))).toEqual({ payload: true, before: false });
-    await target.flash(payload(newer), evidence, signal);
+    await target.flash(...vouched(payload(newer)), signal);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
     expect(await target.keeps(digestOf(newer))).toEqual({ payload: true, before: true });
   });
@@ -83,15 +91,15 @@ describe('a package of an update', () => {
     dpkg.unkeepable = true;
     await stage(newer);
     const failure = { code: 'package-not-kept', message: expect.stringContaining('diverted') as string };
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject(failure);
-    await target.restore(payload(newer), signal);
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject(failure);
+    await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual([]);
   });
 
   test('is not installed where its file was changed on the disk', async () => {
     await stage(newer);
     await truncate(join(root, 'app', `${digestOf(newer).slice(7)}.deb`), 5);
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject({ code: 'package-damaged' });
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-damaged' });
     expect(dpkg.exchanges).toEqual([]);
   });
 
@@ -99,10 +107,10 @@ describe('a package of an update', () => {
     await stage(newer);
     const ending = new AbortController();
     dpkg.onInstalled = () => ending.abort(new Error('SIGTERM'));
-    await expect(target.flash(payload(newer), evidence, ending.signal)).rejects.toThrow('SIGTERM');
+    await expect(target.flash(...vouched(payload(newer)), ending.signal)).rejects.toThrow('SIGTERM');
     target = newTarget();
-    await target.flash(payload(newer), evidence, signal);
-    await target.flash(payload(newer), evidence, signal);
+    await target.flash(...vouched(payload(newer)), signal);
+    await target.flash(...vouched(payload(newer)), signal);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
   });
 
@@ -110,27 +118,27 @@ describe('a package of an update', () => {
     await stage(newer);
     dpkg.refused.add(digestOf(newer));
     const failure = { code: 'package-refused', message: 'app: its script ended with 3' };
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject(failure);
-    await target.restore(payload(newer), signal);
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject(failure);
+    await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.0']);
   });
 
   test('that the guard has put back is not taken as installed at the next judgement', async () => {
     await installWell(newer);
     await putBackByGuard(join(root, 'app'), dpkg);
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject({ code: 'package-put-back' });
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-put-back' });
   });
 
   test('that somebody exchanged by hand is not taken as installed', async () => {
     await installWell(newer);
     dpkg.installed = newest;
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject({ code: 'package-changed' });
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-changed' });
   });
 
   test('a second attempt after a failed one begins anew', async () => {
     await stage(newer);
     dpkg.refused.add(digestOf(newer));
-    await expect(target.flash(payload(newer), evidence, signal)).rejects.toMatchObject({ code: 'package-refused' });
+    await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-refused' });
     dpkg.refused.clear();
     await installWell(newer);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.0', '1.0 → 1.1']);
@@ -141,24 +149,24 @@ describe('the way back', () => {
   test('is the package that was packed again, and then the kept one; restoring twice is restoring once', async () => {
     await installWell(newer);
     await installWell(newest);
-    await target.restore(payload(newest), signal);
-    await target.restore(payload(newest), signal);
+    await target.restore(payload(newest), evidenceOfKept, signal);
+    await target.restore(payload(newest), evidenceOfKept, signal);
     expect(dpkg.installed).toEqual(newer);
     expect(await target.keeps(digestOf(newer))).toEqual({ payload: true, before: true });
-    await target.restore(payload(newer), signal);
+    await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.2', '1.2 → 1.1', '1.1 → 1.0']);
   });
 
   test('of a package that was not there is its removal', async () => {
     dpkg.installed = undefined;
     await installWell(newer);
-    await target.restore(payload(newer), signal);
+    await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual(['nothing → 1.1', '1.1 → nothing']);
   });
 
   test('of a package that was never installed is nothing', async () => {
     await stage(newer);
-    await target.restore(payload(newer), signal);
+    await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual([]);
   });
 

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
-import { evidenceFromReading, evidenceOf, evidenceOfSlot } from '../../../src/update/evidence.ts';
+import {
+  evidenceFromReading,
+  evidenceOf,
+  evidenceOfFile,
+  evidenceOfKept,
+  evidenceOfSlot,
+} from '../../../src/update/evidence.ts';
 import type { FirmwareRecord } from '../../../src/update/journal/state.ts';
 import type { PayloadHeader } from '../../../src/update/ports.ts';
 import type { StagedFirmware, StagedPayload } from '../../../src/update/ports/incoming.ts';
@@ -75,4 +81,18 @@ describe('evidence after a restart', () => {
       expect(() => evidenceFromReading(record, found)).toThrow(/instead of sha256:written/);
     },
   );
+});
+
+describe('evidence for a board', () => {
+  test('names what is kept for it, where that is what was recorded', () => {
+    const kept = { target: 'meter', recorded: 'sha256:1', found: 'sha256:1' };
+    expect(evidenceOfKept(kept)).toMatchObject({ digest: 'sha256:1' });
+    expect(() => evidenceOfKept({ ...kept, found: 'sha256:2' })).toThrow(/meter holds sha256:2 instead of sha256:1/);
+  });
+
+  test('names the file of a person, signed for this board or permitted by the operator, and no other', () => {
+    expect(evidenceOfFile('sha256:f', { isSigned: true, allowUnsigned: false })).toMatchObject({ digest: 'sha256:f' });
+    expect(evidenceOfFile('sha256:f', { isSigned: false, allowUnsigned: true })).toMatchObject({ digest: 'sha256:f' });
+    expect(() => evidenceOfFile('sha256:f', { isSigned: false, allowUnsigned: false })).toThrow(/signed by nobody/);
+  });
 });

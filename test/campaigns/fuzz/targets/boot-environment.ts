@@ -13,7 +13,8 @@ import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
-const evidence = evidenceOfHistory({ digest: 'sha256:0' }, 'B', { records: {}, seen: { at: '' } }, []);
+const evidenceOf = (slot: SlotName) =>
+  evidenceOfHistory({ digest: 'sha256:0' }, slot, { records: {}, seen: { at: '' } }, []);
 
 const call = fc.constantFrom('bootedSlot', 'onTrial', 'inspect', 'canary', 'markUnbootable', 'tryOnce', 'commit');
 const calls = fc.array(fc.record({ call, slot: fc.constantFrom<SlotName>('A', 'B') }), { minLength: 1, maxLength: 4 });
@@ -150,7 +151,7 @@ async function make(bootloader: Bootloader, { call, slot }: Call): Promise<unkno
     case 'markUnbootable':
       return bootloader.markUnbootable(slot, signal);
     case 'tryOnce':
-      return bootloader.tryOnce(slot, evidence, signal);
+      return bootloader.tryOnce(slot, evidenceOf(slot), signal);
     default:
       return bootloader.commit(slot, signal);
   }

@@ -15,6 +15,7 @@ export interface BootRig extends AsyncDisposable {
 }
 
 export const evidence = { digest: 'sha256:00', slot: 'B' } as WholeSlot;
+export const evidenceOfA = { digest: 'sha256:00', slot: 'A' } as WholeSlot;
 const signal = new AbortController().signal;
 /** More than the counters of both slots together. */
 const MANY_BOOTS = 7;
@@ -74,11 +75,18 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       expect(await rig.boot()).toBe('A');
     });
 
+    test('arms a slot only with evidence of that slot', async () => {
+      await using rig = await open();
+      await updated(rig);
+      await expect(rig.bootloader.tryOnce('A', evidence, signal)).rejects.toThrow('the evidence is of slot B');
+      expect(await rig.boot()).toBe('B');
+    });
+
     test('goes back and forth, update after update', async () => {
       await using rig = await open();
       await updated(rig);
       await rig.bootloader.markUnbootable('A', signal);
-      await rig.bootloader.tryOnce('A', evidence, signal);
+      await rig.bootloader.tryOnce('A', evidenceOfA, signal);
       expect(await bootTrial(rig)).toBe('A');
       await rig.bootloader.commit('A', signal);
       expect((await rig.bootloader.inspect(signal)).primary).toBe('A');
@@ -98,7 +106,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
     test('goes back to the previous slot on trial, without a change to it', async () => {
       await using rig = await open();
       await updated(rig);
-      await rig.bootloader.tryOnce('A', evidence, signal);
+      await rig.bootloader.tryOnce('A', evidenceOfA, signal);
       expect(await bootTrial(rig)).toBe('A');
       await rig.bootloader.commit('A', signal);
       expect(await rig.boot()).toBe('A');
@@ -130,7 +138,9 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       await armed(rig);
       expect(await bootTrial(rig)).toBe('B');
       await expect(rig.bootloader.markUnbootable('A', signal)).rejects.toMatchObject({ code: 'no-fallback-slot' });
-      await expect(rig.bootloader.tryOnce('A', evidence, signal)).rejects.toMatchObject({ code: 'no-fallback-slot' });
+      await expect(rig.bootloader.tryOnce('A', evidenceOfA, signal)).rejects.toMatchObject({
+        code: 'no-fallback-slot',
+      });
       expect(await rig.boot()).toBe('A');
     });
 
@@ -197,7 +207,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
         expect(await onTrial()).toBe(false);
       }
       await rig.bootloader.commit('B', signal);
-      await rig.bootloader.tryOnce('A', evidence, signal);
+      await rig.bootloader.tryOnce('A', evidenceOfA, signal);
       expect(await bootTrial(rig)).toBe('A');
       expect(await onTrial()).toBe(true);
       await rig.bootloader.commit('A', signal);

@@ -1,7 +1,8 @@
+import assert from 'node:assert';
 import { isDeepStrictEqual } from 'node:util';
 
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
-import type { Bootloader, BootState, SlotName, Verified } from '../../../../src/update/ports.ts';
+import type { Bootloader, BootState, SlotName, WholeSlot } from '../../../../src/update/ports.ts';
 import type { Power } from '../../../stand-ins/machine/power.ts';
 
 /** `counters`: an order and a counter per slot, like U-Boot. `one-shot`: a trial is asked for at the reboot, like tryboot. */
@@ -113,7 +114,8 @@ export class FakeBootloader implements Bootloader {
     });
   }
 
-  async tryOnce(slot: SlotName, evidence: Verified, signal: AbortSignal): Promise<void> {
+  async tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void> {
+    assert(evidence.slot === slot, `the evidence is of slot ${evidence.slot}`);
     this.#look(signal);
     this.#refuseWithoutFallback(slot);
     const left = { A: this.attempts, B: this.attempts, ...(this.#isOneShot ? {} : { [slot]: 1 }) };

@@ -7,7 +7,7 @@ import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs
 import { lookAtPlace } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
-import { bootloaderContract, evidence } from './bootloader-contract.ts';
+import { bootloaderContract, evidence, evidenceOfA } from './bootloader-contract.ts';
 import { UbootRig } from './uboot-rig.ts';
 
 const signal = new AbortController().signal;
@@ -123,7 +123,7 @@ describe('the U-Boot environment', () => {
     const settings = { ...rig.settings, orderVariable: 'order', leftVariable: 'tries-{slot}', attempts: 31, names };
     const bootloader = rig.folder.bootloader(settings, { run: rig.run });
     expect((await bootloader.inspect(signal)).slots.A.detail).toBe('fallback, 10 boot attempts left');
-    await bootloader.tryOnce('A', evidence, signal);
+    await bootloader.tryOnce('A', evidenceOfA, signal);
     expect([await rig.get('order'), await rig.get('tries-system0'), await rig.get('tries-system1')]).toEqual([
       'system0 system1',
       '1',

@@ -1,3 +1,5 @@
+import assert from 'node:assert';
+
 import { AgentError } from '../../../../src/system/errors.ts';
 import type {
   BoardPayload,
@@ -6,6 +8,7 @@ import type {
   McuTarget,
   PayloadOpening,
   PayloadWriter,
+  Verified,
   WrittenPrefix,
 } from '../../../../src/update/ports.ts';
 import type { Power } from '../power.ts';
@@ -102,7 +105,8 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     return sha256(Buffer.from(this.#payload.slice(0, sizeBytes), 'latin1'));
   }
 
-  async flash({ digest }: BoardPayload): Promise<void> {
+  async flash({ digest }: BoardPayload, evidence: Verified): Promise<void> {
+    assert(evidence.digest === digest, `the evidence is of ${evidence.digest}, and not of ${digest}`);
     if (this.#kept?.payload !== digest) {
       this.#power.step(`${this.name}: keep what was there`);
       this.#kept = { payload: digest, image: this.running };

@@ -1,5 +1,7 @@
+import assert from 'node:assert';
+
 import { AgentError } from '../../../../src/system/errors.ts';
-import type { Bootloader, BootState, SlotName, Verified } from '../../../../src/update/ports.ts';
+import type { Bootloader, BootState, SlotName, WholeSlot } from '../../../../src/update/ports.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
 import type { Power } from '../power.ts';
 
@@ -91,7 +93,8 @@ export class MemoryBootloader implements Bootloader {
     });
   }
 
-  async tryOnce(slot: SlotName, evidence: Verified): Promise<void> {
+  async tryOnce(slot: SlotName, evidence: WholeSlot): Promise<void> {
+    assert(evidence.slot === slot, `the evidence is of slot ${evidence.slot}`);
     const other = otherSlot(slot);
     this.#write(`try ${slot}`, {
       order: [slot, other],
