@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { faultKinds } from './faults.ts';
 import type { Fault, FaultCounts, FaultKind } from './faults.ts';
@@ -9,8 +11,8 @@ import type { Stage } from './stage.ts';
 export type Task =
   /** One cut, after each durable change: the power with several memories of the disk, and a kill. */
   | { readonly kind: 'cuts'; readonly scenario: string }
-  /** This first cut of the power, and a second one after each durable change that follows. */
-  | { readonly kind: 'pairs'; readonly scenario: string; readonly first: number }
+  /** This first cut of the power, and a second one after each durable change that follows; it stands for so many first ones. */
+  | { readonly kind: 'pairs'; readonly scenario: string; readonly first: number; readonly standsFor: number }
   /** One kind of fault at each place, once and several times in a row; every other time with a cut. */
   | { readonly kind: 'faults'; readonly scenario: string; readonly fault: FaultKind }
   /** Up to six cuts and two faults. */
@@ -43,7 +45,7 @@ const MAX_FAILURES = 3;
 export class TaskRun {
   readonly #stage: Stage;
   readonly #seed: number;
-  readonly #every: number;
+  #every: number;
   readonly #cases = new Map<string, number>();
   readonly #failures: Failure[] = [];
   #offered = 0;
@@ -56,11 +58,14 @@ export class TaskRun {
   }
 
   async run(task: Task): Promise<TaskResult> {
+    // else a task with fewer cases than that would never have any played
+    this.#offered = nameNumber(JSON.stringify(task)) % this.#every;
     switch (task.kind) {
       case 'cuts':
         await this.#cuts(task.scenario);
         break;
       case 'pairs':
+        this.#every = Math.ceil(this.#every / task.standsFor);
         await this.#pairs(task.scenario, task.first);
         break;
       case 'faults':
@@ -74,7 +79,7 @@ export class TaskRun {
   }
 
   async #cuts(scenario: string): Promise<void> {
-    const { steps } = await this.#stage.rehearse(scenario);
+    const { steps } = await this.#rehearsal(scenario);
     for (let after = 1; after <= steps.length; after += 1) {
       for (let memory = 0; memory < DISK_MEMORIES; memory += 1) {
         await this.#offer({ scenario, seed: this.#seed + memory, cuts: [{ kind: 'power', after }], faults: [] });
@@ -88,7 +93,6 @@ export class TaskRun {
     const goOn = await this.#stage.cutOnce(one);
     if (goOn === undefined) return this.#offer(one);
     const { steps } = await goOn(one);
-    this.#offered = first;
     for (let after = 1; after <= steps.length; after += 1) {
       const two = { ...one, cuts: [...one.cuts, { kind: 'power', after } as const] };
       await this.#offer(two, goOn);
@@ -96,7 +100,7 @@ export class TaskRun {
   }
 
   async #faults(scenario: string, kind: FaultKind): Promise<void> {
-    const { steps, faultChances } = await this.#stage.rehearse(scenario);
+    const { steps, faultChances } = await this.#rehearsal(scenario);
     const random = seededRandom(this.#seed);
     const lengths = lengthsOf[kind] ?? FAULT_LENGTHS;
     for (let at = 1; at <= (faultChances[kind] ?? 0) + 1; at += lengths.step) {
@@ -137,6 +141,11 @@ export class TaskRun {
     const small = await this.#stage.shrink(given);
     this.#failures.push({ given: small, violation: (await this.#stage.play(small)).violation ?? violation });
   }
+}
+
+/** The same at each run. */
+function nameNumber(name: string): number {
+  return createHash('sha256').update(name).digest().readUInt32BE();
 }
 
 const rehearsals = new WeakMap<Stage, Map<string, Played>>();
