@@ -1,6 +1,8 @@
 import { countOption, numberOption, runTool, WrongUse } from '../../tool.ts';
 import { describeResult, fuzz } from './fuzz.ts';
-import { targets } from './targets.ts';
+import { allTargets } from './targets.ts';
+
+const targets = await allTargets();
 
 const help = `npm run fuzz -- [--seconds N] [--target T] [--seed S] [--at-a-time P]
 

@@ -22,7 +22,7 @@ const SHRINKING_MS = 20_000;
 const CLOSING_MS = 10_000;
 
 async function main([name = '', seconds = '1', seed = '0']: readonly string[]): Promise<void> {
-  const target = findTarget(name);
+  const target = await findTarget(name);
   const before = openDescriptors();
   let cases = 0;
   let toldMs = performance.now();

@@ -1,51 +1,38 @@
 import type { FuzzTarget } from './target.ts';
-import { bootEnvironment } from './targets/boot-environment.ts';
-import { brokerReplies } from './targets/broker-replies.ts';
-import { commandLine } from './targets/command-line.ts';
-import { configuration } from './targets/configuration.ts';
-import { controlSocket } from './targets/control-socket.ts';
-import { daemon } from './targets/daemon.ts';
-import { artifactBytes, signedArtifact } from './targets/firmware/artifact.ts';
-import { compressedImage } from './targets/firmware/compressed-image.ts';
-import { deltaFile } from './targets/firmware/delta.ts';
-import { firmwareText } from './targets/firmware/firmware-text.ts';
-import { mcuImage } from './targets/firmware/mcu-image.ts';
-import { trustList } from './targets/firmware/trust-list.ts';
-import { localData, longText } from './targets/local-data.ts';
-import { program } from './targets/program.ts';
-import { sensorBroker } from './targets/sensor-broker.ts';
-import { serviceReplies } from './targets/service-replies.ts';
-import { floorsFile, identityFile, journalFile, securityFile, trustFile } from './targets/state-files.ts';
 
-/** Everything that comes from outside. */
-export const targets: readonly FuzzTarget[] = [
-  firmwareText,
-  artifactBytes,
-  signedArtifact,
-  trustList,
-  compressedImage,
-  deltaFile,
-  configuration,
-  commandLine,
-  mcuImage,
-  bootEnvironment,
-  serviceReplies,
-  brokerReplies,
-  controlSocket,
-  identityFile,
-  journalFile,
-  securityFile,
-  trustFile,
-  floorsFile,
-  program,
-  localData,
-  longText,
-  sensorBroker,
-  daemon,
-];
+/** Everything that comes from outside. A process that plays one target does not load the others. */
+const places: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
+  'firmware-text': async () => (await import('./targets/firmware/firmware-text.ts')).firmwareText,
+  artifact: async () => (await import('./targets/firmware/artifact.ts')).artifactBytes,
+  'signed-artifact': async () => (await import('./targets/firmware/artifact.ts')).signedArtifact,
+  'trust-list': async () => (await import('./targets/firmware/trust-list.ts')).trustList,
+  'compressed-image': async () => (await import('./targets/firmware/compressed-image.ts')).compressedImage,
+  delta: async () => (await import('./targets/firmware/delta.ts')).deltaFile,
+  configuration: async () => (await import('./targets/configuration.ts')).configuration,
+  'command-line': async () => (await import('./targets/command-line.ts')).commandLine,
+  'mcu-image': async () => (await import('./targets/firmware/mcu-image.ts')).mcuImage,
+  'boot-environment': async () => (await import('./targets/boot-environment.ts')).bootEnvironment,
+  'service-replies': async () => (await import('./targets/service-replies.ts')).serviceReplies,
+  'broker-replies': async () => (await import('./targets/broker-replies.ts')).brokerReplies,
+  'control-socket': async () => (await import('./targets/control-socket.ts')).controlSocket,
+  'identity-file': async () => (await import('./targets/state-files.ts')).identityFile,
+  'journal-file': async () => (await import('./targets/state-files.ts')).journalFile,
+  'security-file': async () => (await import('./targets/state-files.ts')).securityFile,
+  'trust-file': async () => (await import('./targets/state-files.ts')).trustFile,
+  'floors-file': async () => (await import('./targets/state-files.ts')).floorsFile,
+  program: async () => (await import('./targets/program.ts')).program,
+  'local-data': async () => (await import('./targets/local-data.ts')).localData,
+  'long-text': async () => (await import('./targets/local-data.ts')).longText,
+  'sensor-broker': async () => (await import('./targets/sensor-broker.ts')).sensorBroker,
+  daemon: async () => (await import('./targets/daemon.ts')).daemon,
+};
 
-export function findTarget(name: string): FuzzTarget {
-  const found = targets.find((target) => target.name === name);
-  if (found === undefined) throw new Error(`there is no target ${name}: ${targets.map((one) => one.name).join(', ')}`);
-  return found;
+export async function findTarget(name: string): Promise<FuzzTarget> {
+  const place = places[name];
+  if (place === undefined) throw new Error(`there is no target ${name}: ${Object.keys(places).join(', ')}`);
+  return place();
+}
+
+export async function allTargets(): Promise<readonly FuzzTarget[]> {
+  return Promise.all(Object.values(places).map(async (load) => load()));
 }
