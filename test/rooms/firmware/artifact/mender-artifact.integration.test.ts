@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { decompress } from '../../../../src/firmware/compression/compression.ts';
+import { howMuch } from '../../../full.ts';
 import { attempt, refuse, stage } from './attempt.ts';
 import { buildArtifact, writeArtifact } from './build-artifact.ts';
 import { flipped, misdeedOf } from './corrupt.ts';
@@ -204,9 +205,9 @@ describe('corrupted byte by byte', () => {
   });
 
   test.each([
-    ['none', 1],
-    ['gzip', 3],
-    ['lzma', 61],
+    ['none', howMuch(1, 7)],
+    ['gzip', howMuch(3, 11)],
+    ['lzma', howMuch(61, 151)],
   ])('an artifact with compression %s is never taken for another (every %i. byte)', async (compression, stride) => {
     const artifact = await written('module-image', ...words, compression);
     expect((await attempt(artifact, here)).kind).toBe('staged');
@@ -219,9 +220,9 @@ describe('corrupted byte by byte', () => {
   });
 
   test.each([
-    ['none', 1],
-    ['gzip', 7],
-    ['lzma', 97],
+    ['none', howMuch(1, 13)],
+    ['gzip', howMuch(7, 23)],
+    ['lzma', howMuch(97, 193)],
   ])('an artifact with compression %s is never taken in part (every %i. length)', async (compression, stride) => {
     const artifact = await written('module-image', ...words, compression);
     const taken: number[] = [];

@@ -6,6 +6,7 @@ import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
 import { xmodem } from '../../../../src/mcu/protocols/xmodem.ts';
+import { howMuch } from '../../../full.ts';
 import { OptibootModel, WiringModel } from '../../../stand-ins/boards/models/avr-model.ts';
 import { espImage } from '../../../stand-ins/boards/models/esp-image.ts';
 import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
@@ -126,7 +127,7 @@ function espPrograms(bytes: number, chipId = 0): Programs {
 
 describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
   const rows: [string, Cell][] = [];
-  const { places = 32 } = subject;
+  const places = (subject.places ?? 32) / howMuch(1, 4);
   let clean: CleanRun = { counts: { 'to-board': 0, 'to-host': 0 }, acknowledgements: [] };
 
   beforeAll(async () => {
