@@ -5,9 +5,9 @@ import type { SlotsTargetSettings } from '../slots/settings.ts';
 import type { LogLevel } from '../system/log/log.ts';
 import type { Command } from '../system/settings/values.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
+import type { MeasurementSettings, TelemetrySettings, WatchSettings } from '../telemetry/settings.ts';
 import type { PackageTargetSettings } from './package-config.ts';
 import type { PageSettings } from './page-config.ts';
-import type { MeasurementSettings, TelemetrySettings, WatchSettings } from './telemetry-config.ts';
 
 export interface Config {
   readonly service: ServiceSettings;

@@ -3,6 +3,7 @@ import { slotsTargetSchema } from '../slots/settings.ts';
 import { settingsOf } from '../system/settings/settings.ts';
 import { durationMs, parseDailyWindow, sizeBytes } from '../system/settings/values.ts';
 import { parseUtcTime } from '../system/time/utc-time.ts';
+import { propertySettings, sensorSettings, telemetrySettings, watchSettings } from '../telemetry/settings.ts';
 import type {
   Choice,
   Config,
@@ -15,7 +16,6 @@ import type {
   UpdateSettings,
 } from './config.ts';
 import { resolvePage } from './resolve-page.ts';
-import { resolveMeasurements, resolveTelemetry, resolveWatches } from './resolve-telemetry.ts';
 import type { ConfigFile } from './schema/schema.ts';
 import { parsePattern } from './schema/update-schema.ts';
 
@@ -54,9 +54,9 @@ export function resolveConfig(file: ConfigFile): Config {
     page: resolvePage(file.page),
     log: file.log,
     targets: Object.entries(file.targets).map(([name, target]) => resolveTarget(name, target)),
-    telemetry: resolveTelemetry(file),
-    measurements: resolveMeasurements(file),
-    watches: resolveWatches(file),
+    telemetry: telemetrySettings(file.telemetry),
+    measurements: [...file.sensors.map(sensorSettings), ...file.properties.map(propertySettings)],
+    watches: watchSettings(file.watch),
   };
 }
 

@@ -1,12 +1,12 @@
-import type { RateSettings } from '../config/telemetry-config.ts';
 import { describeError } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { RateBound } from '../system/time/rate-bound.ts';
 import { TelemetryError } from './errors.ts';
+import type { TelemetrySettings } from './settings.ts';
 import type { Intake, Reading } from './sources/source.ts';
 
 export interface IntakeOptions {
-  readonly rate: RateSettings;
+  readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
   /** Ends every rest. */
   readonly signal: AbortSignal;

@@ -1,5 +1,5 @@
-import type { MeasurementSettings, OutputSettings } from '../config/telemetry-config.ts';
 import { Reduction } from './reduction.ts';
+import type { MeasurementSettings, OutputSettings } from './settings.ts';
 import { atPointer } from './sources/parse-reading.ts';
 import type { Reading } from './sources/source.ts';
 

@@ -1,5 +1,5 @@
-import type { SelfReportSettings } from '../config/telemetry-config.ts';
 import type { Clock } from '../system/time/clock.ts';
+import type { TelemetrySettings } from './settings.ts';
 
 /** What the agent knows about the gateway. */
 export interface SelfFacts {
@@ -11,7 +11,7 @@ export interface SelfFacts {
 }
 
 export interface SelfReportOptions {
-  readonly settings: SelfReportSettings;
+  readonly settings: TelemetrySettings['report'];
   readonly facts: () => SelfFacts;
   readonly figures: () => unknown;
   readonly publish: (id: string, value: unknown) => void;

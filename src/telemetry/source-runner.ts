@@ -1,4 +1,3 @@
-import type { RateSettings } from '../config/telemetry-config.ts';
 import { abortable } from '../system/abortable.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
@@ -9,6 +8,7 @@ import { TelemetryError } from './errors.ts';
 import { BoundedIntake } from './intake.ts';
 import { ReadingPace } from './sensors/reading-pace.ts';
 import type { RunnerDetails } from './sensors/sensor-report.ts';
+import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
 export interface SourceRunnerOptions {
@@ -20,7 +20,7 @@ export interface SourceRunnerOptions {
   /** A source that speaks by itself and is silent for longer counts as failed; undefined: it may be silent. */
   readonly silenceMs?: number | undefined;
   /** Of a source that speaks by itself. */
-  readonly rate: RateSettings;
+  readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;

@@ -1,11 +1,5 @@
 import { join } from 'node:path';
 
-import type {
-  MeasurementSettings,
-  SourceSettings,
-  TelemetrySettings,
-  WatchSettings,
-} from '../config/telemetry-config.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -23,6 +17,7 @@ import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
 import type { SensorReport } from './sensors/sensor-report.ts';
 import { trySource } from './sensors/try-sensor.ts';
+import type { MeasurementSettings, SourceSettings, TelemetrySettings, WatchSettings } from './settings.ts';
 import { SourceRunner } from './source-runner.ts';
 import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';

@@ -1,4 +1,3 @@
-import type { WatchSettings } from '../config/telemetry-config.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { replaceFileDurably } from '../system/files/durable-file.ts';
 import { requireReplaceable } from '../system/files/published-file.ts';
@@ -6,7 +5,8 @@ import type { Log } from '../system/log/log.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ValueService } from './ports.ts';
-import { withPassword } from './sources/create-source.ts';
+import type { WatchSettings } from './settings.ts';
+import { withPassword } from './sources/broker.ts';
 import { sourceFailed } from './sources/source.ts';
 
 export interface WatchOptions {

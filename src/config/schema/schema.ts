@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
 import { absolutePath, command, text } from '../../system/settings/values.ts';
+import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from '../../telemetry/settings.ts';
 import { pageSchema } from './page-schema.ts';
 import { serviceSchema } from './service-schema.ts';
 import { targetSchema } from './target-schema.ts';
-import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from './telemetry-schema.ts';
 import { hooksSchema, reportSchema, trustSchema, updateSchema } from './update-schema.ts';
 
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';

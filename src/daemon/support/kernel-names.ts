@@ -8,7 +8,7 @@ import { systemErrorCode } from '../../system/errors.ts';
 export async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
   const paths = [
     ...targets.flatMap(devicesOf),
-    ...measurements.flatMap(({ source }) => ('path' in source && source.kind !== 'file' ? [source.path] : [])),
+    ...measurements.flatMap(({ source }) => ('port' in source && typeof source.port === 'string' ? [source.port] : [])),
   ];
   const names: string[] = [];
   for (const path of paths) {

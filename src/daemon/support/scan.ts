@@ -1,11 +1,11 @@
 import type { ScanOrder, ScanReport } from '../../cli/context.ts';
 import { writeToml } from '../../config/file/toml.ts';
-import { sensorSchema } from '../../config/schema/telemetry-schema.ts';
 import type { Found, ProposedSensor, ScanResult } from '../../telemetry/scan/found.ts';
 import { scanKernel } from '../../telemetry/scan/scan-kernel.ts';
 import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
 import type { OnAsked } from '../../telemetry/scan/scan-modbus.ts';
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
+import { sensorSchema } from '../../telemetry/settings.ts';
 
 /** The interval of a proposal that has none. The configuration demands one even of a sensor that sends by itself. */
 const EVERY = '10s';

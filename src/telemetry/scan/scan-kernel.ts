@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
-import type { SourceSettings } from '../../config/telemetry-config.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
 import { readingText } from '../sensors/sensor-report.ts';
 import { unitOf } from '../sensors/unit.ts';
+import type { SourceSettings } from '../settings.ts';
 import { hwmonSource } from '../sources/hwmon.ts';
 import { iioSource } from '../sources/iio.ts';
 import { listDirectory, readKernelText } from '../sources/kernel-file.ts';

@@ -1,5 +1,7 @@
-import type { MeasurementSettings, OutputSettings, SourceSettings } from '../../config/telemetry-config.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
+import { withName } from '../../system/settings/described.ts';
+import { sources } from '../settings.ts';
+import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
 import type { SourceFigures } from '../source-runner.ts';
 import type { Reading } from '../sources/source.ts';
 import { unitOf } from './unit.ts';
@@ -58,7 +60,7 @@ export function sensorReport(
     name,
     kind: source.kind,
     mode,
-    place: maskAddresses(placeOf(source)),
+    place: maskAddresses(withName(sources, source.kind).place(source)),
     everyMs: mode === 'polled' ? everyMs : undefined,
     outputs: outputs.map(outputOf),
     lastReading: readingText(figures?.lastReading),
@@ -86,39 +88,7 @@ export function readingText(reading: Reading): string | undefined {
 }
 
 export function modeOf(source: SourceSettings): 'polled' | 'pushed' {
-  const isPushed = source.kind === 'mqtt' || source.kind === 'serial' || (source.kind === 'exec' && source.stream);
-  return isPushed ? 'pushed' : 'polled';
-}
-
-/** Of a program no arguments: they may be secret. */
-function placeOf(source: SourceSettings): string {
-  if ('register' in source) {
-    const line = source.kind === 'modbus-tcp' ? `${source.host}:${source.port}` : source.path;
-    return `${line} ${registerText(source.register)}`;
-  }
-  if ('path' in source) return source.path;
-  switch (source.kind) {
-    case 'exec':
-      return source.command[0];
-    case 'mqtt':
-      return `${source.url} ${source.topic}`;
-    case 'hwmon':
-      return `${source.chip} ${source.input}`;
-    case 'thermal':
-      return source.zone;
-    case 'iio':
-      return `${source.device} ${source.channel}`;
-    case 'w1':
-      return source.device;
-    case 'gpio':
-      return `${source.chip} line ${source.line}`;
-    case 'system':
-      return source.metric;
-  }
-}
-
-function registerText({ unit, table, address }: { unit: number; table: string; address: number }): string {
-  return `unit ${unit} ${table} ${address}`;
+  return withName(sources, source.kind).speaks(source) ? 'pushed' : 'polled';
 }
 
 function outputOf({ to, pointer, reduction: { scale, offset } }: OutputSettings): SensorOutput {

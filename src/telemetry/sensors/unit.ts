@@ -1,4 +1,4 @@
-import type { SourceSettings } from '../../config/telemetry-config.ts';
+import type { SourceSettings } from '../settings.ts';
 
 /** Of what a source yields, before anything is scaled. */
 export type SensorUnit =

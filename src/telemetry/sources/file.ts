@@ -1,6 +1,7 @@
+import { absolutePath } from '../../system/settings/values.ts';
 import { readKernelFile } from './kernel-file.ts';
 import { parseReading } from './parse-reading.ts';
-import { sourceFailed } from './source.ts';
+import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
 /** Whatever a file holds: a number, JSON, or a text. */
@@ -14,3 +15,11 @@ export function fileSource(path: string): PolledSource {
     },
   };
 }
+
+export const file = sourceKind({
+  name: 'file',
+  settings: { path: absolutePath('/run/level') },
+  create: ({ path }) => fileSource(path),
+  place: ({ path }) => path,
+  advice: () => 'check that the file is there, and that whoever writes it runs',
+});

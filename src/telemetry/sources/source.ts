@@ -1,5 +1,11 @@
+import type * as z from 'zod';
+
 import { maskAddresses } from '../../system/log/secrets.ts';
+import { tableOfKind } from '../../system/settings/described.ts';
+import type { OfKind, OwnSettings } from '../../system/settings/described.ts';
 import { TelemetryError } from '../errors.ts';
+import type { OpenSerialLine } from '../ports.ts';
+import type { RtuBuses } from './modbus/modbus.ts';
 
 /** What a source yields: a number, a text, or an object of which outputs take parts. */
 export type Reading = unknown;
@@ -36,4 +42,46 @@ export type Source = PolledSource | PushedSource;
 
 export function sourceFailed(what: string, why: string, cause?: unknown): TelemetryError {
   return new TelemetryError('source-failed', `${maskAddresses(what)}: ${why}`, cause);
+}
+
+export interface SourceContext {
+  readonly openLine: OpenSerialLine;
+  readonly diskPath: string;
+  readonly agentFigures: () => Reading;
+}
+
+export interface SourceParts extends SourceContext {
+  readonly timeoutMs: number;
+  readonly buses: RtuBuses;
+}
+
+/** How a source describes itself: itself, and a line in the list of settings.ts. */
+interface Description<Name extends string, Shape extends z.ZodRawShape> {
+  readonly name: Name;
+  readonly settings: Shape;
+  readonly create: (settings: OwnSettings<Name, Shape>, parts: SourceParts) => Source;
+  /** What is read, without secrets: a device, a file, a program, an address. */
+  readonly place: (settings: OwnSettings<Name, Shape>) => string;
+  /** For who tries it in vain; undefined: what is always advised. */
+  readonly advice?: (settings: OwnSettings<Name, Shape>) => string;
+  /** Left out: it is asked. */
+  readonly speaks?: (settings: OwnSettings<Name, Shape>) => boolean;
+}
+
+export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
+  const { name, create, place, advice, speaks } = described;
+  // Of a table that was accepted the kind says which it is.
+  const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
+  const own = (all: OfKind): OwnSettings<Name, Shape> => {
+    if (isOwn(all)) return all;
+    throw new RangeError(`${all.kind} is not ${name}`);
+  };
+  return {
+    name,
+    table: tableOfKind(name, described.settings),
+    create: (settings: OfKind, parts: SourceParts) => create(own(settings), parts),
+    place: (settings: OfKind) => place(own(settings)),
+    advice: (settings: OfKind) => advice?.(own(settings)),
+    speaks: (settings: OfKind) => speaks?.(own(settings)) ?? false,
+  };
 }

@@ -27,7 +27,12 @@ outputs = [
         kind: 'modbus-tcp',
         host: '10.0.0.7',
         port: 502,
-        register: { unit: 1, table: 'holding', address: 30, type: 'f32', byteOrder: 'big', wordOrder: 'little' },
+        unit: 1,
+        table: 'holding',
+        address: 30,
+        type: 'f32',
+        byteOrder: 'big',
+        wordOrder: 'little',
       },
       outputs: [
         {

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
-import type { MeasurementSettings, SourceSettings } from '../../../src/config/telemetry-config.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
+import type { MeasurementSettings, SourceSettings } from '../../../src/telemetry/settings.ts';
 import { Telemetry } from '../../../src/telemetry/telemetry.ts';
 import type { TelemetryOptions } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
@@ -85,11 +85,24 @@ test('what a sensor measures arrives, and a source that fails harms no other', a
   await using rig = new Rig({
     measurements: [
       measurement('load', { kind: 'system', metric: 'load1' }),
-      measurement('broken', { kind: 'exec', command: ['/bin/false'], stream: false, silenceMs: undefined }),
-      measurement('hangs', { kind: 'exec', command: ['/bin/sleep', '60'], stream: false, silenceMs: undefined }),
+      measurement('broken', {
+        kind: 'exec',
+        command: ['/bin/false'],
+        user: undefined,
+        stream: false,
+        silenceMs: undefined,
+      }),
+      measurement('hangs', {
+        kind: 'exec',
+        command: ['/bin/sleep', '60'],
+        user: undefined,
+        stream: false,
+        silenceMs: undefined,
+      }),
       measurement('stream', {
         kind: 'exec',
         command: ['/bin/sh', '-c', 'echo {\\"a\\":1}; sleep 60'],
+        user: undefined,
         stream: true,
         silenceMs: undefined,
       }),
@@ -144,7 +157,7 @@ test('a watched property is handed to a program and a file when it changes', asy
       {
         id: 'limit',
         everyMs: 20,
-        into: { kind: 'command', command: ['/bin/sh', '-c', `cat >> ${log}`], timeoutMs: 5_000 },
+        into: { kind: 'command', command: ['/bin/sh', '-c', `cat >> ${log}`], user: undefined, timeoutMs: 5_000 },
       },
       { id: 'limit', everyMs: 20, into: { kind: 'file', path: join(directory, 'file') } },
     ],

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
 
-import type { MeasurementSettings, SourceSettings } from '../../../../src/config/telemetry-config.ts';
 import { sensorKinds, sensorUnits } from '../../../../src/control/telemetry-protocol.ts';
 import { ReadingPace } from '../../../../src/telemetry/sensors/reading-pace.ts';
 import { readingText, sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
 import type { SensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
 import { trySource } from '../../../../src/telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
+import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
 import { sourceFailed } from '../../../../src/telemetry/sources/source.ts';
 
 const forever = new AbortController().signal;
 const iio = (channel: string): SourceSettings => ({ kind: 'iio', device: 'd', channel });
 const hwmon = (input: string): SourceSettings => ({ kind: 'hwmon', chip: 'c', input });
 const register = { unit: 7, table: 'holding', address: 3, type: 'u16', byteOrder: 'big', wordOrder: 'big' } as const;
-const modbus: SourceSettings = { kind: 'modbus-tcp', host: 'plc', port: 502, register };
+const modbus: SourceSettings = { kind: 'modbus-tcp', host: 'plc', port: 502, ...register };
 
 function settings(source: SourceSettings, timeoutMs = 1_000): MeasurementSettings {
   return { name: 'sensors[0] (e)', everyMs: 1_000, timeoutMs, source, outputs: [] };
@@ -59,10 +59,19 @@ describe('what is said of a source', () => {
       { mode: 'pushed', place: 'mqtt://********@b t/#', everyMs: undefined },
     ],
     [
-      { kind: 'exec', command: ['/bin/probe', '--token', 's3cret'], stream: false, silenceMs: undefined },
+      {
+        kind: 'exec',
+        command: ['/bin/probe', '--token', 's3cret'],
+        user: undefined,
+        stream: false,
+        silenceMs: undefined,
+      },
       { mode: 'polled', place: '/bin/probe' },
     ],
-    [{ kind: 'exec', command: ['/bin/probe'], stream: true, silenceMs: undefined }, { mode: 'pushed' }],
+    [
+      { kind: 'exec', command: ['/bin/probe'], user: undefined, stream: true, silenceMs: undefined },
+      { mode: 'pushed' },
+    ],
   ])('holds no secret: %j', (source, expected) => {
     const report = sensorReport(settings(source));
     expect(report).toMatchObject(expected);

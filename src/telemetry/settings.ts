@@ -1,0 +1,221 @@
+import * as z from 'zod';
+
+import { tablesOf } from '../system/settings/described.ts';
+import { settingsOf } from '../system/settings/settings.ts';
+import type { SettingsOf } from '../system/settings/settings.ts';
+import { absolutePath, byteSize, command, duration, text, user, wholeNumber } from '../system/settings/values.ts';
+import type { DurationText } from '../system/settings/values.ts';
+import { brokerSettings, mqtt } from './sources/broker.ts';
+import { exec } from './sources/exec.ts';
+import { file } from './sources/file.ts';
+import { gpio } from './sources/gpio.ts';
+import { hwmon, thermal } from './sources/hwmon.ts';
+import { iio } from './sources/iio.ts';
+import { modbusRtu, modbusTcp } from './sources/modbus/modbus.ts';
+import { serial } from './sources/serial.ts';
+import { system } from './sources/system.ts';
+import { w1 } from './sources/w1.ts';
+
+/** All that there are; `kind` of a `source` is one of their names. */
+export const sources = [exec, mqtt, modbusTcp, modbusRtu, hwmon, thermal, iio, w1, serial, gpio, file, system] as const;
+
+const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
+
+export type SourceSettings = SettingsOf<typeof sourceSchema>;
+
+const every = () => duration('100ms', '1d');
+const number = () => z.number({ error: 'a number' });
+const positive = () => number().positive('a number above 0');
+
+const pointClass = () => z.enum(['urgent', 'normal', 'bulk']);
+
+/** What becomes of a reading. */
+const treatment = {
+  pointer: text('a JSON pointer such as "/temperature"')
+    .regex(/^\//, 'a JSON pointer such as "/temperature"')
+    .optional(),
+  scale: number().default(1),
+  offset: number().default(0),
+  deadband: positive().optional().describe('A change that is not larger is not sent'),
+  deadband_percent: positive().optional(),
+  heartbeat: duration('1s', '7d').optional().describe('Sent at least so often'),
+  over: duration('1s', '1d').optional().describe('One value for each such period'),
+  keep: z.enum(['mean', 'min', 'max', 'last']).default('mean'),
+};
+
+const outputSchema = z.strictObject({
+  event: text().optional(),
+  property: text().optional(),
+  class: pointClass().default('normal'),
+  ...treatment,
+});
+
+const polling = { every: every(), timeout: duration('100ms', '1h').default('10s'), source: sourceSchema };
+
+export const sensorSchema = z.strictObject({
+  event: text().optional(),
+  class: pointClass().default('normal'),
+  ...treatment,
+  ...polling,
+  outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
+});
+
+export const propertySchema = z.strictObject({ id: text(), ...treatment, ...polling });
+
+export const watchSchema = z.strictObject({
+  id: text(),
+  every: duration('1s', '1d'),
+  into: z
+    .discriminatedUnion('kind', [
+      z.strictObject({
+        kind: z.literal('command'),
+        command: command(),
+        user: user(),
+        timeout: duration('1s', '1h').default('1m'),
+      }),
+      z.strictObject({ kind: z.literal('file'), path: absolutePath('/run/level') }),
+      z.strictObject({ kind: z.literal('mqtt'), ...brokerSettings, topic: text() }),
+    ])
+    .describe('Where the value of the property goes when it changes'),
+});
+
+const classBounds = (age: DurationText, bytes: number) =>
+  z
+    .strictObject({
+      max_age: duration('1m', '3650d').default(age),
+      max_bytes: wholeNumber(0, 2 ** 40).default(bytes),
+    })
+    .prefault({});
+
+const MEBIBYTE = 1024 * 1024;
+
+export const telemetrySchema = z.strictObject({
+  group: duration('100ms', '1h').default('10s').describe('Points wait in memory for so long before they are written'),
+  group_points: wholeNumber(1, 100_000).default(500),
+  memory_points: wholeNumber(10, 100_000).default(10_000),
+  max_bytes: wholeNumber(4_096, 2 ** 40)
+    .default(64 * MEBIBYTE)
+    .describe('Of all points on disk'),
+  urgent: classBounds('365d', 32 * MEBIBYTE),
+  normal: classBounds('30d', 64 * MEBIBYTE),
+  bulk: classBounds('7d', 64 * MEBIBYTE),
+  reserve_bytes: wholeNumber(0, 2 ** 40)
+    .default(16 * MEBIBYTE)
+    .describe('Left free on that file system'),
+  flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40).default(250 * MEBIBYTE),
+  batch_points: wholeNumber(1, 10_000).default(500),
+  gather: duration('0s', '1h').default('1s').describe('Live points of an event are gathered for so long'),
+  backlog_points_per_second: wholeNumber(1, 1_000_000).default(1_000),
+  source_points_per_second: wholeNumber(1, 10_000)
+    .default(200)
+    .describe('Of each source that speaks by itself; what is over it is dropped and counted'),
+  source_bytes_per_second: byteSize('1KiB', '64MiB')
+    .default('256KiB')
+    .describe('Read of each source that speaks by itself'),
+  report: z
+    .strictObject({
+      every: duration('10s', '1d').default('5m'),
+      installed: text().optional(),
+      slot: text().optional(),
+      outcome: text().optional(),
+      reason: text().optional(),
+      uptime: text().optional(),
+      figures: text().optional(),
+    })
+    .prefault({})
+    .describe('Properties in which the agent tells about itself'),
+});
+
+type Written<T extends z.ZodType> = z.output<T>;
+
+export type TelemetrySettings = ReturnType<typeof telemetrySettings>;
+
+/** `[telemetry]` */
+export function telemetrySettings(written: Written<typeof telemetrySchema>) {
+  const {
+    maxBytes,
+    urgent,
+    normal,
+    bulk,
+    sourcePointsPerSecond: pointsPerSecond,
+    sourceBytesPerSecondBytes: bytesPerSecond,
+    ...others
+  } = settingsOf(telemetrySchema, written);
+  return {
+    ...others,
+    bounds: { maxBytes, urgent, normal, bulk },
+    /** What one source that speaks by itself may say. */
+    rate: { pointsPerSecond, bytesPerSecond },
+  };
+}
+
+/** A property that is polled; its value goes somewhere when it changes. */
+export type WatchSettings = SettingsOf<typeof watchSchema>;
+
+export function watchSettings(written: readonly Written<typeof watchSchema>[]): readonly WatchSettings[] {
+  return written.map((one) => settingsOf(watchSchema, one));
+}
+
+/** One source, and what is made of its readings: sensors and properties alike. */
+export interface MeasurementSettings {
+  /** For a person: `sensors[0] (temperature)`. */
+  readonly name: string;
+  readonly everyMs: number;
+  readonly timeoutMs: number;
+  readonly source: SourceSettings;
+  readonly outputs: readonly OutputSettings[];
+}
+
+export interface OutputSettings {
+  readonly to:
+    | { readonly kind: 'event'; readonly event: string; readonly class: 'urgent' | 'normal' | 'bulk' }
+    | { readonly kind: 'property'; readonly id: string };
+  /** RFC 6901; empty: the whole reading. */
+  readonly pointer: string;
+  readonly reduction: ReductionSettings;
+}
+
+export interface ReductionSettings {
+  readonly scale: number;
+  readonly offset: number;
+  readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
+  readonly heartbeatMs: number | undefined;
+  readonly over: { readonly periodMs: number; readonly keep: 'mean' | 'min' | 'max' | 'last' } | undefined;
+}
+
+/** `[[sensors]]` */
+export function sensorSettings(written: Written<typeof sensorSchema>, index: number): MeasurementSettings {
+  const { event, outputs, ...sensor } = settingsOf(sensorSchema, written);
+  const first = event === undefined ? [] : [output({ kind: 'event', event, class: sensor.class }, sensor)];
+  const more = outputs.flatMap((one): OutputSettings[] => {
+    if (one.event !== undefined) return [output({ kind: 'event', event: one.event, class: one.class }, one)];
+    return one.property === undefined ? [] : [output({ kind: 'property', id: one.property }, one)];
+  });
+  const { everyMs, timeoutMs, source } = sensor;
+  const name = `sensors[${index}]${event === undefined ? '' : ` (${event})`}`;
+  return { name, everyMs, timeoutMs, source, outputs: [...first, ...more] };
+}
+
+/** `[[properties]]` */
+export function propertySettings(written: Written<typeof propertySchema>, index: number): MeasurementSettings {
+  const { id, everyMs, timeoutMs, source, ...property } = settingsOf(propertySchema, written);
+  const name = `properties[${index}] (${id})`;
+  return { name, everyMs, timeoutMs, source, outputs: [output({ kind: 'property', id }, property)] };
+}
+
+type Treatment = Omit<SettingsOf<typeof propertySchema>, 'id' | 'everyMs' | 'timeoutMs' | 'source'>;
+
+function output(to: OutputSettings['to'], treatment: Treatment): OutputSettings {
+  const { pointer, scale, offset, heartbeatMs, overMs: periodMs, keep } = treatment;
+  const over = periodMs === undefined ? undefined : { periodMs, keep };
+  return {
+    to,
+    pointer: pointer ?? '',
+    reduction: { scale, offset, deadband: deadbandOf(treatment), heartbeatMs, over },
+  };
+}
+
+function deadbandOf({ deadband, deadbandPercent: percent }: Treatment): ReductionSettings['deadband'] {
+  if (deadband !== undefined) return { kind: 'absolute', value: deadband };
+  return percent === undefined ? undefined : { kind: 'relative', value: percent / 100 };
+}

@@ -1,0 +1,56 @@
+import { describeError } from '../../system/errors.ts';
+import { readGuardedFile } from '../../system/files/guarded-file.ts';
+import { absolutePath, address, duration, text } from '../../system/settings/values.ts';
+import type { MqttSettings } from './mqtt.ts';
+import { sourceFailed, sourceKind } from './source.ts';
+
+export interface BrokerSettings {
+  readonly url: string;
+  readonly topic: string;
+  readonly username: string | undefined;
+  readonly passwordFile: string | undefined;
+}
+
+/** What `[[watch]]` says of a broker, too. */
+export const brokerSettings = {
+  url: address(['mqtt', 'mqtts']),
+  username: text().optional(),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
+};
+
+export const mqtt = sourceKind({
+  name: 'mqtt',
+  settings: {
+    ...brokerSettings,
+    topic: text().describe('With + and #'),
+    silence: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
+  },
+  create: (settings) => ({
+    kind: 'pushed',
+    run: async (intake, signal) => {
+      const { mqttSource } = await import('./mqtt.ts'); // a large package, for few
+      await mqttSource(await withPassword(settings, signal)).run(intake, signal);
+    },
+  }),
+  place: ({ url, topic }) => `${url} ${topic}`,
+  speaks: () => true,
+});
+
+/** The password is read each time: it may be changed while the agent runs. */
+export async function withPassword(
+  { url, topic, username, passwordFile }: BrokerSettings,
+  signal: AbortSignal,
+): Promise<MqttSettings> {
+  const password = passwordFile === undefined ? undefined : await readPassword(passwordFile, signal);
+  return { url, topic, username, password };
+}
+
+const MAX_PASSWORD_BYTES = 4_096;
+
+async function readPassword(path: string, signal: AbortSignal): Promise<string> {
+  try {
+    return (await readGuardedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal)).toString('utf8').trim();
+  } catch (error) {
+    throw sourceFailed(path, describeError(error), error);
+  }
+}
