@@ -19,15 +19,6 @@ export interface NewPoint {
   readonly time: PointTime;
 }
 
-/** One that can be sent: its time is known. */
-export interface SpooledPoint {
-  /** Rises with every point of the spool. */
-  readonly seq: number;
-  readonly atMs: number;
-  /** JSON. */
-  readonly text: string;
-}
-
 /** Why a point was not delivered. */
 export type DropReason = 'too-old' | 'spool-full' | 'memory-full' | 'refused' | 'damaged';
 

@@ -1,4 +1,4 @@
-import type { BootRecord } from '../spool/database/spool-database.ts';
+import type { BootRecord } from '../spool/database/records.ts';
 
 /** Between the end of a boot whose clock was never set and the start of the next, at the least. */
 const REBOOT_MS = 1_000;

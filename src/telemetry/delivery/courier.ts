@@ -1,9 +1,8 @@
 import { describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import type { SpooledPoint } from '../point.ts';
 import type { ValueService } from '../ports.ts';
-import type { Batch } from '../spool/batch.ts';
+import type { Batch, SpooledPoint } from '../spool/batch.ts';
 import type { Spool } from '../spool/spool.ts';
 import type { Gate } from './gate.ts';
 import { judge } from './verdict.ts';
@@ -37,16 +36,15 @@ export class Courier {
     this.#context = context;
   }
 
-  /** `parked`: what is left has to wait, and other events can go on. Returns only when the service has spoken. */
+  /** Slice by slice, in their order. `parked`: what is left has to wait, and other events can go on. Returns only when the service has spoken. */
   async deliver(batch: Batch, signal: AbortSignal): Promise<'delivered' | 'parked'> {
     const { spool, log } = this.#context;
     const slices = this.#cut(batch.points).toReversed();
     let refusals = 0;
     for (let slice = slices.pop(); slice !== undefined; slice = slices.pop()) {
       const verdict = await this.#post(batch.event, slice, signal);
-      const [point] = slice;
       if (verdict === 'accepted') {
-        spool.accepted(batch, slice);
+        spool.accepted(batch, slice.length);
         refusals = 0;
       } else if (verdict.kind === 'unknown') {
         log.warn(
@@ -58,11 +56,11 @@ export class Courier {
         const half = slice.length >> 1;
         if (verdict.kind === 'split') this.#maxPoints = half;
         slices.push(slice.slice(half), slice.slice(0, half));
-      } else if (point !== undefined) {
+      } else {
         refusals += 1;
         if (refusals > MAX_REFUSALS_IN_A_ROW) return 'parked';
         log.warn({ event: batch.event, reason: verdict.reason }, 'the service refuses a point; it is kept aside');
-        spool.refused(batch, point, verdict.reason);
+        spool.refused(batch, verdict.reason);
       }
     }
     return 'delivered';

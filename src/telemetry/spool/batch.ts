@@ -1,21 +1,51 @@
-import type { PointClass, SpooledPoint } from '../point.ts';
-import type { LivePoint } from './pending-points.ts';
+import type { Receipt } from '../delivery/receipt.ts';
+import type { PointClass } from '../point.ts';
 import type { Stream } from './streams.ts';
 
-/** Points of one event, handed out for delivery; frozen. `live`: they come from memory, `backlog`: from the disk. */
-export interface Batch {
-  readonly lane: 'live' | 'backlog';
-  readonly event: string;
-  readonly class: PointClass;
-  readonly points: readonly SpooledPoint[];
+/** A point that can be sent: its time is known. */
+export interface SpooledPoint {
+  readonly atMs: number;
+  /** JSON. */
+  readonly text: string;
+  /** Of its row; undefined: it is in memory only. */
+  readonly seq: number | undefined;
+  readonly receipt?: Receipt | undefined;
 }
 
-/** What the spool keeps about a batch. */
-export interface HeldBatch {
-  readonly batch: Batch;
+/** Points of one event on their way to the service, oldest first, and how far they are. `live`: out of memory, `backlog`: from the disk. */
+export class Batch<Point extends SpooledPoint = SpooledPoint> {
+  readonly lane: 'live' | 'backlog';
   readonly stream: Stream;
-  /** Of a live batch: what is in memory only, until it is settled or stored. */
-  readonly live: LivePoint[];
-  /** What its seqs have grown by since. */
-  shift: number;
+  readonly points: readonly Point[];
+  #settled = 0;
+
+  constructor(lane: Batch['lane'], stream: Stream, points: readonly Point[]) {
+    this.lane = lane;
+    this.stream = stream;
+    this.points = points;
+  }
+
+  get event(): string {
+    return this.stream.event;
+  }
+
+  get class(): PointClass {
+    return this.stream.class;
+  }
+
+  /** The first that is not settled; undefined: all are. */
+  get next(): Point | undefined {
+    return this.points[this.#settled];
+  }
+
+  get left(): readonly Point[] {
+    return this.points.slice(this.#settled);
+  }
+
+  /** The next `count` are at the service, or will never be. Tells which they were. */
+  settle(count: number): readonly Point[] {
+    const settled = this.points.slice(this.#settled, this.#settled + count);
+    this.#settled += settled.length;
+    return settled;
+  }
 }

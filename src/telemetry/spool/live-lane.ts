@@ -1,123 +1,163 @@
 import type { Boots } from '../clock/boots.ts';
+import type { Receipt } from '../delivery/receipt.ts';
 import { TelemetryError } from '../errors.ts';
-import { pointBytes } from '../point.ts';
-import type { SpooledPoint } from '../point.ts';
-import type { Batch, HeldBatch } from './batch.ts';
-import { PendingPoints } from './pending-points.ts';
-import type { LivePoint } from './pending-points.ts';
+import { pointBytes, pointClasses } from '../point.ts';
+import { Batch } from './batch.ts';
+import type { SpooledPoint } from './batch.ts';
 import type { Stream } from './streams.ts';
+
+/** A point that came since the agent started. */
+export interface LivePoint {
+  /** Rises with each that comes. */
+  readonly n: number;
+  readonly stream: Stream;
+  /** Undefined: the clock was not set. */
+  atMs: number | undefined;
+  readonly sinceBootMs: number;
+  /** JSON. */
+  readonly text: string;
+  readonly receipt: Receipt | undefined;
+  /** Of its row; undefined: it is in memory only. */
+  seq: number | undefined;
+}
+
+type TimedPoint = LivePoint & SpooledPoint;
 
 /** The part of the spool that is in memory: what waits to be written, and what is on its way to the service meanwhile. */
 export class LiveLane {
   readonly #boots: Boots;
-  readonly #pending = new PendingPoints();
-  readonly #held = new Set<HeldBatch>();
+  /** What is not on its way, in its order; none is empty. */
+  readonly #queues = new Map<Stream, LivePoint[]>();
+  readonly #out = new Map<Stream, Batch<TimedPoint>>();
+  /** Of points that are in memory only, those on their way too. */
+  #points = 0;
+  #bytes = 0;
+  #n = 0;
 
   constructor(boots: Boots) {
     this.#boots = boots;
   }
 
-  /** Of streams of which a batch is on its way: its first point that is not settled. */
-  get ceilings(): ReadonlyMap<Stream, number> {
-    const ceilings = new Map<Stream, number>();
-    for (const { stream, live } of this.#held) if (live[0] !== undefined) ceilings.set(stream, live[0].seq);
-    return ceilings;
-  }
-
   /** Points that are in memory only. */
   get unwritten(): number {
-    return this.#pending.points + this.#heldUnwritten().length;
+    return this.#points;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Something could be taken, were its time known and its event not held up. */
   get isWaiting(): boolean {
-    return this.#pending.points > 0;
+    return this.#queues.size > 0;
   }
 
-  get bytes(): number {
-    return this.#pending.bytes;
+  /** The first row of a stream that is on its way out of memory, and so not to be read from the disk, like all behind it. */
+  ceilingOf(stream: Stream): number {
+    return this.#out.get(stream)?.next?.seq ?? Number.POSITIVE_INFINITY;
   }
 
-  add(point: Omit<LivePoint, 'bytes' | 'stored'>): void {
-    this.#pending.add({ ...point, bytes: pointBytes(point.text), stored: false });
+  add(point: Omit<LivePoint, 'n' | 'seq'>): void {
+    this.#n += 1;
+    const live = { ...point, n: this.#n, seq: undefined };
+    const queue = this.#queues.get(point.stream);
+    if (queue === undefined) this.#queues.set(point.stream, [live]);
+    else queue.push(live);
+    this.#count(1, point);
   }
 
   oldestSinceBootMs(): number | undefined {
-    const pending = this.#pending.oldestSinceBootMs();
-    const held = this.#heldUnwritten().map(({ sinceBootMs }) => sinceBootMs);
-    const all = pending === undefined ? held : [...held, pending];
-    return all.length === 0 ? undefined : Math.min(...all);
+    let oldestMs: number | undefined;
+    for (const { seq, sinceBootMs } of this.#fronts()) {
+      if (seq === undefined) oldestMs = Math.min(oldestMs ?? sinceBootMs, sinceBootMs);
+    }
+    return oldestMs;
   }
 
-  take(limit: number, skip: ReadonlySet<string>): HeldBatch | undefined {
-    const busy = new Set(this.#held.values().map(({ stream }) => stream));
-    const stream = this.#pending.next(
-      (oldest) => !skip.has(oldest.stream.event) && !busy.has(oldest.stream) && this.#timeOf(oldest) !== undefined,
-    );
-    if (stream === undefined) return undefined;
-    const points: SpooledPoint[] = [];
-    const live = this.#pending.take(stream, limit, (point) => {
-      const atMs = this.#timeOf(point);
-      if (atMs !== undefined) points.push({ seq: point.seq, atMs, text: point.text });
-      return atMs !== undefined;
+  /** The next of one event, up to the first whose time is not known yet; `skip`: events that have to wait. */
+  take(limit: number, skip: ReadonlySet<string>): Batch | undefined {
+    const stream = this.#next(pointClasses, (oldest) => {
+      return !skip.has(oldest.stream.event) && !this.#out.has(oldest.stream) && this.#timeOf(oldest) !== undefined;
     });
-    const batch: Batch = { lane: 'live', event: stream.event, class: stream.class, points };
-    const held: HeldBatch = { batch, stream, live, shift: 0 };
-    this.#held.add(held);
-    return held;
+    if (stream === undefined) return undefined;
+    const points: TimedPoint[] = [];
+    for (const point of this.#queues.get(stream)?.slice(0, limit) ?? []) {
+      const atMs = this.#timeOf(point);
+      if (atMs === undefined) break;
+      points.push(Object.assign(point, { atMs }));
+    }
+    this.#takeFront(stream, points.length);
+    const batch = new Batch('live', stream, points);
+    this.#out.set(stream, batch);
+    return batch;
   }
 
-  /** They are at the service, or will never be. Returns whether they are on disk. */
-  settle(held: HeldBatch, first: number, last: number): boolean {
-    const isMeant = ({ seq }: LivePoint): boolean => seq >= first && seq <= last;
-    const settled = held.live.filter(isMeant);
-    held.live.splice(0, held.live.length, ...held.live.filter((point) => !isMeant(point)));
-    for (const { stored, receipt } of settled) if (!stored) receipt?.safe('service');
-    return settled.some(({ stored }) => stored);
-  }
-
-  /** Tells who waits for this one. */
-  refuse(held: HeldBatch, seq: number): void {
-    const refusal = new TelemetryError('point-refused', `the service refuses a point of event ${held.batch.event}`);
-    for (const point of held.live) if (point.seq === seq) point.receipt?.lost(refusal);
+  /** Those that are in memory only are forgotten. */
+  settle(points: readonly SpooledPoint[]): void {
+    for (const point of points) if (point.seq === undefined) this.#count(-1, point);
   }
 
   /** What is left of it waits again, unless it is on disk. */
-  release(held: HeldBatch): void {
-    if (!this.#held.delete(held)) return;
-    this.#pending.giveBack(
-      held.stream,
-      held.live.filter(({ stored }) => !stored),
-    );
+  release(batch: Batch): void {
+    const out = this.#out.get(batch.stream);
+    if (out !== batch) return;
+    this.#out.delete(batch.stream);
+    const back: LivePoint[] = out.left.filter(({ seq }) => seq === undefined);
+    if (back.length > 0) this.#queues.set(batch.stream, [...back, ...(this.#queues.get(batch.stream) ?? [])]);
   }
 
-  /** All that is in memory only, oldest first. */
+  /** All that is in memory only, in the order in which it came. */
   toWrite(): LivePoint[] {
-    return [...this.#heldUnwritten(), ...this.#pending.all()].sort((a, b) => a.seq - b.seq);
+    const out = this.#out.values().flatMap(({ left }) => left.filter(({ seq }) => seq === undefined));
+    return [...out, ...this.#queues.values().flatMap((queue) => queue)].sort((a, b) => a.n - b.n);
   }
 
-  /** What `toWrite` returned is on disk. */
+  /** What `toWrite` returned has its rows. */
   written(): void {
-    this.#pending.clear();
+    this.#queues.clear();
+    this.#points = 0;
+    this.#bytes = 0;
   }
 
   /** The oldest of the lowest class that is not on its way. */
   dropOldest(): LivePoint | undefined {
-    const dropped = this.#pending.dropOldest();
-    dropped?.receipt?.lost(
-      new TelemetryError('point-dropped', 'a point was dropped: neither disk nor memory has room'),
-    );
+    const stream = this.#next(pointClasses.toReversed(), () => true);
+    const [dropped] = stream === undefined ? [] : this.#takeFront(stream, 1);
+    if (dropped === undefined) return undefined;
+    this.#count(-1, dropped);
+    dropped.receipt?.lost(new TelemetryError('point-dropped', 'a point was dropped: neither disk nor memory has room'));
     return dropped;
   }
 
-  /** The file that was opened has gone further than we have. */
-  shift(by: number): void {
-    for (const held of this.#held) held.shift += by;
-    for (const point of [...this.#heldUnwritten(), ...this.#pending.all()]) point.seq += by;
+  /** The stream whose turn it is: of the first class, the one whose oldest point waits longest. */
+  #next(classes: typeof pointClasses | Stream['class'][], mayGo: (oldest: LivePoint) => boolean): Stream | undefined {
+    for (const pointClass of classes) {
+      let found: LivePoint | undefined;
+      for (const [oldest] of this.#queues.values()) {
+        if (oldest === undefined || oldest.stream.class !== pointClass || !mayGo(oldest)) continue;
+        if (found === undefined || oldest.n < found.n) found = oldest;
+      }
+      if (found !== undefined) return found.stream;
+    }
+    return undefined;
   }
 
-  #heldUnwritten(): LivePoint[] {
-    return [...this.#held].flatMap(({ live }) => live.filter(({ stored }) => !stored));
+  #takeFront(stream: Stream, count: number): LivePoint[] {
+    const queue = this.#queues.get(stream) ?? [];
+    const taken = queue.splice(0, count);
+    if (queue.length === 0) this.#queues.delete(stream);
+    return taken;
+  }
+
+  /** What was first of all that is there, of each stream. */
+  *#fronts(): Generator<LivePoint> {
+    for (const { next } of this.#out.values()) if (next !== undefined) yield next;
+    for (const [oldest] of this.#queues.values()) if (oldest !== undefined) yield oldest;
+  }
+
+  #count(points: 1 | -1, { text }: Pick<LivePoint, 'text'>): void {
+    this.#points += points;
+    this.#bytes += points * pointBytes(text);
   }
 
   #timeOf({ atMs, sinceBootMs }: LivePoint): number | undefined {

@@ -2,16 +2,18 @@ import type { Log } from '../../system/log/log.ts';
 import type { Boots } from '../clock/boots.ts';
 import type { PropertyQueue } from '../delivery/property-queue.ts';
 import { pointClasses } from '../point.ts';
-import type { PointClass, SpooledPoint } from '../point.ts';
-import type { Batch, HeldBatch } from './batch.ts';
-import { Changes } from './changes.ts';
-import type { BootRecord, DeadLetter, PointRange, SpoolDatabase, StoredPoint } from './database/spool-database.ts';
+import type { PointClass } from '../point.ts';
+import { Batch } from './batch.ts';
+import type { SpooledPoint } from './batch.ts';
+import { nothingHeld, totalOf } from './database/records.ts';
+import type { DeadLetter, PointRange, StoredPoint } from './database/records.ts';
+import type { SpoolDatabase } from './database/spool-database.ts';
 import { SpoolDisk } from './database/spool-disk.ts';
 import type { Drops } from './drops.ts';
 import { evict } from './eviction.ts';
 import type { Evicted, SpoolBounds } from './eviction.ts';
 import type { FlashFigure } from './flash-figure.ts';
-import type { LivePoint } from './pending-points.ts';
+import type { LivePoint } from './live-lane.ts';
 import type { Stream, StreamBook } from './streams.ts';
 
 /** Rows that are read at once; what a batch is made of. */
@@ -36,17 +38,8 @@ export interface ArchiveParts {
   readonly boots: Boots;
   readonly drops: Drops;
   readonly properties: PropertyQueue;
-  /** The last seq that was given out; told of a file that has gone further. */
-  readonly lastSeq: { current: number };
-  readonly onShift: (by: number) => void;
-}
-
-/** Of streams whose newest points are on their way out of memory: the first of these, which may be on disk too. */
-export type Ceilings = ReadonlyMap<Stream, number>;
-
-interface Around {
-  readonly without: readonly number[];
-  readonly ceilings: Ceilings;
+  /** Of streams whose newest points are on their way out of memory: the first of these that is on disk, too. */
+  readonly ceilingOf: (stream: Stream) => number;
 }
 
 /** The part of the spool that is on disk: what is written, read back in batches, taken away, and given up. */
@@ -54,19 +47,25 @@ export class SpoolArchive implements Disposable {
   readonly #options: ArchiveOptions;
   readonly #parts: ArchiveParts;
   readonly #disk: SpoolDisk;
-  readonly #savedBoots = new Map<number, BootRecord>();
+  /** What the database counted last. */
+  #holdings = nothingHeld;
+  /** No row had more; a row gets its seq when it is written. */
+  #lastSeq = 0;
   #removals: PointRange[] = [];
   #dead: DeadLetter[] = [];
-  #window: HeldBatch[] = [];
-  #inFlight: HeldBatch | undefined;
+  #window: Batch[] = [];
+  #inFlight: Batch | undefined;
 
   constructor(options: ArchiveOptions, parts: ArchiveParts) {
     this.#options = options;
     this.#parts = parts;
     this.#disk = new SpoolDisk({
       ...options,
-      knownStreams: () => [...parts.book.all()].map((stream) => parts.book.recordOf(stream)),
-      knownLastSeq: () => parts.lastSeq.current,
+      remembered: () => ({
+        streams: [...parts.book.all()].map((stream) => parts.book.recordOf(stream)),
+        points: this.points,
+        lastSeq: this.#lastSeq,
+      }),
       onOpen: (db, lost) => this.#adopt(db, lost),
     });
   }
@@ -85,11 +84,11 @@ export class SpoolArchive implements Disposable {
   }
 
   get points(): number {
-    return this.#parts.book.all().reduce((sum, { points }) => sum + points, 0);
+    return totalOf(this.#holdings).points;
   }
 
   get bytes(): number {
-    return this.#parts.book.all().reduce((sum, { bytes }) => sum + bytes, 0);
+    return totalOf(this.#holdings).bytes;
   }
 
   /** Something was settled that is still on disk. */
@@ -123,47 +122,39 @@ export class SpoolArchive implements Disposable {
 
   /** Writes points and properties, and takes away what was settled or is beyond the bounds: all at once, durably. */
   write(points: readonly LivePoint[]): boolean {
-    const { book, drops, properties } = this.#parts;
+    const { drops, properties } = this.#parts;
     const removals = this.#removals;
     const dead = this.#dead;
     const grows = points.length > 0 || properties.unwritten().length > 0;
-    let changes = new Changes(book);
     let evicted: readonly Evicted[] = [];
     const done = this.#disk.write(grows, (db) => {
-      changes = new Changes(book);
-      for (const range of removals) for (const tally of db.remove(range)) changes.less(tally);
+      for (const range of removals) db.remove(range);
       for (const letter of dead) db.bury(letter, this.#options.maxDeadLetters);
-      for (const point of points) {
-        db.addPoint(point.stream.class, this.#row(point));
-        changes.more(point);
-      }
+      this.#add(db, points);
       for (const { id, text } of properties.unwritten()) db.saveProperty(id, text);
       for (const id of properties.settled()) db.deleteProperty(id);
-      evicted = this.#evict(db, changes);
-      for (const stream of changes.streams()) db.saveStream(changes.recordOf(stream));
-      this.#saveBoots(db);
+      evicted = evict(db, this.#options.bounds, (point) => this.#ageMs(point));
     });
     if (!done) {
-      this.#savedBoots.clear();
+      for (const point of points) point.seq = undefined;
       return false;
     }
-    changes.apply();
     for (const one of evicted) drops.note(one.reason, one.points);
-    for (const point of points) point.stored = true;
     properties.written();
     this.#removals = this.#removals.slice(removals.length);
     this.#dead = this.#dead.slice(dead.length);
+    this.#holdings = this.#disk.read((db) => db.holdings(), this.#holdings);
     this.#tidy();
     return true;
   }
 
   /** The next batch of what is on disk, most urgent and oldest first; only one is out at a time. */
-  nextBatch(limit: number, skip: ReadonlySet<string>, ceilings: Ceilings): HeldBatch | undefined {
+  nextBatch(limit: number, skip: ReadonlySet<string>): Batch | undefined {
     if (this.#inFlight !== undefined) return undefined;
-    const isFree = ({ stream }: HeldBatch): boolean => !skip.has(stream.event);
+    const isFree = ({ event }: Batch): boolean => !skip.has(event);
     if (!this.#window.some(isFree)) {
       if (this.isDirty && !this.write([])) return undefined;
-      this.#window = this.points === 0 ? [] : this.#readWindow(limit, skip, ceilings);
+      this.#window = this.points === 0 ? [] : this.#readWindow(limit, skip);
     }
     const index = this.#window.findIndex(isFree);
     if (index === -1) return undefined;
@@ -171,8 +162,11 @@ export class SpoolArchive implements Disposable {
     return this.#inFlight;
   }
 
-  /** The points between these two, both included, need not be kept any longer. */
-  settle({ stream }: HeldBatch, first: number, last: number): void {
+  /** Those that have rows need not be kept any longer; they are neighbours in their stream. */
+  settle(stream: Stream, points: readonly SpooledPoint[]): void {
+    const seqs = points.flatMap(({ seq }) => seq ?? []);
+    const [first, last] = [seqs[0], seqs.at(-1)];
+    if (first === undefined || last === undefined) return;
     this.#removals.push({ class: stream.class, first, last, stream: this.#parts.book.idOf(stream) });
   }
 
@@ -181,101 +175,86 @@ export class SpoolArchive implements Disposable {
   }
 
   /** What is left of it is read again. */
-  release(held: HeldBatch): void {
-    if (this.#inFlight !== held) return;
+  release(batch: Batch): void {
+    if (this.#inFlight !== batch) return;
     this.#inFlight = undefined;
-    if (held.batch.points.some(({ seq }) => !this.#isSettled(held.stream, seq))) this.#window = [];
+    if (batch.next !== undefined) this.#window = [];
   }
 
-  #evict(db: SpoolDatabase, changes: Changes): readonly Evicted[] {
-    const holdings = { bytes: changes.bytesPerClass(), ageMs: (point: StoredPoint) => this.#ageMs(point) };
-    const evicted = evict(db, this.#options.bounds, holdings);
-    for (const one of evicted) changes.less(one);
-    return evicted;
-  }
-
-  #isSettled(stream: Stream, seq: number): boolean {
-    return this.#removals.some((range) => range.stream === stream.id && range.first <= seq && seq <= range.last);
-  }
-
-  #readWindow(limit: number, skip: ReadonlySet<string>, ceilings: Ceilings): HeldBatch[] {
-    const { book } = this.#parts;
-    const isExcluded = (stream: Stream): boolean => skip.has(stream.event);
-    const without = [...book.all()].filter(isExcluded).flatMap(({ id }) => (id === undefined ? [] : [id]));
+  #readWindow(limit: number, skip: ReadonlySet<string>): Batch[] {
+    const excluded = this.#parts.book.all().filter(({ event }) => skip.has(event));
+    const without = [...excluded].flatMap(({ id }) => id ?? []);
     for (const table of pointClasses) {
-      const waiting = book.all().some((stream) => stream.class === table && stream.points > 0 && !isExcluded(stream));
-      if (!waiting) continue;
-      const batches = this.#readClass(table, limit, { without, ceilings });
+      const batches = this.#readClass(table, limit, without);
       if (batches.length > 0) return batches;
     }
     return [];
   }
 
   /** Streams whose oldest point has no time yet are passed over. */
-  #readClass(table: PointClass, limit: number, around: Around): HeldBatch[] {
-    const passedOver = new Set(around.without);
+  #readClass(table: PointClass, limit: number, without: readonly number[]): Batch[] {
+    const passedOver = new Set(without);
     for (;;) {
       const rows = this.#disk.read((db) => db.oldest(table, WINDOW, [...passedOver]), []);
       const byStream = Map.groupBy(rows, ({ stream }) => stream);
-      const batches = [...byStream].flatMap(([id, points]) => this.#batches(id, points, limit, around.ceilings));
+      const batches = [...byStream].flatMap(([id, points]) => this.#batches(id, points, limit));
       if (rows.length === 0 || batches.length > 0) return batches;
       for (const id of byStream.keys()) passedOver.add(id);
     }
   }
 
-  #batches(id: number, rows: readonly StoredPoint[], limit: number, ceilings: Ceilings): HeldBatch[] {
-    const { book, boots } = this.#parts;
+  #batches(id: number, rows: readonly StoredPoint[], limit: number): Batch[] {
+    const { book, boots, ceilingOf } = this.#parts;
     const stream = book.byId(id);
     if (stream === undefined) return [];
-    const ceiling = ceilings.get(stream) ?? Number.POSITIVE_INFINITY;
+    const ceiling = ceilingOf(stream);
     const points: SpooledPoint[] = [];
     for (const { seq, atMs, boot, sinceBootMs, text } of rows) {
       const time = atMs ?? boots.wallMs(boot, sinceBootMs);
       if (time === undefined || seq >= ceiling) break;
       points.push({ seq, atMs: time, text });
     }
-    const batches: HeldBatch[] = [];
+    const batches: Batch[] = [];
     for (let start = 0; start < points.length; start += limit) {
-      const batch: Batch = {
-        lane: 'backlog',
-        event: stream.event,
-        class: stream.class,
-        points: points.slice(start, start + limit),
-      };
-      batches.push({ batch, stream, live: [], shift: 0 });
+      batches.push(new Batch('backlog', stream, points.slice(start, start + limit)));
     }
     return batches;
   }
 
-  #row({ seq, stream, atMs, sinceBootMs, text }: LivePoint): StoredPoint {
+  #add(db: SpoolDatabase, points: readonly LivePoint[]): void {
     const { book, boots } = this.#parts;
+    for (const stream of new Set(points.map((point) => point.stream))) db.saveStream(book.recordOf(stream));
+    for (const table of pointClasses) {
+      const ofClass = points.filter(({ stream }) => stream.class === table);
+      db.addPoints(
+        table,
+        ofClass.map((point) => this.#row(point)),
+      );
+    }
+    for (const boot of boots.all) db.saveBoot(boot);
+  }
+
+  /** Its seq is used up, whatever becomes of the transaction: a disk that fails may have kept it. */
+  #row(point: LivePoint): StoredPoint {
+    const { book, boots } = this.#parts;
+    const { stream, atMs, sinceBootMs, text } = point;
     if (atMs === undefined) boots.note(sinceBootMs);
-    return { seq, stream: book.idOf(stream), atMs, boot: boots.current.id, sinceBootMs, text };
+    this.#lastSeq += 1;
+    point.seq = this.#lastSeq;
+    return { seq: point.seq, stream: book.idOf(stream), atMs, boot: boots.current.id, sinceBootMs, text };
   }
 
   #ageMs({ boot, sinceBootMs }: StoredPoint): number | undefined {
     return this.#parts.boots.ageMs(boot, sinceBootMs, this.#options.sinceBootMs());
   }
 
-  #saveBoots(db: SpoolDatabase): void {
-    for (const boot of this.#parts.boots.all) {
-      if (this.#savedBoots.get(boot.id) === boot) continue;
-      db.saveBoot(boot);
-      this.#savedBoots.set(boot.id, boot);
-    }
-  }
-
   #adopt(db: SpoolDatabase, lost: number): void {
-    const { book, boots, drops, properties, lastSeq, onShift } = this.#parts;
+    const { book, boots, drops, properties } = this.#parts;
     const isThisBoot = boots.adopt(db.boots());
-    this.#savedBoots.clear();
     book.adopt(db.streams(), isThisBoot);
     properties.adopt(db.properties());
-    const stored = db.lastSeq();
-    if (stored > lastSeq.current) {
-      onShift(stored);
-      lastSeq.current += stored;
-    }
+    this.#holdings = db.holdings();
+    this.#lastSeq = Math.max(this.#lastSeq, db.lastSeq());
     this.#window = [];
     if (lost > 0) drops.note('damaged', lost);
   }

@@ -7,10 +7,11 @@ import { PropertyQueue } from '../delivery/property-queue.ts';
 import type { QueuedProperty } from '../delivery/property-queue.ts';
 import { Receipt } from '../delivery/receipt.ts';
 import type { SafePlace } from '../delivery/receipt.ts';
-import type { NewPoint, PointTime, SpooledPoint } from '../point.ts';
+import { TelemetryError } from '../errors.ts';
+import type { NewPoint, PointTime } from '../point.ts';
 import { checkName, toText } from '../value-text.ts';
-import type { Batch, HeldBatch } from './batch.ts';
-import type { DeadLetter } from './database/spool-database.ts';
+import type { Batch, SpooledPoint } from './batch.ts';
+import type { DeadLetter } from './database/records.ts';
 import { Drops } from './drops.ts';
 import { FlashFigure } from './flash-figure.ts';
 import { LiveLane } from './live-lane.ts';
@@ -18,6 +19,7 @@ import { SpoolArchive } from './spool-archive.ts';
 import type { ArchiveOptions } from './spool-archive.ts';
 import type { SpoolFigures } from './spool-figures.ts';
 import { StreamBook } from './streams.ts';
+import type { Stream } from './streams.ts';
 
 export interface SpoolOptions extends Omit<ArchiveOptions, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
   readonly clock: Clock;
@@ -59,8 +61,6 @@ export class Spool implements Disposable {
   readonly #live: LiveLane;
   readonly #archive: SpoolArchive;
   readonly #flash: FlashFigure;
-  readonly #lastSeq = { current: 0 };
-  readonly #held = new Map<Batch, HeldBatch>();
   /** Rung when there may be something to write. */
   readonly #writing = new Bell();
   /** Rung when there may be something to deliver. */
@@ -80,8 +80,7 @@ export class Spool implements Disposable {
       boots: this.#boots,
       drops: this.#drops,
       properties: this.#properties,
-      lastSeq: this.#lastSeq,
-      onShift: (by: number) => this.#live.shift(by),
+      ceilingOf: (stream: Stream) => this.#live.ceilingOf(stream),
     };
     const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
     this.#archive = new SpoolArchive({ ...options, ...timing }, parts);
@@ -103,9 +102,8 @@ export class Spool implements Disposable {
     for (const [index, { point, text }] of prepared.entries()) {
       const stream = streams[index];
       if (stream === undefined) continue;
-      this.#lastSeq.current += 1;
       const { atMs, sinceBootMs } = this.#book.stamp(stream, this.#dated(point.time, now), now);
-      this.#live.add({ seq: this.#lastSeq.current, stream, atMs, sinceBootMs, text, receipt });
+      this.#live.add({ stream, atMs, sinceBootMs, text, receipt });
       this.#isUrgent ||= point.class === 'urgent';
     }
     this.#keepMemoryBounded();
@@ -186,43 +184,37 @@ export class Spool implements Disposable {
 
   /** The next points of one event out of memory; `skip`: events that have to wait. */
   takeLive(limit: number, skip: ReadonlySet<string>): Batch | undefined {
-    return this.#hold(this.#live.take(limit, skip));
+    return this.#live.take(limit, skip);
   }
 
   /** The next points of one event from the disk; one batch at a time. */
   takeBacklog(limit: number, skip: ReadonlySet<string>): Batch | undefined {
-    return this.#hold(this.#archive.nextBatch(limit, skip, this.#live.ceilings));
+    return this.#archive.nextBatch(limit, skip);
   }
 
-  /** The service has them. `points` are neighbours in the batch. */
-  accepted(batch: Batch, points: readonly SpooledPoint[]): void {
-    const held = this.#held.get(batch);
-    const [first, last] = [points[0], points.at(-1)];
-    if (held === undefined || first === undefined || last === undefined) return;
-    const range = [first.seq + held.shift, last.seq + held.shift] as const;
-    const isStored = batch.lane === 'backlog' || this.#live.settle(held, ...range);
-    if (isStored) this.#archive.settle(held, ...range);
+  /** The service has the next `count` of it. */
+  accepted(batch: Batch, count: number): void {
+    const points = batch.settle(count);
+    for (const { seq, receipt } of points) if (seq === undefined) receipt?.safe('service');
+    this.#forget(batch.stream, points);
   }
 
-  /** The service will never take it. */
-  refused(batch: Batch, point: SpooledPoint, reason: string): void {
-    const held = this.#held.get(batch);
-    if (held === undefined) return;
-    const { atMs, text } = point;
-    const seq = point.seq + held.shift;
-    this.#live.refuse(held, seq);
-    this.#archive.bury({ seq, event: batch.event, atMs, text, reason });
-    this.#drops.note('refused', 1);
-    this.accepted(batch, [point]);
+  /** The service will never take the next of it. */
+  refused(batch: Batch, reason: string): void {
+    const points = batch.settle(1);
+    const { event } = batch;
+    for (const { atMs, text, receipt } of points) {
+      receipt?.lost(new TelemetryError('point-refused', `the service refuses a point of event ${event}`));
+      this.#archive.bury({ event, atMs, text, reason });
+      this.#drops.note('refused', 1);
+    }
+    this.#forget(batch.stream, points);
   }
 
   /** Done with, or given up for now: what was neither accepted nor refused waits again. */
   release(batch: Batch): void {
-    const held = this.#held.get(batch);
-    if (held === undefined) return;
-    this.#held.delete(batch);
-    if (batch.lane === 'live') this.#live.release(held);
-    else this.#archive.release(held);
+    this.#live.release(batch);
+    this.#archive.release(batch);
     this.#writing.ring();
   }
 
@@ -277,10 +269,9 @@ export class Spool implements Disposable {
     return { clock: this.#options.clock, trouble: () => this.#archive.trouble };
   }
 
-  #hold(held: HeldBatch | undefined): Batch | undefined {
-    if (held === undefined) return undefined;
-    this.#held.set(held.batch, held);
-    return held.batch;
+  #forget(stream: Stream, points: readonly SpooledPoint[]): void {
+    this.#live.settle(points);
+    this.#archive.settle(stream, points);
   }
 
   #keepMemoryBounded(): void {

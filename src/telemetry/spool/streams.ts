@@ -1,6 +1,6 @@
 import { TelemetryError } from '../errors.ts';
 import type { NewPoint, PointClass, PointTime } from '../point.ts';
-import type { StreamRecord } from './database/spool-database.ts';
+import type { StreamRecord } from './database/records.ts';
 
 /** Of events, each in each class. More are a mistake: a name made of a measured value, for instance. */
 const MAX_STREAMS = 10_000;
@@ -13,15 +13,13 @@ interface LastTimes {
   sinceBootMs: number;
 }
 
-/** An event in a class. Counts are of what is on disk. */
+/** An event in a class. */
 export interface Stream {
   /** Its row; undefined: it has none yet. */
   id: number | undefined;
   readonly event: string;
   readonly class: PointClass;
   readonly last: LastTimes;
-  points: number;
-  bytes: number;
 }
 
 export interface Stamp {
@@ -54,7 +52,7 @@ export class StreamBook {
 
   #add({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): Stream {
     const key = keyOf({ event, class: pointClass });
-    const stream: Stream = { id: undefined, event, class: pointClass, last: this.#lastOf(event), points: 0, bytes: 0 };
+    const stream: Stream = { id: undefined, event, class: pointClass, last: this.#lastOf(event) };
     this.#streams.set(key, stream);
     return stream;
   }
@@ -77,18 +75,18 @@ export class StreamBook {
   }
 
   recordOf(stream: Stream): StreamRecord {
-    const { event, points, bytes, last } = stream;
+    const { event, last } = stream;
     const times = { lastAtMs: last.atMs, lastSinceBootMs: last.sinceBootMs };
-    return { id: this.idOf(stream), event, class: stream.class, ...times, points, bytes };
+    return { id: this.idOf(stream), event, class: stream.class, ...times };
   }
 
   /** What a database that was opened just now holds; streams that it does not know get an id when they are written. */
   adopt(records: readonly StreamRecord[], isThisBoot: boolean): void {
     this.#byId.clear();
-    for (const stream of this.#streams.values()) Object.assign(stream, { id: undefined, points: 0, bytes: 0 });
-    for (const { id, points, bytes, lastAtMs, lastSinceBootMs, ...name } of records) {
+    for (const stream of this.#streams.values()) stream.id = undefined;
+    for (const { id, lastAtMs, lastSinceBootMs, ...name } of records) {
       const stream = this.#streams.get(keyOf(name)) ?? this.#add(name);
-      Object.assign(stream, { id, points, bytes });
+      stream.id = id;
       stream.last.atMs = Math.max(stream.last.atMs, lastAtMs);
       if (isThisBoot) stream.last.sinceBootMs = Math.max(stream.last.sinceBootMs, lastSinceBootMs);
       this.#byId.set(id, stream);

@@ -1,10 +1,14 @@
 import { pointClasses } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
-import type { SpoolDatabase, StoredPoint, StreamRecord } from './spool-database.ts';
+import { totalOf } from './records.ts';
+import type { StoredPoint, StreamRecord } from './records.ts';
+import type { SpoolDatabase } from './spool-database.ts';
 
 const CHUNK = 512;
 /** Reads that may fail in all, so that a file of nothing but rubbish ends too. */
 const MAX_FAILURES = 5_000;
+/** Seqs beyond this are not looked for in a file that cannot even tell its last one. */
+const UNKNOWN_LAST_SEQ = 2 ** 40;
 
 /** Every point of a damaged table that can be read, in order, in chunks: around what cannot, in ever larger steps. */
 function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number): Generator<readonly StoredPoint[]> {
@@ -31,38 +35,40 @@ function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number):
   }
 }
 
+/** What the spool has in memory, if the file cannot tell any more. */
+export interface Remembered {
+  readonly streams: readonly StreamRecord[];
+  readonly points: number;
+  readonly lastSeq: number;
+}
+
 /**
  * What a damaged spool still tells, point for point, into a new one. Streams that are not known by name are left out.
  * Returns how many points there should be and are not.
  */
-export function salvage(
-  from: SpoolDatabase,
-  to: SpoolDatabase,
-  known: readonly StreamRecord[],
-  lastSeq: number,
-): number {
-  const streams = attempt(() => from.streams()) ?? known;
-  const names = new Set(streams.map(({ id }) => id));
-  for (const table of pointClasses) {
-    for (const rows of readableRows(from, table, lastSeq)) {
-      to.transaction(() => {
-        for (const row of rows) if (names.has(row.stream)) to.addPoint(table, row);
-      });
-    }
-  }
-  const tallies = new Map(pointClasses.flatMap((table) => to.tally(table)).map((tally) => [tally.stream, tally]));
+export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: Remembered): number {
+  const streams = attempt(() => from.streams()) ?? remembered.streams;
+  const points = attempt(() => totalOf(from.holdings()).points) ?? remembered.points;
+  const lastSeq = attempt(() => from.lastSeq()) ?? (remembered.lastSeq || UNKNOWN_LAST_SEQ);
   const properties = attempt(() => from.properties()) ?? [];
   const boots = attempt(() => from.boots()) ?? [];
   to.transaction(() => {
     for (const [id, text] of properties) to.saveProperty(id, text);
     for (const boot of boots) to.saveBoot(boot);
-    for (const stream of streams) {
-      const { points = 0, bytes = 0 } = tallies.get(stream.id) ?? {};
-      to.saveStream({ ...stream, points, bytes });
-    }
+    for (const stream of streams) to.saveStream(stream);
   });
-  const saved = tallies.values().reduce((sum, { points }) => sum + points, 0);
-  return Math.max(0, streams.reduce((sum, { points }) => sum + points, 0) - saved);
+  const ids = new Set(streams.map(({ id }) => id));
+  for (const table of pointClasses) {
+    for (const rows of readableRows(from, table, lastSeq)) {
+      to.transaction(() =>
+        to.addPoints(
+          table,
+          rows.filter(({ stream }) => ids.has(stream)),
+        ),
+      );
+    }
+  }
+  return Math.max(0, points - totalOf(to.holdings()).points);
 }
 
 /** Undefined where the file cannot be read there. */

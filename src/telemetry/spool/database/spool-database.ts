@@ -4,63 +4,10 @@ import { TelemetryError } from '../../errors.ts';
 import { pointOverheadBytes } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
 import { openAlone } from './open-alone.ts';
+import { nothingHeld } from './records.ts';
+import type { Amount, BootRecord, DeadLetter, Holdings, PointRange, StoredPoint, StreamRecord } from './records.ts';
 import { spoolFormat, spoolSchema } from './spool-schema.ts';
 import { spoolError } from './sqlite-errors.ts';
-
-export interface StoredPoint {
-  readonly seq: number;
-  readonly stream: number;
-  /** Undefined: the clock was not set. */
-  readonly atMs: number | undefined;
-  /** Of `boots`, and the time since then when the point came. */
-  readonly boot: number;
-  readonly sinceBootMs: number;
-  /** JSON. */
-  readonly text: string;
-}
-
-export interface StreamRecord {
-  readonly id: number;
-  readonly event: string;
-  readonly class: PointClass;
-  /** The latest `at` that was given out; the next is later. */
-  readonly lastAtMs: number;
-  /** The same for points that came before the clock was set. */
-  readonly lastSinceBootMs: number;
-  readonly points: number;
-  readonly bytes: number;
-}
-
-export interface BootRecord {
-  readonly id: number;
-  readonly name: string;
-  /** When its last point came. */
-  readonly lastMs: number;
-  /** Wall clock at its start; undefined: its clock was never set. */
-  readonly startedAtMs: number | undefined;
-}
-
-export interface DeadLetter {
-  readonly seq: number;
-  readonly event: string;
-  readonly atMs: number;
-  readonly text: string;
-  readonly reason: string;
-}
-
-/** Points of one class, by their seq, both ends included; of one stream, or of all. */
-export interface PointRange {
-  readonly class: PointClass;
-  readonly first: number;
-  readonly last: number;
-  readonly stream?: number | undefined;
-}
-
-export interface Tally {
-  readonly stream: number;
-  readonly points: number;
-  readonly bytes: number;
-}
 
 type Row = Record<string, SQLOutputValue>;
 
@@ -125,15 +72,23 @@ export class SpoolDatabase implements Disposable {
       class: classOf(row['class']),
       lastAtMs: Number(row['last_at']),
       lastSinceBootMs: Number(row['last_ms']),
-      points: Number(row['points']),
-      bytes: Number(row['bytes']),
     }));
   }
 
-  saveStream(stream: StreamRecord): void {
-    const { id, event, lastAtMs, lastSinceBootMs, points, bytes } = stream;
-    const values = [id, event, stream.class, lastAtMs, lastSinceBootMs, points, bytes];
-    this.#run('INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)', values);
+  saveStream({ id, event, class: pointClass, lastAtMs, lastSinceBootMs }: StreamRecord): void {
+    const times = 'last_at = excluded.last_at, last_ms = excluded.last_ms';
+    const sql = `INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO UPDATE SET ${times}`;
+    this.#run(sql, [id, event, pointClass, lastAtMs, lastSinceBootMs]);
+  }
+
+  /** What there is of each class: the counts of its streams, which follow what is added and removed. */
+  holdings(): Holdings {
+    const sql = 'SELECT class, sum(points) AS points, sum(bytes) AS bytes FROM streams GROUP BY class';
+    const holdings: Record<PointClass, Amount> = { ...nothingHeld };
+    for (const row of this.#all(sql)) {
+      holdings[classOf(row['class'])] = { points: Number(row['points']), bytes: Number(row['bytes']) };
+    }
+    return holdings;
   }
 
   boots(): readonly BootRecord[] {
@@ -145,8 +100,12 @@ export class SpoolDatabase implements Disposable {
     }));
   }
 
+  /** One that is there already, just so, costs no write. */
   saveBoot({ id, name, lastMs, startedAtMs }: BootRecord): void {
-    this.#run('INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?)', [id, name, lastMs, startedAtMs ?? null]);
+    const update = 'UPDATE SET last_ms = excluded.last_ms, offset = excluded.offset';
+    const differs = 'last_ms IS NOT excluded.last_ms OR offset IS NOT excluded.offset';
+    const sql = `INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?) ON CONFLICT (id) DO ${update} WHERE ${differs}`;
+    this.#run(sql, [id, name, lastMs, startedAtMs ?? null]);
   }
 
   deleteBoot(id: number): void {
@@ -159,15 +118,23 @@ export class SpoolDatabase implements Disposable {
     return Number(rows[0]?.['n']);
   }
 
-  addPoint(table: PointClass, point: StoredPoint): void {
-    const { seq, stream, atMs, boot, sinceBootMs, text } = point;
-    this.#run(`INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?)`, [seq, stream, atMs ?? null, boot, sinceBootMs, text]);
+  /** In the order of their seqs, which are new. Their streams are there. */
+  addPoints(table: PointClass, points: readonly StoredPoint[]): void {
+    const [first, last] = [points[0], points.at(-1)];
+    if (first === undefined || last === undefined) return;
+    const sql = `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?)`;
+    for (const { seq, stream, atMs, boot, sinceBootMs, text } of points) {
+      this.#run(sql, [seq, stream, atMs ?? null, boot, sinceBootMs, text]);
+    }
+    this.#count('+', { class: table, first: first.seq, last: last.seq });
   }
 
   /** The oldest of a class, but for some streams. */
   oldest(table: PointClass, limit: number, without: readonly number[] = []): readonly StoredPoint[] {
-    const others = without.length === 0 ? '' : `WHERE stream NOT IN (${without.join(', ')})`;
-    const sql = `SELECT * FROM ${table} ${others} ORDER BY seq LIMIT ?`;
+    const others = `NOT IN (${without.join(', ')})`;
+    const isThere = `EXISTS (SELECT 1 FROM streams WHERE class = '${table}' AND points > 0 AND id ${others})`;
+    const where = without.length === 0 ? '' : `WHERE stream ${others} AND ${isThere}`;
+    const sql = `SELECT * FROM ${table} ${where} ORDER BY seq LIMIT ?`;
     try {
       const points: StoredPoint[] = [];
       for (const row of this.#statement(sql, without.length === 0).iterate(limit)) points.push(storedPoint(row));
@@ -182,18 +149,11 @@ export class SpoolDatabase implements Disposable {
     return this.#all(`SELECT * FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ?`, [seq, limit]).map(storedPoint);
   }
 
-  /** Tells what was there to remove. */
-  remove(range: PointRange): readonly Tally[] {
-    const where = `seq BETWEEN ? AND ?${range.stream === undefined ? '' : ' AND stream = ?'}`;
-    const values = [range.first, range.last, ...(range.stream === undefined ? [] : [range.stream])];
-    const removed = this.#tally(range.class, `WHERE ${where}`, values);
-    this.#run(`DELETE FROM ${range.class} WHERE ${where}`, values);
-    return removed;
-  }
-
-  /** Per stream; reads the whole table. */
-  tally(table: PointClass): readonly Tally[] {
-    return this.#tally(table, '', []);
+  /** Tells how many there were. */
+  remove(range: PointRange): number {
+    this.#count('-', range);
+    const { where, values } = rowsOf(range);
+    return this.#run(`DELETE ${where}`, values);
   }
 
   properties(): ReadonlyMap<string, string> {
@@ -211,7 +171,6 @@ export class SpoolDatabase implements Disposable {
 
   deadLetters(limit: number): readonly DeadLetter[] {
     return this.#all('SELECT * FROM dead ORDER BY seq DESC LIMIT ?', [limit]).map((row) => ({
-      seq: Number(row['seq']),
       event: String(row['event']),
       atMs: Number(row['at']),
       text: String(row['value']),
@@ -224,8 +183,8 @@ export class SpoolDatabase implements Disposable {
   }
 
   /** Keeps the newest `keep`. */
-  bury({ seq, event, atMs, text, reason }: DeadLetter, keep: number): void {
-    this.#run('INSERT OR REPLACE INTO dead VALUES (?, ?, ?, ?, ?)', [seq, event, atMs, text, reason]);
+  bury({ event, atMs, text, reason }: DeadLetter, keep: number): void {
+    this.#run('INSERT INTO dead VALUES (NULL, ?, ?, ?, ?)', [event, atMs, text, reason]);
     const beyond = 'SELECT seq FROM dead ORDER BY seq DESC LIMIT -1 OFFSET ?';
     this.#run(`DELETE FROM dead WHERE seq IN (${beyond})`, [keep]);
   }
@@ -245,14 +204,13 @@ export class SpoolDatabase implements Disposable {
     }
   }
 
-  #tally(table: PointClass, where: string, values: readonly SQLInputValue[]): readonly Tally[] {
-    const bytes = `sum(octet_length(value)) + count(*) * ${pointOverheadBytes}`;
-    const sums = `SELECT stream, count(*) AS points, ${bytes} AS bytes`;
-    return this.#all(`${sums} FROM ${table} ${where} GROUP BY stream`, values).map((row) => ({
-      stream: Number(row['stream']),
-      points: Number(row['points']),
-      bytes: Number(row['bytes']),
-    }));
+  /** What is in a range comes to the counts of its streams, or goes from them. */
+  #count(sign: '+' | '-', range: PointRange): void {
+    const { where, values } = rowsOf(range);
+    const size = `octet_length(value) + ${pointOverheadBytes}`;
+    const sums = `SELECT stream, count(*) AS points, sum(${size}) AS bytes ${where} GROUP BY stream`;
+    const set = `points = streams.points ${sign} sums.points, bytes = streams.bytes ${sign} sums.bytes`;
+    this.#run(`UPDATE streams SET ${set} FROM (${sums}) AS sums WHERE id = sums.stream`, values);
   }
 
   #all(sql: string, values: readonly SQLInputValue[] = []): readonly Row[] {
@@ -263,9 +221,10 @@ export class SpoolDatabase implements Disposable {
     }
   }
 
-  #run(sql: string, values: readonly SQLInputValue[]): void {
+  /** Tells how many rows it has changed. */
+  #run(sql: string, values: readonly SQLInputValue[]): number {
     try {
-      this.#statement(sql, true).run(...values);
+      return Number(this.#statement(sql, true).run(...values).changes);
     } catch (error) {
       throw spoolError(error);
     }
@@ -278,6 +237,12 @@ export class SpoolDatabase implements Disposable {
     if (keep) this.#statements.set(sql, statement);
     return statement;
   }
+}
+
+function rowsOf({ class: table, first, last, stream }: PointRange): { where: string; values: readonly number[] } {
+  const where = `FROM ${table} WHERE seq BETWEEN ? AND ?`;
+  if (stream === undefined) return { where, values: [first, last] };
+  return { where: `${where} AND stream = ?`, values: [first, last, stream] };
 }
 
 function storedPoint(row: Row): StoredPoint {

@@ -6,8 +6,8 @@ import type { Log } from '../../../system/log/log.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { FlashFigure } from '../flash-figure.ts';
 import { attempt, salvage } from './salvage.ts';
+import type { Remembered } from './salvage.ts';
 import { SpoolDatabase } from './spool-database.ts';
-import type { StreamRecord } from './spool-database.ts';
 
 export interface SpoolDiskOptions {
   readonly path: string;
@@ -16,9 +16,7 @@ export interface SpoolDiskOptions {
   readonly flash: FlashFigure;
   readonly monotonicMs: () => number;
   readonly log: Log;
-  /** What the spool has in memory, if the file cannot tell any more. */
-  readonly knownStreams: () => readonly StreamRecord[];
-  readonly knownLastSeq: () => number;
+  readonly remembered: () => Remembered;
   /** Called with every database that was opened, and how many points a damaged one has lost. */
   readonly onOpen: (db: SpoolDatabase, lostPoints: number) => void;
   readonly open?: ((path: string) => SpoolDatabase) | undefined;
@@ -26,8 +24,6 @@ export interface SpoolDiskOptions {
 
 /** Between two attempts on a disk that failed. */
 const RETRY_MS = 30_000;
-/** Seqs beyond this are not looked for in a file that cannot even tell its last one. */
-const UNKNOWN_LAST_SEQ = 2 ** 40;
 
 /** The spool's file, through everything that can happen to it: it is there or it is not; it never throws. */
 export class SpoolDisk implements Disposable {
@@ -125,10 +121,9 @@ export class SpoolDisk implements Disposable {
     }
     const fresh = open(path);
     const damaged = attempt(() => SpoolDatabase.openDamaged(aside));
-    const known = this.#options.knownStreams();
-    if (damaged === undefined) return [fresh, known.reduce((sum, { points }) => sum + points, 0)];
-    const last = attempt(() => damaged.lastSeq()) ?? (this.#options.knownLastSeq() || UNKNOWN_LAST_SEQ);
-    const lost = salvage(damaged, fresh, known, last);
+    const remembered = this.#options.remembered();
+    if (damaged === undefined) return [fresh, remembered.points];
+    const lost = salvage(damaged, fresh, remembered);
     attempt(() => damaged[Symbol.dispose]());
     log.warn({ lost, aside }, 'the spool was damaged; what could be read was saved');
     return [fresh, lost];

@@ -50,7 +50,7 @@ function bytesWritten(mount: string): number {
 
 function acceptAll(spool: Spool): void {
   for (let batch = spool.takeLive(500, noEvents); batch !== undefined; batch = spool.takeLive(500, noEvents)) {
-    spool.accepted(batch, batch.points);
+    spool.accepted(batch, batch.points.length);
     spool.release(batch);
   }
 }

@@ -4,8 +4,8 @@ import { existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import type { PointClass, SpooledPoint } from '../../../../src/telemetry/point.ts';
-import type { Batch } from '../../../../src/telemetry/spool/batch.ts';
+import type { PointClass } from '../../../../src/telemetry/point.ts';
+import type { Batch, SpooledPoint } from '../../../../src/telemetry/spool/batch.ts';
 import { SpoolRig, ampleBounds, noEvents } from './spool-rig.ts';
 import type { RigOptions } from './spool-rig.ts';
 
@@ -147,7 +147,7 @@ class Oracle implements Disposable {
     if (late) this.#flush();
     const [first] = batch.points;
     if (outcome === 'refuse-one' && first !== undefined) {
-      spool.refused(batch, first, 'no');
+      spool.refused(batch, 'no');
       this.refused.add(Number(first.text));
     }
     if (outcome === 'accept') this.#accept(batch, batch.points);
@@ -165,7 +165,7 @@ class Oracle implements Disposable {
       this.promised.add(value);
     }
     this.#expectOrder(batch, points);
-    this.rig.spool.accepted(batch, points);
+    this.rig.spool.accepted(batch, points.length);
   }
 
   /** Within one life of the agent, a lane of an event goes forward only. */

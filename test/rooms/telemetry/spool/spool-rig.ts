@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { TelemetryError } from '../../../../src/telemetry/errors.ts';
-import type { NewPoint, PointClass, SpooledPoint } from '../../../../src/telemetry/point.ts';
-import type { Batch } from '../../../../src/telemetry/spool/batch.ts';
+import type { NewPoint, PointClass } from '../../../../src/telemetry/point.ts';
+import type { Batch, SpooledPoint } from '../../../../src/telemetry/spool/batch.ts';
 import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
 import { FlashFigure } from '../../../../src/telemetry/spool/flash-figure.ts';
 import { Spool } from '../../../../src/telemetry/spool/spool.ts';
@@ -119,7 +119,7 @@ export function points(count: number, event = 'e', pointClass: PointClass = 'nor
   return Array.from({ length: count }, (_, index) => point(index, event, pointClass));
 }
 
-export function values({ points }: { readonly points: readonly SpooledPoint[] }): unknown[] {
+export function values({ points }: { readonly points: readonly Pick<SpooledPoint, 'text'>[] }): unknown[] {
   return points.map(({ text }) => JSON.parse(text) as unknown);
 }
 
@@ -129,7 +129,7 @@ export function drain(spool: Spool, limit = 500): Batch[] {
   for (;;) {
     const batch = spool.takeLive(limit, noEvents) ?? spool.takeBacklog(limit, noEvents);
     if (batch === undefined) return batches;
-    spool.accepted(batch, batch.points);
+    spool.accepted(batch, batch.points.length);
     spool.release(batch);
     batches.push(batch);
   }

@@ -232,7 +232,7 @@ test('a disk that comes back later than the agent still has what it had', () => 
   late.clock.advance(31_000);
   expect(late.spool.flush()).toBe(true);
   if (held === undefined) throw new Error('there is a batch');
-  late.spool.accepted(held, held.points);
+  late.spool.accepted(held, held.points.length);
   late.spool.release(held);
   expect(drain(late.spool).map((batch) => [batch.event, values(batch)])).toEqual([
     ['e', [0, 1, 2]],
@@ -263,7 +263,7 @@ test('a refused point is kept as a dead letter, with the reason, up to a bound',
   rig.spool.push(points(4));
   const batch = rig.spool.takeLive(10, noEvents);
   if (batch === undefined) throw new Error('there is a batch');
-  for (const refused of batch.points.slice(0, 3)) rig.spool.refused(batch, refused, `not ${refused.text}`);
+  for (const refused of batch.points.slice(0, 3)) rig.spool.refused(batch, `not ${refused.text}`);
   rig.spool.release(batch);
   rig.spool.flush();
   expect(rig.spool.deadLetters(10).map(({ text, reason }) => [text, reason])).toEqual([

@@ -1,0 +1,66 @@
+import type { PointClass } from '../../point.ts';
+
+export interface StoredPoint {
+  readonly seq: number;
+  readonly stream: number;
+  /** Undefined: the clock was not set. */
+  readonly atMs: number | undefined;
+  /** Of `boots`, and the time since then when the point came. */
+  readonly boot: number;
+  readonly sinceBootMs: number;
+  /** JSON. */
+  readonly text: string;
+}
+
+export interface StreamRecord {
+  readonly id: number;
+  readonly event: string;
+  readonly class: PointClass;
+  /** The latest `at` that was given out; the next is later. */
+  readonly lastAtMs: number;
+  /** The same for points that came before the clock was set. */
+  readonly lastSinceBootMs: number;
+}
+
+export interface BootRecord {
+  readonly id: number;
+  readonly name: string;
+  /** When its last point came. */
+  readonly lastMs: number;
+  /** Wall clock at its start; undefined: its clock was never set. */
+  readonly startedAtMs: number | undefined;
+}
+
+export interface DeadLetter {
+  readonly event: string;
+  readonly atMs: number;
+  readonly text: string;
+  readonly reason: string;
+}
+
+/** Points of one class, by their seq, both ends included; of one stream, or of all. */
+export interface PointRange {
+  readonly class: PointClass;
+  readonly first: number;
+  readonly last: number;
+  readonly stream?: number | undefined;
+}
+
+export interface Amount {
+  readonly points: number;
+  readonly bytes: number;
+}
+
+export type Holdings = Readonly<Record<PointClass, Amount>>;
+
+const nothing: Amount = { points: 0, bytes: 0 };
+
+export const nothingHeld: Holdings = { urgent: nothing, normal: nothing, bulk: nothing };
+
+export function totalOf(holdings: Holdings): Amount {
+  const add = (sum: Amount, { points, bytes }: Amount): Amount => ({
+    points: sum.points + points,
+    bytes: sum.bytes + bytes,
+  });
+  return Object.values(holdings).reduce(add, nothing);
+}

@@ -1,0 +1,173 @@
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { gunzipSync } from 'node:zlib';
+
+import { expect, test } from 'vitest';
+
+import { TelemetryError } from '../../../../src/telemetry/errors.ts';
+import { pointBytes } from '../../../../src/telemetry/point.ts';
+import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
+import { SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
+
+/**
+ * As agents wrote it until 23 November 2026, killed in its second boot: both boots have a point without a time, of `temperature` four
+ * were delivered in the second. Gzip in base64, with the write-ahead log.
+ */
+const ofNovember = JSON.parse(readFileSync(new URL('spool-of-november-2026.json', import.meta.url), 'utf8')) as {
+  readonly file: string;
+  readonly log: string;
+};
+
+/** A spool that finds that file, with so much of its write-ahead log. */
+function rigOfNovember(logShare: number): SpoolRig {
+  const rig = new SpoolRig({ bootName: 'boot-2' });
+  const [file, log] = [ofNovember.file, ofNovember.log].map((text) => gunzipSync(Buffer.from(text, 'base64')));
+  if (file === undefined || log === undefined) throw new Error('there are two files');
+  rig.crash((path) => {
+    writeFileSync(path, file);
+    writeFileSync(`${path}-wal`, log.subarray(0, Math.floor(log.byteLength * logShare)));
+  });
+  return rig;
+}
+
+function arrivedOf(rig: SpoolRig): ReadonlyMap<string, readonly unknown[]> {
+  const batches = Map.groupBy(drain(rig.spool), ({ event }) => event);
+  return new Map(batches.entries().map(([event, of]) => [event, of.flatMap(values)]));
+}
+
+const numbers = (first: number, last: number): number[] =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+test('a file of an earlier agent that was killed is taken over as it is, and goes on', () => {
+  using rig = rigOfNovember(1);
+  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 26, bytesOnDisk: 891, properties: 2, deadLetters: 1 });
+  rig.spool.learnClock(rig.clock.nowMs() - rig.sinceBootMs);
+  rig.spool.push(points(2, 'temperature'));
+  expect(rig.spool.flush()).toBe(true);
+  const arrived = arrivedOf(rig);
+  expect(arrived).toEqual(
+    new Map<string, unknown[]>([
+      ['alarm', numbers(0, 2)],
+      ['temperature', [...numbers(4, 19), 0, 1]],
+      ['untimed', ['before the clock', 'after']],
+      ['log', numbers(0, 4)],
+    ]),
+  );
+  rig.spool.flush();
+  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 0, bytesOnDisk: 0, dropped: { damaged: 0 } });
+  expect(rig.spool.deadLetters(2)).toMatchObject([{ event: 'bad', text: '"refused"', reason: 'not of this kind' }]);
+  expect(rig.spool.takeProperty(new Set(['serial']))).toMatchObject({ id: 'door', text: '"shut"' });
+});
+
+test.each([0, 0.1, 0.3, 0.5, 0.7, 0.9])(
+  'and so is one whose write-ahead log was cut at %d of it: what was there before is there',
+  (share) => {
+    using rig = rigOfNovember(share);
+    const { pointsOnDisk } = rig.spool.figures();
+    rig.spool.learnClock(rig.clock.nowMs() - rig.sinceBootMs);
+    const arrived = arrivedOf(rig);
+    expect(arrived.get('temperature')?.slice(-16)).toEqual(numbers(4, 19));
+    expect(arrived.get('untimed')?.[0]).toBe('before the clock');
+    expect(arrived.values().reduce((sum, { length }) => sum + length, 0)).toBe(pointsOnDisk);
+    expect(rig.spool.figures().dropped.damaged).toBe(0);
+  },
+);
+
+// Seen: "UNIQUE constraint failed", and nothing was written any more until the agent was started anew.
+test('a disk that comes later than the agent, and has fewer points than came meanwhile', () => {
+  using rig = new SpoolRig();
+  rig.spool.push(points(3));
+  rig.spool[Symbol.dispose]();
+  let isThere = false;
+  using late = new SpoolRig({
+    path: rig.path,
+    open: (path) => SpoolDatabase.open(isThere ? path : '/nowhere/spool.db'),
+  });
+  late.spool.push(points(5, 'new'));
+  const held = late.spool.takeLive(2, noEvents);
+  isThere = true;
+  late.clock.advance(31_000);
+  expect(late.spool.flush()).toBe(true);
+  if (held === undefined) throw new Error('there is a batch');
+  late.spool.accepted(held, 1);
+  late.spool.release(held);
+  expect(arrivedOf(late)).toEqual(
+    new Map([
+      ['e', numbers(0, 2)],
+      ['new', numbers(1, 4)],
+    ]),
+  );
+});
+
+// Seen: the same. What failed to be flushed may be there when the disk is.
+test('a disk that fails to write, and has written all the same', () => {
+  let fails = false;
+  using rig = new SpoolRig({
+    open: (path) => {
+      const db = SpoolDatabase.open(path);
+      const transaction = db.transaction.bind(db);
+      db.transaction = (work) => {
+        transaction(work);
+        if (fails) throw new TelemetryError('spool-unwritable', 'the disk fails, as the test wants');
+      };
+      return db;
+    },
+  });
+  rig.spool.push(points(3));
+  fails = true;
+  expect(rig.spool.flush()).toBe(false);
+  fails = false;
+  rig.clock.advance(31_000);
+  rig.spool.push([point(3)]);
+  expect(rig.spool.flush()).toBe(true);
+  rig.crash();
+  expect(new Set(drain(rig.spool).flatMap(values))).toEqual(new Set(numbers(0, 3)));
+});
+
+test('what the database counts is what it holds, whatever came, went, was dropped and was saved', () => {
+  using rig = new SpoolRig({ bounds: { ...ampleBounds, bulk: { maxBytes: 50 * 40, maxAgeMs: 2 ** 40 } } });
+  const expectCounted = (): void => {
+    const { points: rows, bytes } = rowsOf(rig);
+    expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: rows, bytesOnDisk: bytes });
+    expect(rows).toBeGreaterThan(0);
+  };
+  rig.spool.push([
+    ...points(2_000, 'a'),
+    ...points(100, 'ü', 'bulk'),
+    point('ä'.repeat(50)),
+    ...points(7, 'a', 'urgent'),
+  ]);
+  rig.spool.flush();
+  expectCounted();
+  expect(rig.spool.figures().dropped['spool-full']).toBeGreaterThan(40);
+  for (const count of [3, 20]) {
+    const batch = rig.spool.takeBacklog(50, noEvents);
+    if (batch === undefined) throw new Error('there is a batch');
+    rig.spool.accepted(batch, count);
+    rig.spool.release(batch);
+    rig.spool.flush();
+    expectCounted();
+  }
+  rig.restart();
+  rig.crash((path) => {
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, 15 * 4096, 16 * 4096);
+    writeFileSync(path, bytes);
+  });
+  rig.spool.takeBacklog(5_000, new Set(['ü']));
+  expectCounted();
+});
+
+/** By a copy of the file that nobody else has open. */
+function rowsOf({ directory, path }: SpoolRig): { readonly points: number; readonly bytes: number } {
+  const copy = join(directory, 'copy.db');
+  for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
+  const db = new DatabaseSync(copy);
+  try {
+    const texts = ['urgent', 'normal', 'bulk'].flatMap((table) => db.prepare(`SELECT value FROM ${table}`).all());
+    return { points: texts.length, bytes: texts.reduce((sum, { value }) => sum + pointBytes(String(value)), 0) };
+  } finally {
+    db.close();
+  }
+}
