@@ -8,6 +8,7 @@ import { HelperError } from './helper/errors.ts';
 import { McuError } from './mcu/errors.ts';
 import { PackageError } from './package/errors.ts';
 import { PageError } from './page/page-errors.ts';
+import { SerialError } from './serial/errors.ts';
 import { ServiceError } from './service/errors.ts';
 import { BootloaderError } from './slots/bootloaders/errors.ts';
 import { SlotError } from './slots/errors.ts';
@@ -35,6 +36,7 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'Slots', codes: SlotError.meanings },
   { title: 'Bootloaders of the gateway', codes: BootloaderError.meanings },
   { title: 'Boards and their images', codes: McuError.meanings },
+  { title: 'Serial ports', codes: SerialError.meanings },
   { title: 'Packages', codes: PackageError.meanings },
   { title: 'Measurements', codes: TelemetryError.meanings },
   { title: 'The agent as it is configured', codes: DaemonError.meanings },

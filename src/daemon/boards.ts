@@ -10,7 +10,7 @@ import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
 import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-target.ts';
 import type { BoardJob, McuTargetParts } from '../mcu/mcu-target.ts';
-import { isPortPresent } from '../mcu/ports.ts';
+import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { Turns } from '../system/turns.ts';

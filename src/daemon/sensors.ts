@@ -1,11 +1,11 @@
 import type { OutputOf } from '../control/operations.ts';
+import { SharedPorts } from '../serial/shared-ports.ts';
 import { readingText, sensorReport } from '../telemetry/sensors/sensor-report.ts';
 import { trySource } from '../telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../telemetry/sensors/unit.ts';
 import { SourceMaker } from '../telemetry/sources/create-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { DaemonError } from './errors.ts';
-import { SharedPorts } from './wiring/shared-ports.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 interface Where {

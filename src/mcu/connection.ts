@@ -1,8 +1,9 @@
+import { SerialError } from '../serial/errors.ts';
+import type { Line, OpenLine } from '../serial/line.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { Converser } from './converse.ts';
-import { McuError } from './errors.ts';
-import type { Line, OpenLine } from './line.ts';
+import { isBoardError, McuError } from './errors.ts';
 import type { Conversation, Protocol, Session } from './protocol.ts';
 import { enterBootloader, leaveBootloader } from './reset.ts';
 import type { Reset } from './reset.ts';
@@ -113,12 +114,12 @@ export class Connection implements AsyncDisposable {
   }
 
   async #converse<T>(conversation: Conversation<T>, signal: AbortSignal): Promise<T> {
-    if (this.#open === undefined) throw new McuError('port-unplugged', 'the port is closed');
+    if (this.#open === undefined) throw new SerialError('port-unplugged', 'the port is closed');
     return this.#open.converser.converse(conversation, signal);
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    if (!(error instanceof McuError) || error.remedy === 'give-up') throw error;
+    if (!isBoardError(error) || error.remedy === 'give-up') throw error;
     this.#failures += 1;
     this.#failuresInARow += 1;
     if (this.#failuresInARow > maxFailures) throw error;
@@ -127,7 +128,7 @@ export class Connection implements AsyncDisposable {
     try {
       await this.#converse(this.session.resume(), signal);
     } catch (second) {
-      if (!(second instanceof McuError) || second.remedy === 'give-up') throw second;
+      if (!isBoardError(second) || second.remedy === 'give-up') throw second;
       await this.#reconnect(signal);
     }
   }
@@ -160,7 +161,7 @@ export class Connection implements AsyncDisposable {
         this.#session = session;
         return;
       } catch (error) {
-        if (!(error instanceof McuError) || error.remedy === 'give-up' || isPortError(error)) throw error;
+        if (!isBoardError(error) || error.remedy === 'give-up' || isPortError(error)) throw error;
         failure = error;
       }
     }
@@ -180,7 +181,7 @@ export class Connection implements AsyncDisposable {
       await converser.changeBaud(this.board.baud, signal);
       return await converser.converse(this.board.protocol.connect(), signal);
     } catch (error) {
-      if (effect !== 'no-modem-lines' || !(error instanceof McuError) || error.code !== 'board-silent') throw error;
+      if (effect !== 'no-modem-lines' || !isBoardError(error) || error.code !== 'board-silent') throw error;
       throw new McuError('board-silent', `${error.message}, and its port has no line to reset it`, {
         advice: 'set `reset` of this target to a command that resets the board',
         cause: error,
@@ -205,6 +206,6 @@ export class Connection implements AsyncDisposable {
   }
 }
 
-function isPortError(error: unknown): error is McuError {
-  return error instanceof McuError && error.code.startsWith('port-');
+function isPortError(error: unknown): error is SerialError {
+  return error instanceof SerialError;
 }

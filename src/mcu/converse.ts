@@ -1,5 +1,5 @@
+import type { Line } from '../serial/line.ts';
 import type { Clock } from '../system/time/clock.ts';
-import type { Line } from './line.ts';
 import { Pace } from './pace.ts';
 import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';
 

@@ -1,8 +1,8 @@
+import type { OpenPort } from '../serial/line.ts';
 import type { Log } from '../system/log/log.ts';
 import { withName } from '../system/settings/described.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { Board } from './connection.ts';
-import type { OpenPort } from './line.ts';
 import { protocols } from './protocols/protocols.ts';
 import type { BoardSettings } from './settings.ts';
 
@@ -28,4 +28,4 @@ export function createBoard(settings: BoardSettings, around: BoardSurroundings):
   };
 }
 
-const openSerialPort: OpenPort = async (...port) => (await import('./serial-line.ts')).openSerialLine(...port);
+const openSerialPort: OpenPort = async (...port) => (await import('../serial/serial-line.ts')).openSerialLine(...port);

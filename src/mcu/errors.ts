@@ -1,3 +1,4 @@
+import { SerialError } from '../serial/errors.ts';
 import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
@@ -55,36 +56,6 @@ export class McuError extends defineErrors('McuError', {
     advice: 'flash a file: agent mcu flash NAME FILE',
   },
   'payload-stale': { remedy: 'retry', exit: 'tryAgain', means: 'What is kept for a board is of another firmware.' },
-  'port-missing': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'Nothing is plugged in where a board should be.',
-    advice: 'check the cable and the port name; `ls /dev/serial/by-id`',
-  },
-  'port-busy': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'Another program holds the port of a board.',
-    advice: 'another program holds the port; `fuser` names it',
-  },
-  'port-denied': {
-    remedy: 'give-up',
-    exit: 'disk',
-    means: 'The agent may not open the port of a board.',
-    advice: 'give the agent the group of the port, often dialout',
-  },
-  'port-unplugged': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'The port of a board went away.',
-    advice: 'check the cable; the flash can simply be repeated',
-  },
-  'port-failed': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'The port of a board failed.',
-    advice: 'check the kernel log for the port',
-  },
   'board-silent': {
     remedy: 'retry',
     exit: 'disk',
@@ -135,6 +106,13 @@ export class McuError extends defineErrors('McuError', {
   on(board: string): McuError {
     return new McuError(this.code, `${board}: ${this.message}`, { advice: this.advice, cause: this });
   }
+}
+
+/** What may go wrong in a conversation with a board: its own errors, and those of its port. */
+export type BoardError = McuError | SerialError;
+
+export function isBoardError(error: unknown): error is BoardError {
+  return error instanceof McuError || error instanceof SerialError;
 }
 
 export type McuCode = CodeOf<typeof McuError>;

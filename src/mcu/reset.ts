@@ -1,7 +1,7 @@
+import type { Line } from '../serial/line.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { McuError } from './errors.ts';
-import type { Line } from './line.ts';
 import type { ModemStep, Protocol } from './protocol.ts';
 
 /** How a board is brought into its bootloader: the `reset` setting of the target. */

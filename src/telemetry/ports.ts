@@ -1,3 +1,5 @@
+import type { LentLine, OpenPort } from '../serial/line.ts';
+
 /** What telemetry needs of the other rooms. `service/session.ts` satisfies the first. */
 
 /** The service, for values. Errors are AgentErrors; their codes are the ones that verdict.ts knows. */
@@ -12,15 +14,7 @@ export interface ValueService {
   property(propertyId: string, signal: AbortSignal): Promise<unknown>;
 }
 
-/** A serial line. `mcu/serial-line.ts` satisfies it. */
-export interface SerialLine extends AsyncDisposable {
-  write(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
-  /** What has arrived, as soon as there is a byte; empty at the deadline. Throws AgentError once the device has gone. */
-  read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array>;
-}
+export type SerialLine = LentLine;
 
-export type OpenSerialLine = (
-  path: string,
-  settings: { readonly baud: number; readonly parity: 'none' | 'even' },
-  signal: AbortSignal,
-) => Promise<SerialLine>;
+/** Opens a serial line. `serial/shared-ports.ts` lends it. */
+export type OpenSerialLine = (...port: Parameters<OpenPort>) => Promise<SerialLine>;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
+import { SerialError } from '../../serial/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
@@ -162,7 +163,7 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
   }
   const missing = boards.find(({ connected }) => !connected);
   if (missing !== undefined) {
-    throw new McuError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
+    throw new SerialError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
       advice: `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`,
     });
   }

@@ -26,7 +26,7 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
       return scanSerial(signal);
     case 'modbus-tcp':
     case 'modbus-rtu': {
-      const { openSerialLine } = await import('../../mcu/serial-line.ts');
+      const { openSerialLine } = await import('../../serial/serial-line.ts');
       return scanModbus(order, openSerialLine, onAsked, signal);
     }
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { uptime } from 'node:os';
 
+import { SharedPorts } from '../../serial/shared-ports.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -10,7 +11,6 @@ import type { SelfFacts } from '../../telemetry/self-report.ts';
 import { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Machine } from '../../update/ports.ts';
-import { SharedPorts } from './shared-ports.ts';
 import type { Wiring, World } from './wiring.ts';
 
 const MAX_EVENTS_TOLD = 16;

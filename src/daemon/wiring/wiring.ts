@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import type { RemoteEngine } from '../../helper/agent/remote-engine.ts';
-import type { OpenPort } from '../../mcu/line.ts';
+import type { OpenPort } from '../../serial/line.ts';
 import { FileIdentityStore } from '../../service/identity.ts';
 import type { IdentityStore } from '../../service/identity.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';

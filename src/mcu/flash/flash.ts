@@ -2,7 +2,7 @@ import { checkFits } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { Connection } from '../connection.ts';
 import type { Board } from '../connection.ts';
-import { McuError } from '../errors.ts';
+import { isBoardError, McuError } from '../errors.ts';
 import { imageOfMemory } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import type { MemorySession, UploadSession } from '../protocol.ts';
@@ -183,7 +183,7 @@ async function connected<T>(
       throw error;
     }
   } catch (error) {
-    throw error instanceof McuError ? error.on(board.name) : error;
+    throw isBoardError(error) ? error.on(board.name) : error;
   }
 }
 
@@ -196,7 +196,7 @@ async function leaveUnchanged(connection: Connection): Promise<void> {
   try {
     await connection.leave(ending.signal);
   } catch (error) {
-    if (!(error instanceof McuError)) throw error;
+    if (!isBoardError(error)) throw error;
   } finally {
     clearTimeout(timer);
   }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { flag } from '../../system/settings/values.ts';
-import { McuError } from '../errors.ts';
+import { isBoardError, McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { mcubootHeader } from '../images/mcuboot.ts';
 import { discard } from '../protocol.ts';
@@ -107,7 +107,7 @@ class Smp {
         yield* this.#images();
         return;
       } catch (error) {
-        if (!(error instanceof McuError) || tries >= maxConnects) throw error;
+        if (!isBoardError(error) || tries >= maxConnects) throw error;
       }
     }
   }
@@ -147,7 +147,7 @@ class Smp {
       const bufferBytes = answer['buf_size'];
       if (typeof bufferBytes === 'number') this.#chunkBytes = bufferBytes - 4 - uploadOverheadBytes;
     } catch (error) {
-      if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
+      if (!isBoardError(error) || error.code !== 'board-refused') throw error;
     }
     this.#chunkBytes = Math.max(chunkGrain, Math.floor(this.#chunkBytes / chunkGrain) * chunkGrain);
   }
@@ -263,7 +263,7 @@ function mapIn(body: Uint8Array): CborMap | undefined {
     const value = decodeCbor(body);
     return isMap(value) ? value : undefined;
   } catch (error) {
-    if (error instanceof McuError) return undefined;
+    if (isBoardError(error)) return undefined;
     throw error;
   }
 }

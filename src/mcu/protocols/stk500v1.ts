@@ -1,4 +1,4 @@
-import { McuError } from '../errors.ts';
+import { isBoardError, McuError } from '../errors.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
@@ -84,7 +84,7 @@ function* synchronise(): Conversation<void> {
       yield* ask([command.getSync], 2);
       return;
     } catch (error) {
-      if (!(error instanceof McuError) || tries >= maxSyncs) throw error;
+      if (!isBoardError(error) || tries >= maxSyncs) throw error;
     }
   }
 }

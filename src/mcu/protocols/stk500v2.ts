@@ -1,5 +1,5 @@
 import type { Region } from '../chip.ts';
-import { McuError } from '../errors.ts';
+import { isBoardError, McuError } from '../errors.ts';
 import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
@@ -99,7 +99,7 @@ class Stk500v2 {
         yield* this.#command([command.signOn], 11);
         return;
       } catch (error) {
-        if (!(error instanceof McuError) || tries >= maxSignOns) throw error;
+        if (!isBoardError(error) || tries >= maxSignOns) throw error;
       }
     }
   }

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { readImage } from '../../../src/mcu/images/read-image.ts';
-import { openSerialLine } from '../../../src/mcu/serial-line.ts';
+import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';

@@ -6,12 +6,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { healBoards } from '../../../src/daemon/boards.ts';
 import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
-import { McuError } from '../../../src/mcu/errors.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
+import { SerialError } from '../../../src/serial/errors.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { evidenceOfFile, evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
@@ -212,7 +212,7 @@ describe('the mark of a board that is being written', () => {
 
   test('is not made where the board does not answer', async () => {
     const openLine = async (): Promise<never> => {
-      throw new McuError('port-missing', 'nothing is plugged in');
+      throw new SerialError('port-missing', 'nothing is plugged in');
     };
     const plugged = benchOf();
     const bench = { ...plugged, board: { ...plugged.board, openLine } };

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
 import { Converser } from '../../../src/mcu/converse.ts';
-import type { Line } from '../../../src/mcu/line.ts';
 import { Pace } from '../../../src/mcu/pace.ts';
 import { exactly, exchange, unanswered } from '../../../src/mcu/protocol.ts';
 import type { Conversation, Exchange } from '../../../src/mcu/protocol.ts';
+import type { Line } from '../../../src/serial/line.ts';
 import { VirtualClock } from '../../stand-ins/boards/models/virtual-line.ts';
 
 const signal = new AbortController().signal;

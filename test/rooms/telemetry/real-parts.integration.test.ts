@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { openSerialLine } from '../../../src/mcu/serial-line.ts';
+import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';

@@ -1,4 +1,5 @@
-import { hex, McuError } from '../../errors.ts';
+import { hex, isBoardError, McuError } from '../../errors.ts';
+import type { BoardError } from '../../errors.ts';
 import { discard, twiceTheSame } from '../../protocol.ts';
 import type { Conversation } from '../../protocol.ts';
 import { espFamilies } from './esp-chips.ts';
@@ -32,15 +33,15 @@ export interface EspIdentity {
  */
 export function* identify(): Conversation<EspIdentity> {
   const found = yield* twiceTheSame(identifyOnce, isSameVerdict);
-  if (found instanceof McuError) throw found;
+  if (isBoardError(found)) throw found;
   return found;
 }
 
-type Verdict = EspIdentity | McuError;
+type Verdict = EspIdentity | BoardError;
 
 function isSameVerdict(a: Verdict, b: Verdict): boolean {
-  if (a instanceof McuError || b instanceof McuError) {
-    return a instanceof McuError && b instanceof McuError && a.message === b.message;
+  if (isBoardError(a) || isBoardError(b)) {
+    return isBoardError(a) && isBoardError(b) && a.message === b.message;
   }
   return a.family === b.family && a.securesBoot === b.securesBoot;
 }
@@ -49,7 +50,7 @@ function* identifyOnce(): Conversation<Verdict> {
   try {
     return yield* conclude();
   } catch (error) {
-    if (error instanceof McuError && error.remedy === 'give-up') return error;
+    if (isBoardError(error) && error.remedy === 'give-up') return error;
     throw error;
   }
 }

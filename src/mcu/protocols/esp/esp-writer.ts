@@ -1,6 +1,6 @@
 import { deflateSync } from 'node:zlib';
 
-import { McuError } from '../../errors.ts';
+import { isBoardError } from '../../errors.ts';
 import { discard } from '../../protocol.ts';
 import type { Conversation } from '../../protocol.ts';
 import { espUnitBytes, sectorBytes } from './esp-chips.ts';
@@ -110,7 +110,7 @@ function* askOrBreak(packet: EspCommand): Conversation<EspResponse> {
   try {
     return yield* ask(packet);
   } catch (error) {
-    if (!(error instanceof McuError) || error.code !== 'board-silent') throw error;
+    if (!isBoardError(error) || error.code !== 'board-silent') throw error;
     const late = yield* answerToBreak(packet.workMs ?? 0);
     if (late?.command !== packet.command) throw error;
     return late;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { McuError } from '../../errors.ts';
+import { isBoardError, McuError } from '../../errors.ts';
 import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { boardProtocol } from '../board-protocol.ts';
@@ -146,7 +146,7 @@ function* synchronise(): Conversation<void> {
       yield* discard(repeatedAnswersMs);
       return;
     } catch (error) {
-      if (!(error instanceof McuError) || tries < maxSyncs) continue;
+      if (!isBoardError(error) || tries < maxSyncs) continue;
       throw new McuError('board-silent', 'the ROM loader does not answer', {
         advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
         cause: error,
@@ -189,7 +189,7 @@ function* probe(): Conversation<void> {
       yield* readRegister(magicAddress);
       return;
     } catch (error) {
-      if (!(error instanceof McuError) || tries >= maxProbes) throw error;
+      if (!isBoardError(error) || tries >= maxProbes) throw error;
     }
     yield* discard(quietMs);
   }

@@ -1,5 +1,5 @@
 import type { Region } from '../../chip.ts';
-import { hex, McuError } from '../../errors.ts';
+import { hex, isBoardError, McuError } from '../../errors.ts';
 import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { boardProtocol } from '../board-protocol.ts';
@@ -77,7 +77,7 @@ function* tried<T>(conversation: Conversation<T>): Conversation<T | undefined> {
   try {
     return yield* conversation;
   } catch (error) {
-    if (!(error instanceof McuError)) throw error;
+    if (!isBoardError(error)) throw error;
     yield* resume();
     return undefined;
   }
@@ -153,7 +153,7 @@ function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<vo
       yield* memory.read(chip.flash.start, 4);
       return;
     } catch (error) {
-      if (!(error instanceof McuError) || error.code !== 'board-refused') throw error;
+      if (!isBoardError(error) || error.code !== 'board-refused') throw error;
       if (tries < maxRefusals) {
         // a bootloader that is out of step refuses every command
         yield* resume();
@@ -196,7 +196,7 @@ function* resume(): Conversation<void> {
       yield* get();
       return;
     } catch (error) {
-      if (!(error instanceof McuError) || tries >= maxSyncs) throw error;
+      if (!isBoardError(error) || tries >= maxSyncs) throw error;
     }
     yield { kind: 'exchange', send: Uint8Array.of(0xff), answer: exactly(1), workMs: 0, pipelined: false };
   }

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
-import { McuError } from '../../../../src/mcu/errors.ts';
+import { isBoardError } from '../../../../src/mcu/errors.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
@@ -173,7 +173,7 @@ class CellCount {
       this.#flashed += 1;
       return true;
     } catch (error) {
-      if (!(error instanceof McuError)) throw error;
+      if (!isBoardError(error)) throw error;
       this.#failed.set(error.code, (this.#failed.get(error.code) ?? 0) + 1);
       return false;
     } finally {

@@ -8,7 +8,7 @@ import type { Board } from '../../../../src/mcu/connection.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
-import { openSerialLine } from '../../../../src/mcu/serial-line.ts';
+import { openSerialLine } from '../../../../src/serial/serial-line.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';

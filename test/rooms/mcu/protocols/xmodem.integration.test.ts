@@ -10,7 +10,7 @@ import type { Board } from '../../../../src/mcu/connection.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import { xmodem } from '../../../../src/mcu/protocols/xmodem.ts';
-import { openSerialLine } from '../../../../src/mcu/serial-line.ts';
+import { openSerialLine } from '../../../../src/serial/serial-line.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { program } from './fault-matrix.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { McuError } from '../../../../src/mcu/errors.ts';
+import { SerialError } from '../../../../src/serial/errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../../../src/telemetry/ports.ts';
 import { scanModbus } from '../../../../src/telemetry/scan/scan-modbus.ts';
 import { rtuFrame } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
@@ -75,7 +75,7 @@ test('no more than some are proposed', async () => {
 });
 
 test('a port that is not there, or goes away, is told at once', async () => {
-  const gone = new McuError('port-missing', 'it has gone');
+  const gone = new SerialError('port-missing', 'it has gone');
   const missing: OpenSerialLine = async () => Promise.reject(gone);
   await expect(scanModbus(place, missing, () => {}, forever)).rejects.toBe(gone);
   const { open, asked } = line(new Map());

@@ -4,8 +4,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { OpenLine } from '../../../../src/mcu/line.ts';
-import { openSerialLine } from '../../../../src/mcu/serial-line.ts';
+import type { OpenLine } from '../../../../src/serial/line.ts';
+import { openSerialLine } from '../../../../src/serial/serial-line.ts';
 import { built } from '../build.ts';
 import { modemLines, withModemLines } from '../serial/modem-lines.ts';
 

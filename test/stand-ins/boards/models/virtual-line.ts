@@ -1,5 +1,5 @@
-import { McuError } from '../../../../src/mcu/errors.ts';
-import type { Line, LineSettings, ModemLines } from '../../../../src/mcu/line.ts';
+import { SerialError } from '../../../../src/serial/errors.ts';
+import type { Line, LineSettings, ModemLines } from '../../../../src/serial/line.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { BoardModel, Said } from './board-model.ts';
 
@@ -79,7 +79,7 @@ export class VirtualPort {
   }
 
   readonly open = async (settings: LineSettings): Promise<Line> => {
-    if (this.clock.monotonicMs() < this.#goneUntilMs) throw new McuError('port-missing', 'there is no such port');
+    if (this.clock.monotonicMs() < this.#goneUntilMs) throw new SerialError('port-missing', 'there is no such port');
     this.changeSettings(settings);
     this.#forget();
     return new VirtualLine(this, this.#generation);
@@ -91,7 +91,7 @@ export class VirtualPort {
   }
 
   check(generation: number): void {
-    if (generation !== this.#generation) throw new McuError('port-unplugged', 'the port has gone');
+    if (generation !== this.#generation) throw new SerialError('port-unplugged', 'the port has gone');
   }
 
   send(bytes: Uint8Array): void {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import type { Line, ModemLines } from '../../../../src/mcu/line.ts';
+import type { Line, ModemLines } from '../../../../src/serial/line.ts';
 import { built } from '../build.ts';
 
 /** What a program is started with that insists on modem lines: on this pty it has them, and what it does with them this socket hears. */

@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SerialPort } from 'serialport';
 
 import { describeError } from '../system/errors.ts';
-import { McuError } from './errors.ts';
-import type { McuCode } from './errors.ts';
+import { SerialError } from './errors.ts';
+import type { SerialCode } from './errors.ts';
 import type { Line, LineSettings, ModemLines } from './line.ts';
-import { holdersOf } from './ports.ts';
+import { holdersOf } from './port-holders.ts';
 
 /** The bytes that are kept while nobody reads, more than any bootloader sends. The oldest ones are dropped. */
 const maxWaitingBytes = 1024 * 1024;
@@ -47,7 +47,7 @@ class SerialLine implements Line {
   #waitingBytes = 0;
   #wake: (() => void) | undefined;
   readonly #pending = new Set<(error: Error) => void>();
-  #failure: McuError | undefined;
+  #failure: SerialError | undefined;
   #closing = false;
 
   constructor(port: SerialPort, { baud, parity }: LineSettings) {
@@ -137,9 +137,9 @@ class SerialLine implements Line {
     this.#wake?.();
   }
 
-  #fail(cause: unknown): McuError {
+  #fail(cause: unknown): SerialError {
     const why = cause === undefined ? '' : `: ${describeError(cause)}`;
-    this.#failure ??= new McuError('port-unplugged', `${this.name} has gone${why}`, { cause });
+    this.#failure ??= new SerialError('port-unplugged', `${this.name} has gone${why}`, { cause });
     this.#wake?.();
     for (const reject of this.#pending) reject(this.#failure);
     return this.#failure;
@@ -172,14 +172,14 @@ class SerialLine implements Line {
   }
 
   #translate(error: unknown, signal: AbortSignal): unknown {
-    return signal.aborted || error instanceof McuError ? error : this.#fail(error);
+    return signal.aborted || error instanceof SerialError ? error : this.#fail(error);
   }
 
   /** Calls the driver, and waits until it has answered, the port has gone, or the deadline has passed. */
   async #driver(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const stop = (): void => reject(toError(signal.reason));
-    const late = (): void => reject(new McuError('port-failed', `the driver of ${this.name} does not answer`));
+    const late = (): void => reject(new SerialError('port-failed', `the driver of ${this.name} does not answer`));
     const timer = setTimeout(late, driverTimeoutMs);
     signal.addEventListener('abort', stop, { once: true });
     this.#pending.add(reject);
@@ -211,17 +211,17 @@ function hasNoModemLines(error: unknown): boolean {
   return /inappropriate ioctl|invalid argument|not supported/i.test(describeError(error));
 }
 
-async function openError(path: string, cause: unknown): Promise<McuError> {
+async function openError(path: string, cause: unknown): Promise<SerialError> {
   const text = describeError(cause);
   const found = openFailures.find(([pattern]) => pattern.test(text));
   const code = found?.[1] ?? 'port-failed';
-  if (code !== 'port-busy') return new McuError(code, `cannot open ${path}: ${found?.[2] ?? text}`, { cause });
+  if (code !== 'port-busy') return new SerialError(code, `cannot open ${path}: ${found?.[2] ?? text}`, { cause });
   const holders = await holdersOf(path);
   const who = holders.length === 0 ? 'another program' : holders.join(', ');
-  return new McuError('port-busy', `cannot open ${path}: ${who} has it open`, { cause });
+  return new SerialError('port-busy', `cannot open ${path}: ${who} has it open`, { cause });
 }
 
-const openFailures: readonly (readonly [RegExp, McuCode, string])[] = [
+const openFailures: readonly (readonly [RegExp, SerialCode, string])[] = [
   [/no such file|no such device/i, 'port-missing', 'there is no such port'],
   [/cannot lock|temporarily unavailable|busy/i, 'port-busy', 'it is in use'],
   [/permission denied|access denied|operation not permitted/i, 'port-denied', 'permission denied'],

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { holdersOf } from '../../../src/mcu/ports.ts';
+import { holdersOf } from '../../../src/serial/port-holders.ts';
 
 let root = '';
 

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 
-import { McuError } from '../../../src/mcu/errors.ts';
-import type { OpenLine } from '../../../src/mcu/line.ts';
-import { openSerialLine } from '../../../src/mcu/serial-line.ts';
+import { SerialError } from '../../../src/serial/errors.ts';
+import type { OpenLine } from '../../../src/serial/line.ts';
+import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import type { BoardModel } from '../../stand-ins/boards/models/board-model.ts';
 import { VirtualPort } from '../../stand-ins/boards/models/virtual-line.ts';
 import { EmulatedPort } from '../../stand-ins/boards/serial/emulated-port.ts';
@@ -114,7 +114,7 @@ describe('opening a serial port', () => {
     await using port = await EmulatedPort.start(successor);
     await using _line = await openSerialLine(port.port, settings, signal);
     const second = openSerialLine(port.port, settings, signal);
-    await expect(second).rejects.toBeInstanceOf(McuError);
+    await expect(second).rejects.toBeInstanceOf(SerialError);
     await expect(second).rejects.toMatchObject({ code: 'port-busy' });
   });
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
-import { SharedPorts } from '../../../../src/daemon/wiring/shared-ports.ts';
-import { McuError } from '../../../../src/mcu/errors.ts';
-import type { Line } from '../../../../src/mcu/line.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
+import { SerialError } from '../../../src/serial/errors.ts';
+import type { Line } from '../../../src/serial/line.ts';
+import { SharedPorts } from '../../../src/serial/shared-ports.ts';
+import { ManualClock } from '../service/manual-clock.ts';
 
 const forever = new AbortController().signal;
 const settings = { baud: 9_600, parity: 'none' } as const;
@@ -25,7 +25,7 @@ class Rig {
 
   /** As the driver does it: one at a time. */
   #open(path: string): Line {
-    if (this.#isHeld.has(path) || this.busyFor-- > 0) throw new McuError('port-busy', `${path} is open`);
+    if (this.#isHeld.has(path) || this.busyFor-- > 0) throw new SerialError('port-busy', `${path} is open`);
     this.#isHeld.add(path);
     this.opened.push(path);
     return {

@@ -1,9 +1,8 @@
 import { realpath } from 'node:fs/promises';
 
-import { McuError } from '../../mcu/errors.ts';
-import type { Line, LineSettings, ModemLines, OpenPort } from '../../mcu/line.ts';
-import type { Clock } from '../../system/time/clock.ts';
-import type { OpenSerialLine, SerialLine } from '../../telemetry/ports.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { SerialError } from './errors.ts';
+import type { LentLine, Line, LineSettings, ModemLines, OpenPort } from './line.ts';
 
 export interface SharedPortsOptions {
   readonly clock: Clock;
@@ -44,10 +43,10 @@ export class SharedPorts {
   }
 
   /**
-   * Opens a port for a source, after waiting for a board that uses it. The line throws McuError `port-busy` as soon as
+   * Opens a port for a source, after waiting for a board that uses it. The line throws SerialError `port-busy` as soon as
    * a board wants the port.
    */
-  readonly openForSource: OpenSerialLine = async (path, settings, signal) => {
+  readonly openForSource = async (path: string, settings: LineSettings, signal: AbortSignal): Promise<LentLine> => {
     const ports = await namesOf(path);
     while (ports.some((port) => this.#isTaken(port))) await this.#clock.sleep(LOOK_MS, signal);
     const lent: Lent = { ports, recall: new AbortController(), returned: Promise.withResolvers() };
@@ -83,7 +82,7 @@ export class SharedPorts {
   /** Takes back the lines that sources have of these ports. */
   #recall(ports: readonly string[]): readonly Lent[] {
     const lent = [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
-    for (const { recall } of lent) recall.abort(new McuError('port-busy', `${ports[0]} is needed for its board`));
+    for (const { recall } of lent) recall.abort(new SerialError('port-busy', `${ports[0]} is needed for its board`));
     return lent;
   }
 
@@ -96,7 +95,7 @@ export class SharedPorts {
         return await open();
       } catch (error) {
         const isLate = this.#clock.monotonicMs() >= endMs;
-        if (isLate || !(error instanceof McuError) || error.code !== 'port-busy') throw error;
+        if (isLate || !(error instanceof SerialError) || error.code !== 'port-busy') throw error;
       }
       await this.#clock.sleep(AGAIN_MS, signal);
     }
@@ -121,7 +120,7 @@ export class SharedPorts {
   }
 }
 
-class SourceLine implements SerialLine {
+class SourceLine implements LentLine {
   readonly #line: Line;
   readonly #recall: AbortSignal;
   readonly #giveBack: () => void;
@@ -209,5 +208,5 @@ async function namesOf(path: string): Promise<readonly string[]> {
 
 /** Loads the driver only when it is needed. */
 async function openSerialLine(path: string, settings: LineSettings, signal: AbortSignal): Promise<Line> {
-  return (await import('../../mcu/serial-line.ts')).openSerialLine(path, settings, signal);
+  return (await import('./serial-line.ts')).openSerialLine(path, settings, signal);
 }

@@ -9,7 +9,7 @@ export interface ModemLines {
 }
 
 /**
- * A serial line, held exclusively. It moves bytes without knowing their meaning. Every method throws McuError
+ * A serial line, held exclusively. It moves bytes without knowing their meaning. Every method throws SerialError
  * `port-unplugged` once the port has gone.
  */
 export interface Line extends AsyncDisposable {
@@ -25,6 +25,9 @@ export interface Line extends AsyncDisposable {
   setModem(lines: ModemLines, signal: AbortSignal): Promise<boolean>;
   setBaud(baud: number, signal: AbortSignal): Promise<void>;
 }
+
+/** The part of a line that is lent to somebody who only listens and asks. */
+export type LentLine = Pick<Line, 'write' | 'read' | typeof Symbol.asyncDispose>;
 
 export type OpenLine = (settings: LineSettings, signal: AbortSignal) => Promise<Line>;
 
