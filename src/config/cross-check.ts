@@ -4,13 +4,13 @@ import { pageContradictions } from './resolve-page.ts';
 import { describeIdleStep } from './schedule-steps.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 
-/** Something that two settings say together; `path` is the one to change. */
+/** A contradiction between settings; `path` is the one to change. */
 export interface Finding {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
-/** What each setting alone cannot show to be wrong, in the tables that are right. */
+/** Finds contradictions between settings that are correct in themselves. */
 export function findContradictions(tables: SoundTables): readonly Finding[] {
   const { service, system, update, trust, page, targets, sensors, properties } = tables;
   return [
@@ -33,7 +33,10 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
   });
 }
 
-/** The helper has no serial ports, and does not ask the agent for its own yet; it may not ask systemd to install a package. */
+/**
+ * Refuses targets that a helper cannot handle: it has no serial ports and cannot borrow the agent's yet, and it may not
+ * ask systemd to install a package.
+ */
 function helperContradictions(system: SoundTables['system'], targets: ConfigFile['targets']): readonly Finding[] {
   const [name, target] = Object.entries(targets).find(([, { kind }]) => kind !== 'slots') ?? [];
   if (system?.helper === undefined || target === undefined) return [];
@@ -140,7 +143,7 @@ function targetContradictions(targets: ConfigFile['targets']): readonly Finding[
   return [...pairs, ...sharedSlots(targets), ...bootloaderContradictions(targets), ...packageContradictions(targets)];
 }
 
-/** Slots hold their packages: one that is installed into the slot that runs is gone with the next image. */
+/** Refuses packages beside slots: a package installed into the running slot would be gone with the next image. */
 function packageContradictions(targets: ConfigFile['targets']): readonly Finding[] {
   const hasSlots = Object.values(targets).some(({ kind }) => kind === 'slots');
   const owners = new Map<string, string>();
@@ -157,7 +160,7 @@ function packageContradictions(targets: ConfigFile['targets']): readonly Finding
   return findings;
 }
 
-/** Two targets that write the same device undo each other, or the system that runs. */
+/** Refuses two targets with the same device, which would overwrite each other or the running system. */
 function sharedSlots(targets: ConfigFile['targets']): readonly Finding[] {
   const owners = new Map<string, string>();
   const findings: Finding[] = [];
@@ -175,7 +178,7 @@ function sharedSlots(targets: ConfigFile['targets']): readonly Finding[] {
   return findings;
 }
 
-/** Exactly one pair of slots has the bootloader. */
+/** Requires that exactly one pair of slots has the bootloader. */
 function bootloaderContradictions(targets: ConfigFile['targets']): readonly Finding[] {
   const pairs = Object.entries(targets).flatMap(([name, target]) =>
     target.kind === 'slots' ? [{ name, target }] : [],
@@ -209,10 +212,13 @@ function slotContradictions(name: string, { slots, bootloader }: SlotsTarget): r
     }));
 }
 
-/** Of systemd/thing-agent-trial.timer (30 minutes after boot), less the time that a start may take. */
+/** The time of systemd/thing-agent-trial.timer (30 minutes after boot), minus the time that a start may take. */
 const LONGEST_GUARDED_DEADLINE = '25m';
 
-/** Everyone in the group could tell the service how an update ended. */
+/**
+ * Refuses a reported property that members of the group may write: each of them could tell the service how an update
+ * ended.
+ */
 function forgedReports({ report, control }: SoundTables): readonly Finding[] {
   const at = control?.properties.findIndex((id) => id === report?.outcome) ?? -1;
   if (at === -1) return [];
@@ -252,7 +258,7 @@ function sensorContradictions(
   return findings;
 }
 
-/** What is allowed and weakens a promise, or has no effect. */
+/** Finds settings that are allowed but weaken a promise, or have no effect. */
 export function findWarnings(file: ConfigFile): readonly Finding[] {
   const warnings: Finding[] = [...healthWarnings(file.update), ...scheduleWarnings(file.update)];
   const warn = (path: readonly string[], message: string): void => void warnings.push({ path, message });

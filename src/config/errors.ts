@@ -2,9 +2,9 @@ import { defineErrors } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** One thing that is wrong with the configuration. Its message names the key and never a secret. */
+/** One thing that is wrong with the configuration. Promise `secrecy`: its message names the key, and never a secret. */
 export interface ConfigProblem {
-  /** From 1; undefined: nothing in the file to point at. */
+  /** Counted from 1; undefined: no line of the file is to blame. */
   readonly line: number | undefined;
   readonly message: string;
 }
@@ -28,7 +28,7 @@ const ConfigErrors = defineErrors('ConfigError', {
 
 export type ConfigErrorCode = CodeOf<typeof ConfigErrors>;
 
-/** More problems than this are counted, not told. */
+/** Further problems are only counted. */
 export const MAX_PROBLEMS = 20;
 
 /** The configuration cannot be used. */
@@ -36,7 +36,7 @@ export class ConfigError extends ConfigErrors {
   readonly path: string;
   /** In the order of the file, at most MAX_PROBLEMS. */
   readonly problems: readonly ConfigProblem[];
-  /** How many more there are. */
+  /** The number of further problems. */
   readonly omitted: number;
 
   constructor(code: ConfigErrorCode, path: string, problems: readonly ConfigProblem[], advice?: string) {
@@ -50,7 +50,7 @@ export class ConfigError extends ConfigErrors {
   }
 }
 
-/** One line: `config.toml:12: update.follow: …`. */
+/** A problem in one line: `config.toml:12: update.follow: …`. */
 export function describeProblem(path: string, problem: ConfigProblem): string {
   return `${path}${problem.line === undefined ? '' : `:${problem.line}`}: ${problem.message}`;
 }

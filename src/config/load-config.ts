@@ -11,13 +11,13 @@ import { resolveConfig } from './resolve.ts';
 export interface LoadedConfig {
   readonly path: string;
   readonly config: Config;
-  /** `sha256:` and hex, of the file. */
+  /** The digest of the file: `sha256:` and hex. */
   readonly digest: string;
-  /** What is allowed and weakens a promise, or has no effect; to be said each time. */
+  /** Settings that are allowed but weaken a promise, or have no effect. They are told at each start. */
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** Reads and checks the configuration file. Throws ConfigError, which tells everything that is wrong at once. */
+/** Reads and checks the configuration file. Throws ConfigError with everything that is wrong. */
 export async function loadConfig(path: string, environment: Environment): Promise<LoadedConfig> {
   const { text, file, overruled } = await readConfig(path, environment);
   const digest = `sha256:${createHash('sha256').update(text).digest('hex')}`;

@@ -1,11 +1,13 @@
-/** A package of this system, for gateways whose root file system has no second slot. */
+/** A package of this system as a target, for gateways without a second slot for the root file system. */
 export interface PackageTargetSettings {
   readonly kind: 'package';
   readonly name: string;
-  /** What dpkg calls it. */
+  /** The name that dpkg uses. */
   readonly package: string;
-  /** What dpkg and the package's scripts may take. */
+  /** The time that dpkg and the scripts of the package may take. */
   readonly installMs: number;
-  /** Beyond the deadline of health: so long nothing may be heard of an agent before what stood before is put back. */
+  /**
+   * If nothing is heard of an agent for so long after the deadline of health, what was installed before is put back.
+   */
   readonly patienceMs: number;
 }

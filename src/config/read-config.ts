@@ -14,24 +14,24 @@ import { type ConfigFile, configSchema, soundTables } from './schema/schema.ts';
 
 export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 
-/** A configuration file that was read and found good. */
+/** A configuration file that was read and is correct. */
 export interface ReadConfig {
   readonly text: string;
-  /** With defaults, and with what the environment decides. */
+  /** Its content with defaults, and with what the environment decides. */
   readonly file: ConfigFile;
-  /** Settings that the environment overrules. */
+  /** Settings that the environment overrides. */
   readonly overruled: readonly Finding[];
 }
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** Throws ConfigError with everything that is wrong. */
+/** Reads a configuration file. Throws ConfigError with everything that is wrong. */
 export async function readConfig(path: string, environment: Environment): Promise<ReadConfig> {
   const text = await readConfigText(path);
   return { text, ...applyEnvironment(parseConfig(path, text), environment) };
 }
 
-/** `exposuresOf`: what lets others change it. Throws ConfigError. */
+/** Reads the text of a configuration file. `exposuresOf` finds what lets others change it. Throws ConfigError. */
 export async function readConfigText(
   path: string,
   exposuresOf = async (file: string) => findExposures(file),
@@ -61,16 +61,21 @@ export async function readConfigText(
   }
 }
 
-/** Who can change the configuration decides what runs, and whose firmware is installed. */
+/**
+ * The error of a configuration that others can change: they would decide what runs, and whose firmware is installed.
+ */
 function exposed(path: string, why: string): ConfigError {
   return new ConfigError('writable-by-others', path, [{ line: undefined, message: `not trusted: ${why}` }]);
 }
 
 const COMMENT = /^[ \t]*#.*$/gm;
-/** `paths.run`, in any of TOML's forms: no other key has this name. */
+/** Matches `paths.run` in any form of TOML; no other key has this name. */
 const RUN_DIRECTORY = /(?:^|[\s{,.])run[ \t]*=[ \t]*["'](\/[^"'\n]*)["']/;
 
-/** Where a daemon that runs can be asked, as far as a file says so that cannot be used, and is perhaps not even TOML. */
+/**
+ * The run directory that a file names, even if the file cannot be used or is no TOML, so that a running daemon can be
+ * asked.
+ */
 export async function findRunDirectory(path: string): Promise<string | undefined> {
   try {
     return RUN_DIRECTORY.exec((await readConfigText(path)).replaceAll(COMMENT, ''))?.[1];
@@ -80,7 +85,7 @@ export async function findRunDirectory(path: string): Promise<string | undefined
   }
 }
 
-/** Pure. Throws ConfigError with everything that is wrong. */
+/** Parses a configuration. Throws ConfigError with everything that is wrong. Pure. */
 export function parseConfig(path: string, text: string): ConfigFile {
   const { file, problems } = examineConfig(path, text);
   if (file === undefined || problems.length > 0) throw new ConfigError('config-invalid', path, problems, fixIt(path));
@@ -89,15 +94,15 @@ export function parseConfig(path: string, text: string): ConfigFile {
 
 /** What can be said of a text that is TOML. */
 export interface ExaminedConfig {
-  /** Undefined: a table is not what it should be. */
+  /** Undefined: a table is wrong. */
   readonly file: ConfigFile | undefined;
-  /** As it is written. */
+  /** The values as they are written. */
   readonly input: Readonly<Record<string, unknown>>;
   /** In the order of the file. */
   readonly problems: readonly ConfigProblem[];
 }
 
-/** Pure. Also of what is right while something else is not. */
+/** Examines a configuration: what is wrong, and what is correct nevertheless. Pure. */
 export function examineConfig(path: string, text: string): ExaminedConfig {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
   const result = configSchema.safeParse(input, { error: () => '' });
@@ -115,7 +120,7 @@ export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProb
   return problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** What a person types next. */
+/** What a person should type next. */
 function fixIt(path: string): string {
   const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
   return `correct the file, then try it with: agent${which} config check`;
@@ -131,14 +136,16 @@ function parseSyntax(path: string, text: string): Record<string, unknown> {
   }
 }
 
-/** Findings as problems, in the order of the file. */
+/** Findings as problems with lines, in the order of the file. */
 export function withLines(findings: readonly Finding[], text: string): readonly ConfigProblem[] {
   if (findings.length === 0) return [];
   const keyLines = locateKeys(text);
   return inOrder(findings.map(({ path, message }) => ({ line: lineOf(keyLines, path), message })));
 }
 
-/** systemd's StateDirectory= and RuntimeDirectory= win over [paths] (systemd.exec(5), RuntimeDirectory=). */
+/**
+ * Applies systemd's StateDirectory= and RuntimeDirectory=, which override [paths] (systemd.exec(5), RuntimeDirectory=).
+ */
 export function applyEnvironment(file: ConfigFile, environment: Environment): Omit<ReadConfig, 'text'> {
   const defaults = configSchema.shape.paths.parse({});
   const overruled: Finding[] = [];

@@ -15,10 +15,13 @@ export function resolvePage(page: ConfigFile['page']): PageSettings {
   };
 }
 
-/** What is wrong, by the name of the setting. */
+/** A contradiction: the setting to change, and why. */
 type Wrong = readonly [name: keyof ConfigFile['page'], why: string];
 
-/** Others reach it only over TLS, and when they show who they are; any user of this machine reaches loopback. */
+/**
+ * Refuses an open page: others may reach it only over TLS and with a proof of who they are; loopback is open to every
+ * user of this machine.
+ */
 export function pageContradictions(page: ConfigFile['page']): readonly Finding[] {
   const isProtected = page.password_file !== undefined || page.client_ca_file !== undefined;
   const wrong = [...tlsContradictions(page), ...openness(page, isProtected), ...operation(page, isProtected)];

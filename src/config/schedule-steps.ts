@@ -1,4 +1,4 @@
-/** Seconds may be left out. */
+/** The field of seconds may be left out. */
 const spans = [
   { name: 'seconds', values: 60 },
   { name: 'minutes', values: 60 },
@@ -8,7 +8,10 @@ const spans = [
   { name: 'days of a week', values: 7 },
 ];
 
-/** What a cron expression says that nobody means: `*\/90` counts anew with every hour. Undefined: nothing of that kind. */
+/**
+ * Describes a step that a cron expression cannot mean, such as `*\/90`, which starts anew each hour; undefined: there
+ * is none.
+ */
 export function describeIdleStep(schedule: string): string | undefined {
   const fields = schedule.trim().split(/\s+/);
   const first = spans.length - fields.length;

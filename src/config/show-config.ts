@@ -3,7 +3,7 @@ import type { Environment } from '../system/processes/environment.ts';
 import { writeToml } from './file/toml.ts';
 import { readConfig } from './read-config.ts';
 
-/** The settings in effect, defaults included and secrets masked, in the file's words. Throws ConfigError. */
+/** The settings in effect in the words of the file, with defaults and with masked secrets. Throws ConfigError. */
 export async function effectiveConfig(
   path: string,
   environment: Environment,
@@ -12,7 +12,7 @@ export async function effectiveConfig(
   return Object.fromEntries(Object.entries(file).map(([key, value]) => [key, maskSecrets(value, key)]));
 }
 
-/** The same as TOML. */
+/** The settings in effect as TOML. Throws ConfigError. */
 export async function showConfig(path: string, environment: Environment): Promise<string> {
   return writeToml(await effectiveConfig(path, environment));
 }

@@ -2,10 +2,16 @@ import { join } from 'node:path';
 
 import type { Config } from '../config/config.ts';
 
-/** Below the state directory, which is the helper's: what is the agent's own, as identity and spool. */
+/**
+ * The folder of the agent's own files, such as identity and spool, within the state directory, which belongs to the
+ * helper.
+ */
 const FOLDER = 'agent';
 
-/** The configuration as the agent goes by it: where there is a helper, journal, floors and lists are in a folder that it cannot enter. */
+/**
+ * The configuration for the agent's process. If there is a helper, journal, floors and lists are in a folder that the
+ * agent cannot enter.
+ */
 export function agentSide(config: Config): Config {
   const { system, paths } = config;
   if (system.helper === undefined) return config;

@@ -1,6 +1,6 @@
 import { defineErrors } from '../system/define-errors.ts';
 
-/** The agent and its helper do not understand, or do not reach, each other. */
+/** The agent and its helper cannot reach, or do not understand, each other. */
 export class HelperError extends defineErrors('HelperError', {
   'helper-unreachable': {
     remedy: 'retry',

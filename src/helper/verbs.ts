@@ -14,10 +14,13 @@ import type { BootState, SlotName, WirePosition } from '../update/ports.ts';
 import type { Unarmed } from '../update/trial/reboot-wait.ts';
 import type { LinkError } from './link/link-error.ts';
 
-/** Changes with what is said on the link: an agent and a helper of two versions do not try to understand each other. */
+/**
+ * Changes with the messages of the link: an agent and a helper of different versions do not try to understand each
+ * other.
+ */
 export const PROTOCOL = 1;
 
-/** What the agent shows of the helper's side. */
+/** What the agent knows of the helper's side. */
 export interface Snapshot {
   readonly journal: UpdateState;
   readonly missing?: LinkError | undefined;
@@ -31,10 +34,10 @@ export interface Settled {
 
 export interface Verb<I extends z.ZodType = z.ZodType, O extends z.ZodType = z.ZodType> {
   readonly name: string;
-  /** What the other side says is parsed by these, and nothing else is taken. */
+  /** The schemas by which messages of the other side are parsed; anything else is refused. */
   readonly input: I;
   readonly output: O;
-  /** One at a time; it may ask the agent for what only the agent can do. */
+  /** Orders run one at a time, and may ask the agent for what only the agent can do. */
   readonly isOrder: boolean;
 }
 
@@ -47,15 +50,16 @@ function order<I extends z.ZodType, O extends z.ZodType>(name: string, input: I,
 }
 
 const nothing = z.strictObject({});
-/** No path: nobody opens anything by it. */
+/** A name without a path, so that nobody opens a file by it. */
 const fileName = z.string().regex(/^[^/\p{Cc}]{1,255}$/u);
 
 /**
- * What the agent may ask of the helper: all of it. The helper believes none of it: each input has its schema here, and there is no
- * verb for a slot, a device, a path, a key or a journal event. What comes back is said by root, and is not doubted.
+ * Promise `helper`: everything that the agent may ask of the helper. The helper does not trust the agent: each input
+ * has its schema here, and no verb takes a slot, device, path, key or journal event. The answers come from root and are
+ * trusted.
  */
 export const helperVerbs = {
-  /** The first word of each connection. */
+  /** The first request on each connection. */
   attach: verb('attach', z.strictObject({ protocol: z.literal(PROTOCOL) }), z.custom<Snapshot>()),
   snapshot: verb('snapshot', nothing, z.custom<Snapshot>()),
 
@@ -65,7 +69,7 @@ export const helperVerbs = {
     z.strictObject({ reboot: z.boolean(), force: z.boolean(), manual: z.boolean() }),
     z.custom<OperationOutcome>(),
   ),
-  /** The agent sends the file when it is asked for it. */
+  /** The agent sends the file when the helper asks for it. */
   install: order(
     'install',
     z.strictObject({ name: fileName, reboot: z.boolean(), force: z.boolean() }),
@@ -86,7 +90,7 @@ export const helperVerbs = {
   bootState: verb('bootState', nothing, z.custom<{ readonly booted: SlotName; readonly state: BootState }>()),
   /** What `agent doctor` can only find out with the rights of root. */
   examine: verb('examine', nothing, z.custom<{ readonly findings: readonly DoctorFinding[] }>()),
-  /** What a signed list says, as it was taken: it is public. */
+  /** The text of a signed list, as it was taken. It is public. */
   trustFile: verb(
     'trustFile',
     z.strictObject({ name: z.enum(['trust.json', 'trust-copy.json']) }),
@@ -100,7 +104,9 @@ const version = z.strictObject({
   description: z.string().max(65_536).optional(),
 });
 
-/** What the helper may ask of the agent, while an order of the agent runs. What comes back is believed no more than what a service says. */
+/**
+ * What the helper may ask of the agent while an order runs. The answers are trusted no more than those of a service.
+ */
 export const agentVerbs = {
   currentVersion: verb('currentVersion', nothing, version),
   targetVersion: verb('targetVersion', nothing, version),
@@ -111,7 +117,7 @@ export const agentVerbs = {
   ),
   switchTo: verb('switchTo', z.custom<{ readonly versionId: string }>(), nothing),
   setProperty: verb('setProperty', z.custom<{ readonly propertyId: string; readonly value: unknown }>(), nothing),
-  /** Of a version of the service, or of the file that is to be installed. */
+  /** Opens the firmware of a version, or the file that is to be installed. */
   openFirmware: verb(
     'openFirmware',
     z.custom<{ readonly versionId?: string | undefined; readonly from?: WirePosition | undefined }>(),
@@ -122,7 +128,7 @@ export const agentVerbs = {
       validator: z.string().max(4_096).optional(),
     }),
   ),
-  /** The next bytes; none: it is at its end. */
+  /** The next bytes; none at the end. */
   readFirmware: verb('readFirmware', z.custom<{ readonly transfer: number }>(), nothing),
   closeFirmware: verb('closeFirmware', z.custom<{ readonly transfer: number }>(), nothing),
   checkHealth: verb(
@@ -156,13 +162,13 @@ export interface HelperNotes {
   readonly progress: OperationEvent;
   /** An event is durable, and this is the journal now. */
   readonly journal: { readonly event: Happened['event']; readonly state: UpdateState };
-  /** `which`: it is told once of each. */
+  /** `which`: each of these is reported only once. */
   readonly security: { readonly event: SecurityEventId; readonly which?: string | undefined; readonly detail: string };
-  /** It serves this connection no more: what was not begun is to be asked on another one. */
+  /** The helper closes this connection: a request that was not begun must be repeated on another one. */
   readonly leaving: { readonly why: 'idle' | 'busy' };
 }
 
-/** As the agent hears them. */
+/** The notes of the helper, as the agent parses them. */
 export const helperNote = z.discriminatedUnion('topic', [
   z.object({ topic: z.literal('progress'), content: z.custom<HelperNotes['progress']>() }),
   z.object({ topic: z.literal('journal'), content: z.custom<HelperNotes['journal']>() }),
@@ -170,7 +176,7 @@ export const helperNote = z.discriminatedUnion('topic', [
   z.object({ topic: z.literal('leaving'), content: z.custom<HelperNotes['leaving']>() }),
 ]);
 
-/** What the agent tells: what the service's clock shows, in milliseconds since the epoch. */
+/** The agent tells the time of the service's clock, in milliseconds since the epoch. */
 export const heardNote = z.strictObject({ atMs: z.number() });
 
 export type HelperVerb = keyof typeof helperVerbs;

@@ -5,8 +5,8 @@ import type { SlotName, Verified, WholeSlot } from './ports.ts';
 import type { StagedFirmware } from './ports/incoming.ts';
 
 /**
- * The only place where evidence is made. What was written and read back must be what a signed manifest promises, or
- * what the operator permitted unsigned.
+ * Invariant 1: evidence is made in this file alone. What was written and read back must be what a signed manifest
+ * promises, or what the operator permitted unsigned.
  */
 export function evidenceOf(firmware: StagedFirmware): Verified {
   if (firmware.payloads.length === 0) throw notVerified('the firmware has no payload');

@@ -32,20 +32,20 @@ export interface ConfigCheck {
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** Where what the configuration names is looked for. */
+/** Where the files that a configuration names are looked for. */
 export type Surroundings =
   | {
       readonly kind: 'gateway';
       /** Undefined: what the hardware tells is not looked at. */ readonly findSerialNumber?: FindSerialNumber;
     }
-  /** A root file system in a folder, on a machine that builds images. */
+  /** In a root file system in a folder, on a machine that builds images. */
   | { readonly kind: 'image'; readonly root: string }
-  /** Nowhere: only the file itself is looked at. */
+  /** Nowhere: only the configuration file itself is checked. */
   | { readonly kind: 'none' };
 
 /**
- * Goes further than loading: looks at what the configuration names, too, and tells everything at once. Throws ConfigError
- * only where there is no file, or no TOML in it.
+ * Checks the configuration and everything that it names, and returns all findings at once. Throws ConfigError only if
+ * there is no file, or if it is no TOML.
  */
 export async function checkConfig(
   path: string,
@@ -82,7 +82,7 @@ async function lookAt(right: RightParts, path: string, around: Surroundings): Pr
   }
 }
 
-/** Without one nothing of the agent works, not even its status. */
+/** Checks that there is a serial number, without which nothing of the agent works, not even its status. */
 async function lookForSerialNumber(
   { tables: { device } }: RightParts,
   find: FindSerialNumber | undefined,
@@ -124,7 +124,7 @@ async function openSecrets({ tables, placeOf }: RightParts, config: string): Pro
   return (await findOpenSecrets(tables, config)).filter(({ path }) => placeOf(path) !== undefined);
 }
 
-/** Whatever they are called: installing would overwrite what runs. */
+/** Refuses two slots that are the same device under different names: installing would overwrite the running system. */
 async function slotFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
   const found: Finding[] = [];
   for (const [name, target] of Object.entries(tables.targets ?? {})) {
@@ -138,7 +138,7 @@ async function slotFindings({ tables, placeOf }: RightParts): Promise<readonly F
   return found;
 }
 
-/** Undefined: nothing is there. */
+/** Identifies the device or file at this path; undefined: nothing is there. */
 async function identityAt(path: string): Promise<string | undefined> {
   try {
     const facts = await stat(path, { bigint: true });
@@ -164,7 +164,10 @@ async function whyNobody(user: string): Promise<string | undefined> {
   return exitCode === 0 ? undefined : 'there is no such user on this machine';
 }
 
-/** A program comes with an application, and a board may be unplugged: the daemon waits for both. */
+/**
+ * Whether something may still be missing: a program may come with an application, and a board may be unplugged. The
+ * daemon waits for both.
+ */
 function mayComeLater(need: Need): boolean {
   return programs.has(need) || need === 'device';
 }

@@ -12,20 +12,20 @@ import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { RightParts } from './right-parts.ts';
 
-/** What a build machine can say: `doubtful` is what a gateway may have beside its image. */
+/** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
   readonly wrong: readonly Finding[];
   readonly doubtful: readonly Finding[];
 }
 
-/** What lies there is not of the image: other partitions, and what the running kernel shows. */
+/** Paths that do not lie in the image: other partitions, and what the running kernel shows. */
 const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
-/** Each gateway may get its own, and some programs come with an application. */
+/** Files that each gateway may get for itself, and programs that may come with an application. */
 const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program', 'program']);
 
-/** Looks at what a configuration names in the image that it is part of. No device is asked for. */
+/** Checks what a configuration names in the image to which it belongs. Devices are not looked for. */
 export async function findInImage(right: RightParts, root: string): Promise<ImageFindings> {
   if (await isFolder(root)) return findIn(new ImageFiles(root), right);
   return { wrong: [{ path: [], message: `${root} is not a folder` }], doubtful: [] };

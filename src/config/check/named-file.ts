@@ -13,12 +13,12 @@ import {
 import type { Need } from './references.ts';
 
 export const programs: ReadonlySet<Need> = new Set(['own program', 'program']);
-/** Others may not write there. */
+/** Files that others must not be able to write. */
 export const guarded: ReadonlySet<Need> = new Set(['secret', 'trusted', 'release key', 'mcuboot key']);
 
 /**
- * Why what stands there cannot be used; undefined: it can. Who else may write there is another question. `locate`: where the file
- * is on this machine.
+ * Why the file cannot be used; undefined: it can. Whether others may write it is not checked here. `locate` finds the
+ * file on this machine.
  */
 export async function findFault(
   file: string,

@@ -5,7 +5,10 @@ import { keyPath } from '../file/problems.ts';
 import type { SoundTables } from '../schema/schema.ts';
 import { referencesOf } from './references.ts';
 
-/** Of the files with secrets that the tables name, and the file of the tables itself: those that everybody on this machine may read. */
+/**
+ * Finds secrets that every user of this machine may read: in files that the tables name, and in the configuration file
+ * itself.
+ */
 export async function findOpenSecrets(tables: SoundTables, config: string): Promise<readonly Finding[]> {
   const found: Finding[] = [];
   const passwords = passwordsIn(tables, []);
@@ -23,7 +26,7 @@ export async function findOpenSecrets(tables: SoundTables, config: string): Prom
 
 const WITH_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/@\s]*:[^/@\s]+@/i;
 
-/** Where in the tables an address has one. */
+/** The places in the tables where an address contains a password. */
 function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (readonly PropertyKey[])[] {
   if (typeof value === 'string') return WITH_PASSWORD.test(value) ? [path] : [];
   if (typeof value !== 'object' || value === null) return [];
@@ -31,7 +34,7 @@ function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (re
   return Object.entries(value).flatMap(([key, member]) => passwordsIn(member, [...path, key]));
 }
 
-/** What is missing, or may not be looked at, is told by who reads it. */
+/** Whether everybody may read the file. A file that is missing or hidden is reported by whoever reads it. */
 async function isOpen(file: string): Promise<boolean> {
   try {
     return await mayBeReadByAll(file);

@@ -5,19 +5,22 @@ import { configSchema, type SoundTables, soundTables } from '../schema/schema.ts
 type Path = readonly PropertyKey[];
 type Issue = z.core.$ZodIssue;
 
-/** What of a configuration is right, however much of it is wrong. */
+/** The correct part of a configuration, however much of it is wrong. */
 export interface RightParts {
   readonly tables: SoundTables;
-  /** Where something of `tables` stands in the file; undefined: what is written there is wrong, and a default took its place. */
+  /**
+   * The place of a value of `tables` in the file; undefined: the file has a wrong value there, which a default has
+   * replaced.
+   */
   readonly placeOf: (path: Path) => Path | undefined;
 }
 
-/** A value that is wrong may leave a table without what it needs, and that table the one around it, and so on. */
+/** Removing a wrong value may leave its table without something that it needs, then the table around it, and so on. */
 const MAX_ROUNDS = 64;
-/** Without it, its neighbours would mean something else. */
+/** Without these keys, their neighbours would mean something else. */
 const deciding: ReadonlySet<PropertyKey> = new Set(['user', 'kind']);
 
-/** Leaves out what is wrong, key by key. */
+/** Removes what is wrong, key by key. */
 export function rightParts(input: Readonly<Record<string, unknown>>): RightParts {
   const kept = new KeptParts(input);
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
@@ -33,10 +36,10 @@ function pathsOf(issue: Issue): readonly Path[] {
   return [issue.path];
 }
 
-/** A copy of the input from which values are removed; the others keep their place. */
+/** A copy of the input from which values are removed. The others keep their places in the file. */
 class KeptParts {
   readonly root: Record<string, unknown>;
-  /** Of each list that lost items: the places of those that are left. */
+  /** For each list that has lost items: the original places of those that are left. */
   readonly #places = new WeakMap<object, number[]>();
   readonly #removed: Path[] = [];
 
@@ -44,14 +47,14 @@ class KeptParts {
     this.root = structuredClone(input);
   }
 
-  /** Returns whether there was something to remove. */
+  /** Removes the values at these paths. Returns whether there was anything to remove. */
   remove(paths: readonly Path[]): boolean {
     const all = new Map(
       paths.map((path) => this.#whatGoes(path)).map((path) => [JSON.stringify(path.map(String)), path]),
     );
     const goes = [...all.values()].filter((path) => path.length > 0);
     const outermost = goes.filter((path) => !goes.some((other) => other !== path && isWithin(path, other)));
-    // Several of one list count from where they stood together, so the last comes first.
+    // from the last to the first, since removing an item shifts those behind it
     for (const path of outermost.toSorted(laterFirst)) this.#remove(path);
     return outermost.length > 0;
   }
@@ -70,7 +73,7 @@ class KeptParts {
     });
   }
 
-  /** The value, or the table that cannot be without it; empty: nothing of it is there. */
+  /** The path of the value, or of the table that cannot exist without it; empty: nothing of it exists. */
   #whatGoes(path: Path): Path {
     const [last, above] = [path.at(-1), path.slice(0, -1)];
     if (last === undefined) return path;

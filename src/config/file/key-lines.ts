@@ -1,14 +1,14 @@
 import { TomlScanner } from './toml-scanner.ts';
 
-/** A key of the text, the line on which it stands (from 1), and what is below it; items of arrays are `0`, `1`, … */
+/** A key of the text with its line (counted from 1), and the keys below it. The items of an array are `0`, `1`, … */
 export interface KeyNode {
   line: number | undefined;
-  /** Made by `[[…]]`: a path through it means its last item. */
+  /** True for an array made by `[[…]]`: a path through it means its last item. */
   isTableArray: boolean;
   readonly children: Map<string, KeyNode>;
 }
 
-/** Where each key of a TOML 1.1 text stands. For texts that a parser has accepted. */
+/** The lines of all keys of a TOML 1.1 text that a parser has accepted. */
 export function locateKeys(text: string): KeyNode {
   const scanner = new TomlScanner(text);
   const root = newNode(undefined);
@@ -21,7 +21,7 @@ export function locateKeys(text: string): KeyNode {
   return root;
 }
 
-/** The line of a key, or of the nearest key above it that the text has; undefined: it has none of them. */
+/** The line of a key, or of the nearest key above it in the text; undefined: the text has none of them. */
 export function lineOf(root: KeyNode, path: readonly PropertyKey[]): number | undefined {
   let node = root;
   let line: number | undefined;

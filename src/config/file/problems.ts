@@ -9,14 +9,17 @@ import { type KeyNode, lineOf } from './key-lines.ts';
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
 
-/** What the issues were found in. */
+/** The input in which issues were found, and its schema. */
 export interface Examined {
   readonly schema: z.ZodType;
   readonly input: unknown;
   readonly keyLines: KeyNode;
 }
 
-/** Zod's issues in a person's words, in the order of the file; what two rules say of one value is said once. */
+/**
+ * Describes Zod's issues for a person, in the order of the file. If two rules say the same about one value, it is said
+ * once.
+ */
 export function describeIssues(issues: readonly Issue[], examined: Examined): readonly ConfigProblem[] {
   const problems = issues
     .filter((issue) => !isBesideTheKind(issue, issues))
@@ -25,7 +28,7 @@ export function describeIssues(issues: readonly Issue[], examined: Examined): re
   return [...once.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** What is not of the right kind has no size. */
+/** Whether an issue about the size is void because the value has the wrong type. */
 function isBesideTheKind({ code, path }: Issue, issues: readonly Issue[]): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   return issues.some((other) => other.code === 'invalid_type' && keyPath(other.path) === keyPath(path));
@@ -42,7 +45,7 @@ function describeIssue(issue: Issue, examined: Examined): readonly ConfigProblem
   return [wrongValue(issue, examined)];
 }
 
-/** Of a union without a `kind`: the option whose outer shape fits the input. */
+/** The issues of the option of a union without `kind` whose outer shape fits the input. */
 function closestBranch(issue: z.core.$ZodIssueInvalidUnion): readonly Issue[] | undefined {
   return issue.errors.find((issues) =>
     issues.every((below) => below.path.length > 0 || below.code === 'unrecognized_keys'),
@@ -57,7 +60,7 @@ function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigPr
   return { line: lineOf(keyLines, path), message: `unknown key ${keyPath(path)}${hint}` };
 }
 
-/** A table such as `service = { … }` that is written after a `[table]` belongs to that one. */
+/** Explains a table such as `service = { … }` that is written behind a `[table]`, and so belongs to that one. */
 function belonging(path: Path, { schema, input }: Pick<Examined, 'schema' | 'input'>): string {
   const key = String(path.at(-1));
   const isTable = typeof valueAt(input, path) === 'object';
@@ -98,7 +101,9 @@ const typeWords: Readonly<Record<string, string>> = {
   boolean: 'true or false',
 };
 
-/** Each completes "expected …". Messages come from values.ts; they are empty where the kind of issue says enough. */
+/**
+ * Texts that complete "expected …". They come from values.ts; a message is empty if the type of the issue says enough.
+ */
 function expectations(issue: Issue): readonly string[] {
   if (issue.message !== '') return [issue.message];
   if (issue.code === 'invalid_type') return [typeWords[issue.expected] ?? issue.expected];
@@ -117,7 +122,7 @@ function alternatives(words: readonly string[]): string {
 
 const MAX_SHOWN = 60;
 
-/** For a message: short, on one line, addresses without their user. */
+/** A value for a message: short, on one line, and with addresses without their user. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return shorten(JSON.stringify(maskAddresses(value)));
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);

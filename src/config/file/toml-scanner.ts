@@ -7,7 +7,7 @@ const bareValue = /[^,\]}\n#]*/y;
 const quoted = /"(?:[^"\\\n]|\\.)*"|'[^'\n]*'/y;
 const multiLine = /"""(?:[^"\\]|\\[^]|"{1,2}(?!"))*"{3,5}|'''(?:[^']|'{1,2}(?!'))*'{3,5}/y;
 
-/** Steps through the tokens of a TOML text and knows on which line it stands. Each step but `take` moves on. */
+/** Scans the tokens of a TOML text and counts its lines. Every step except `take` always moves forward. */
 export class TomlScanner {
   readonly #text: string;
   #position = 0;
@@ -17,18 +17,18 @@ export class TomlScanner {
     this.#text = text;
   }
 
-  /** From 1. */
+  /** Counted from 1. */
   get line(): number {
     return this.#line;
   }
 
-  /** Skips white space, line ends and comments; false at the end of the text. */
+  /** Skips white space, line ends and comments. False at the end of the text. */
   skipBlank(): boolean {
     this.#match(blank);
     return this.#position < this.#text.length;
   }
 
-  /** Steps over `token` and the spaces before and after it, if it comes next. */
+  /** Steps over `token` and the spaces around it, if it comes next. Returns whether it did. */
   take(token: string): boolean {
     this.#match(space);
     if (!this.#text.startsWith(token, this.#position)) return false;
@@ -37,7 +37,7 @@ export class TomlScanner {
     return true;
   }
 
-  /** `a."b.c".d`, decoded. */
+  /** Reads a key such as `a."b.c".d`. */
   readKey(): readonly string[] {
     const path: string[] = [];
     do {
@@ -46,7 +46,7 @@ export class TomlScanner {
     return path;
   }
 
-  /** A text, number, truth value or date. */
+  /** Skips a text, number, truth value or date. */
   skipScalar(): void {
     if (this.#match(multiLine) !== undefined || this.#match(quoted) !== undefined) return;
     if (this.#match(bareValue) === undefined) this.#anything();
@@ -63,7 +63,7 @@ export class TomlScanner {
     return character;
   }
 
-  /** What the pattern finds here, if it is not empty. */
+  /** The match of the pattern at this place; undefined: it matches nothing here. */
   #match(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#position;
     const found = pattern.exec(this.#text)?.[0] ?? '';

@@ -1,6 +1,6 @@
 import { parse, stringify, TomlError } from 'smol-toml';
 
-/** A text that is not TOML. Its message carries nothing of the text, which may hold secrets. */
+/** The text is not TOML. The message contains nothing of the text, which may hold secrets. */
 export class TomlSyntaxError extends Error {
   override readonly name = 'TomlSyntaxError';
   readonly line: number;
@@ -24,7 +24,7 @@ export function parseToml(text: string): Record<string, unknown> {
   }
 }
 
-/** Values that are undefined are left out. */
+/** Writes TOML. Undefined values are left out. */
 export function writeToml(value: Readonly<Record<string, unknown>>): string {
   return stringify(value);
 }

@@ -4,7 +4,7 @@ import * as z from 'zod';
 
 import { absolutePath, flag, text } from '../../system/settings/values.ts';
 
-/** Where it is served. */
+/** The address where the page is served. */
 export type PagePlace =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly isLoopback: boolean }
   | { readonly kind: 'socket'; readonly path: string };
@@ -19,7 +19,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Undefined: it is none. */
+/** Parses an address; undefined: it is none. */
 export function parsePagePlace(value: string): PagePlace | undefined {
   if (/^\/[^\0]*[^/\0]$/.test(value)) return { kind: 'socket', path: value };
   const [, six, four, digits] = addressPattern.exec(value) ?? [];

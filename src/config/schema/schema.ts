@@ -9,7 +9,7 @@ import { hooksSchema, reportSchema, trustSchema, updateSchema } from './update-s
 
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
 
-/** What a person writes in config.toml. Tables are strict: an unknown key is an error. */
+/** The content of config.toml as a person writes it. Tables are strict: an unknown key is an error. */
 export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({
@@ -70,10 +70,10 @@ export const configSchema = z.strictObject({
   telemetry: telemetrySchema.prefault({}),
 });
 
-/** The file's content, checked, with defaults, in the file's own words. */
+/** The checked content of the file with its defaults, in the words of the file. */
 export type ConfigFile = z.output<typeof configSchema>;
 
-/** The tables that are right, each by itself. */
+/** The tables that are correct in themselves. */
 export function soundTables(input: Readonly<Record<string, unknown>>) {
   const { service, device, update, hooks, trust, report, system, control, page, targets, sensors, properties, watch } =
     configSchema.shape;

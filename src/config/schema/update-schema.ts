@@ -16,7 +16,7 @@ import {
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
 
-/** The pattern of `/pattern/` or `/pattern/i`; undefined: it is not one, or not a regular expression. */
+/** The pattern in `/pattern/` or `/pattern/i`; undefined: the text is none, or no regular expression. */
 export function parsePattern(value: string): RegExp | undefined {
   const [, source, flags] = choicePattern.exec(value) ?? [];
   if (source === undefined) return undefined;

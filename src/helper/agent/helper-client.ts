@@ -30,20 +30,23 @@ interface Order {
   readonly onEvent: OnEvent;
 }
 
-/** systemd takes the connection at once; a helper may have to be started, on a slow gateway, and reads its configuration. */
+/**
+ * systemd accepts the connection at once, but on a slow gateway a helper may have to be started, and reads its
+ * configuration.
+ */
 const ATTACH_MS = 120_000;
 const CONNECT_MS = 10_000;
-/** Of an answer that needs no agent: the boot environment may be written for it. */
+/** For an answer that does not need the agent; the boot environment may be written for it. */
 const ANSWER_MS = 5 * 60_000;
-/** Work that is called off ends within this. */
+/** Work that is cancelled must end within this time. */
 const PATIENCE_MS = 90_000;
-/** While the connection before is wound up. */
+/** The pause between attempts while the previous connection is being closed. */
 const BUSY_PAUSE_MS = 200;
 const MAX_BUSY = 25;
-/** What has a deadline of its own, which says what took too long. */
+/** For calls with a deadline of their own, whose error says what took too long. */
 const never = new AbortController().signal;
 
-/** The helper hung up because nothing was asked: what crossed that was not begun, and is asked again. */
+/** The helper closed an idle connection. A request that was already on its way was not begun, and is repeated. */
 class HelperLeft extends Error {
   readonly why: 'idle' | 'busy';
 
@@ -53,7 +56,7 @@ class HelperLeft extends Error {
   }
 }
 
-/** The helper as it can be asked: connected when something is wanted of it. */
+/** Sends requests to the helper, and connects when there is one. */
 export class HelperClient implements Disposable {
   readonly #options: HelperClientOptions;
   readonly #orders = new Map<number, Order>();
@@ -66,7 +69,7 @@ export class HelperClient implements Disposable {
     this.#options = options;
   }
 
-  /** The next question finds a helper that has read its configuration again. */
+  /** Closes the connection, so that the next request meets a helper that has read its configuration again. */
   hangUp(): void {
     this.#link?.close();
   }
@@ -75,13 +78,13 @@ export class HelperClient implements Disposable {
     this.hangUp();
   }
 
-  /** What the service's clock shows: the helper is told with the next word. */
+  /** Notes the time of the service's clock; the helper is told with the next request. */
   hear(atMs: number): void {
     this.#heardMs = atMs;
     if (this.#link?.isOpen === true) this.#link.note('heard', { atMs });
   }
 
-  /** Throws `helper-unreachable`, `helper-lost`, `helper-busy`, and what the helper reports. */
+  /** Asks the helper. Throws `helper-unreachable`, `helper-lost`, `helper-busy`, or what the helper reports. */
   async ask<I extends z.ZodType, O extends z.ZodType>(
     verb: Verb<I, O>,
     input: z.input<I>,
@@ -90,7 +93,10 @@ export class HelperClient implements Disposable {
     return verb.output.parse(await this.#call(verb.name, input, { deadlineMs: ANSWER_MS }, signal));
   }
 
-  /** One that takes its time; what it needs of this side is answered by `ports`. An abort waits until the helper has ended it. */
+  /**
+   * Gives the helper a long order. What it needs of this side is answered by `ports`. An abort waits until the helper
+   * has ended the work.
+   */
   async order<I extends z.ZodType, O extends z.ZodType>(
     verb: Verb<I, O>,
     input: z.input<I>,
@@ -112,7 +118,7 @@ export class HelperClient implements Disposable {
     }
   }
 
-  /** After an order: what the helper found out, as what the service names. */
+  /** Asks for what the helper found out in an order, such as the version that the service names. */
   async #look(): Promise<void> {
     if (this.#link?.isOpen !== true) return;
     try {
@@ -144,7 +150,7 @@ export class HelperClient implements Disposable {
     return this.#connecting;
   }
 
-  /** Ends by its own deadlines: whoever waits beside needs it as well. */
+  /** Connects within its own deadlines, without a signal, since others may wait for the same connection. */
   async #connect(): Promise<Link> {
     this.#leaving = undefined;
     const link = new Link(await reach(this.#options.path), {

@@ -14,16 +14,16 @@ export interface AgentPorts {
   readonly health: HealthGate;
   readonly hooks: Pick<HookPort, 'ask' | 'askInTurn' | 'tell'>;
   readonly meteredLink: () => Promise<string | undefined>;
-  /** The file that is to be installed; undefined: the order is of another kind. */
+  /** The file that is to be installed; undefined: it is another kind of order. */
   readonly file?: FirmwareSource | undefined;
 }
 
-/** One is read while the next is opened. */
+/** One transfer is read while the next one is opened. */
 const MAX_TRANSFERS = 4;
-/** Of the line in one answer. */
+/** The most bytes of firmware in one answer. */
 const GATHERED_BYTES = 512 * 1024;
 
-/** Answers what the helper asks within one order; disposed with it. */
+/** Answers the helper's requests within one order. It is disposed with the order. */
 export class PortServer implements AsyncDisposable {
   readonly #ports: AgentPorts;
   readonly #transfers = new Map<number, Transfer>();
@@ -62,7 +62,7 @@ export class PortServer implements AsyncDisposable {
       const source = versionId === undefined ? this.#ports.file : this.#service.firmware(versionId);
       if (source === undefined || this.#transfers.size >= MAX_TRANSFERS)
         throw new HelperError('link-malformed', 'a transfer came out of turn');
-      // it outlives this call, and ends with the order
+      // the transfer outlives this call, and ends with the order
       const ending = new AbortController();
       const opened = await source.open(from, AbortSignal.any([signal, ending.signal]));
       const transfer = (this.#lastTransfer += 1);
@@ -111,14 +111,14 @@ function row<I extends z.ZodType, O extends z.ZodType>(
   return async (input, signal) => ({ output: await perform(verb.input.parse(input), signal) });
 }
 
-/** Chunks are valid until the next one is asked for: they are copied before that. */
+/** A transfer whose chunks are copied, since each is valid only until the next one is asked for. */
 class Transfer implements AsyncDisposable {
   readonly #transfer: FirmwareTransfer;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #ending: AbortController;
   readonly #ended = Promise.withResolvers<void>();
   #rest: Uint8Array = new Uint8Array();
-  /** Asked for already. */
+  /** The chunk that was already asked for. */
   #next: Promise<IteratorResult<Uint8Array>> | undefined;
   #turn: Promise<void> = Promise.resolve();
 
@@ -139,13 +139,16 @@ class Transfer implements AsyncDisposable {
       return { output: {}, body, onSent };
     } catch (error) {
       onSent();
-      // who asked for it while it was closed does not read the answer
+      // the transfer was closed, and whoever asked for this chunk does not read the answer
       if (this.#ending.signal.aborted) throw new HelperError('helper-lost', 'the transfer is closed', { cause: error });
       throw error;
     }
   }
 
-  /** What is there by now in one piece: each call costs as much as ten chunks of the line. Undefined: it is at its end. */
+  /**
+   * Everything that has arrived by now in one piece, since each call costs as much as ten chunks of the line.
+   * Undefined: the end.
+   */
   async #read(): Promise<Uint8Array | undefined> {
     const gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
     let sizeBytes = this.#takeRest(gathered);
@@ -163,7 +166,7 @@ class Transfer implements AsyncDisposable {
   #takeRest(place: Uint8Array): number {
     const taken = this.#rest.subarray(0, place.byteLength);
     place.set(taken);
-    // what was used up may be taken back by whoever made it, as soon as the next one is asked for
+    // the source may reuse the old chunk as soon as the next one is asked for
     this.#rest = taken.byteLength < this.#rest.byteLength ? this.#rest.subarray(taken.byteLength) : new Uint8Array();
     return taken.byteLength;
   }
@@ -175,7 +178,7 @@ class Transfer implements AsyncDisposable {
   }
 }
 
-/** Undefined: it is not there yet, or fails, which whoever waits for it is told. */
+/** The result if it is there already; undefined: it is not, or it failed, which whoever waits for it will learn. */
 async function soon<T>(promise: Promise<T>): Promise<T | undefined> {
   const late = new Promise<undefined>((resolve) => {
     setImmediate(resolve, undefined);

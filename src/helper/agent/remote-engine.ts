@@ -36,7 +36,7 @@ export interface RemoteEngineOptions {
   readonly onJournal: (told: Omit<Happened, 'at'>) => void;
 }
 
-/** The engine of updates in the helper, as the agent sees it. It lasts as long as the process, whatever is read again. */
+/** The engine of updates in the helper, as the agent sees it. It lives as long as the process, also across reloads. */
 export class RemoteEngine implements Disposable {
   readonly path: string;
   readonly client: HelperClient;
@@ -66,7 +66,7 @@ export class RemoteEngine implements Disposable {
     this.client[Symbol.dispose]();
   }
 
-  /** What is of the bootloader's word for who only looks. */
+  /** The questions to the bootloader that a mere look needs. */
   readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> = {
     bootedSlot: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).booted,
     inspect: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).state,
@@ -76,7 +76,7 @@ export class RemoteEngine implements Disposable {
     return (await this.client.ask(helperVerbs.examine, {}, signal)).findings;
   }
 
-  /** The signed lists that the helper took. */
+  /** Reads the signed lists that the helper has taken. */
   readonly readTrust: ReadStateText = async (path) => {
     const name = helperVerbs.trustFile.input.parse({ name: basename(path) });
     return (await this.client.ask(helperVerbs.trustFile, name)).text;
@@ -88,7 +88,7 @@ export class RemoteEngine implements Disposable {
   }
 }
 
-/** What the helper said last of the journal, which only it can read and write. */
+/** A copy of the journal as the helper sent it last; only the helper can read and write the journal. */
 class JournalCopy implements Journal {
   readonly #client: HelperClient;
   #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
@@ -117,7 +117,7 @@ class JournalCopy implements Journal {
     this.#trouble = trouble && fromLinkError(trouble);
   }
 
-  /** Never fails: what cannot be seen stands in `trouble`. */
+  /** Never fails: `trouble` says why there is no new copy. */
   async refresh(): Promise<void> {
     try {
       this.show(await this.#client.ask(helperVerbs.snapshot, {}));
@@ -149,7 +149,7 @@ export interface RemoteUpdaterParts {
   readonly clock: Clock;
 }
 
-/** `Updater` of the helper. */
+/** Stands for the `Updater` in the helper. */
 export class RemoteUpdater implements UpdateRoom {
   readonly #parts: RemoteUpdaterParts;
 
@@ -248,7 +248,7 @@ export class RemoteUpdater implements UpdateRoom {
   }
 }
 
-/** The helper has no word for it, whoever the agent says has asked. */
+/** The error for what the helper never does, whoever has asked according to the agent. */
 function forRootAlone(what: string): HelperError {
   return new HelperError('helper-refused', `${what} is not installed through the helper`, {
     advice: 'as root, in one process: see "Two processes" of the integration page',

@@ -1,19 +1,19 @@
 import { HelperError } from '../errors.ts';
 
-/** Of a message: JSON, and bytes of a firmware beside it. */
+/** The frame of a message: JSON, and perhaps bytes of a firmware. */
 export interface Frame {
   readonly head: unknown;
-  /** At the end of its buffer, behind which nothing comes. Undefined: none. */
+  /** The last bytes of their buffer, behind which nothing follows; undefined: none. */
   readonly body: Buffer | undefined;
 }
 
-/** A list of thousands of versions is the longest head. */
+/** The longest head is a list of thousands of versions. */
 export const MAX_HEAD_BYTES = 4 * 1024 * 1024;
 export const MAX_BODY_BYTES = 1024 * 1024;
-/** Two numbers, big-endian: how long head and body are. */
+/** Two big-endian numbers: the lengths of head and body. */
 const PREFIX_BYTES = 8;
 
-/** What stands before the body. Throws `link-malformed` where it is too long. */
+/** Encodes everything before the body. Throws `link-malformed` if it is too long. */
 export function encodeHead(head: unknown, bodyBytes = 0): Buffer {
   const text = JSON.stringify(head);
   const headBytes = Buffer.byteLength(text);
@@ -25,7 +25,7 @@ export function encodeHead(head: unknown, bodyBytes = 0): Buffer {
   return bytes;
 }
 
-/** Bytes in pieces of any length to frames. Holds one frame at most. */
+/** Decodes pieces of any length into frames. Holds one frame at most. */
 export class FrameDecoder {
   #prefix = Buffer.alloc(PREFIX_BYTES);
   #prefixBytes = 0;
@@ -33,7 +33,7 @@ export class FrameDecoder {
   #contentBytes = 0;
   #headBytes = 0;
 
-  /** The frames that end in this piece. Throws `link-malformed`; nothing can be read after that. */
+  /** The frames that end in this piece. Throws `link-malformed`, after which nothing more can be read. */
   *push(piece: Uint8Array): Generator<Frame, void, undefined> {
     let rest = piece;
     for (;;) {
@@ -46,7 +46,7 @@ export class FrameDecoder {
     }
   }
 
-  /** A frame has begun, and has not ended. */
+  /** Whether a frame has begun and not ended. */
   get isWithin(): boolean {
     return this.#prefixBytes > 0;
   }

@@ -4,7 +4,7 @@ import { ReportedFailure } from '../../control/control-errors.ts';
 import type { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../../update/errors.ts';
 
-/** How a failure crosses the link. */
+/** A failure as it crosses the link. */
 export const linkError = z.strictObject({
   code: z.string().regex(/^[a-z][a-z0-9-]{0,63}$/),
   message: z.string().max(4_096),
@@ -15,7 +15,7 @@ export const linkError = z.strictObject({
 });
 export type LinkError = z.infer<typeof linkError>;
 
-/** What the other side is told of work that it called off. */
+/** What the other side is told of work that it cancelled. */
 export const CANCELLED: LinkError = {
   code: 'cancelled',
   message: 'it was called off',
@@ -28,7 +28,7 @@ export function toLinkError({ code, message, remedy, exit, advice, retryAfterMs 
   return { code, remedy, exit, ...bounded, retryAfterMs };
 }
 
-/** The same error again. A hook's "not now" is of the class by which the update room knows it. */
+/** Restores an error. A hook's "not now" gets the class by which the update room recognizes it. */
 export function fromLinkError({ code, ...detail }: LinkError): AgentError {
   if (code === 'not-now' || code === 'vetoed') return new UpdateError(code, detail.message, detail);
   return new ReportedFailure({ code, ...detail });

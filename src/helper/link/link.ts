@@ -14,37 +14,37 @@ import type { Message } from './message.ts';
 export interface Answer {
   readonly output: unknown;
   readonly body?: Uint8Array | undefined;
-  /** Called when the body is used no more. */
+  /** Called when the body is not needed any more. */
   readonly onSent?: (() => void) | undefined;
 }
 
-/** Something that the other side asks for. */
+/** A request of the other side. */
 export interface Served {
   readonly id: number;
   readonly verb: string;
   readonly input: unknown;
-  /** The call of ours for which it is asked; undefined: none. */
+  /** The call of ours to which the request belongs; undefined: none. */
   readonly within: number | undefined;
   readonly body: Buffer | undefined;
-  /** Aborted where the other side calls it off, or is gone. */
+  /** Aborted when the other side cancels the request, or is gone. */
   readonly signal: AbortSignal;
 }
 
 export interface LinkOptions {
   readonly serve: (served: Served) => Promise<Answer>;
   readonly onNote: (topic: string, content: unknown, within: number | undefined) => void;
-  /** What ends everything that is under way when the other side is gone. */
+  /** The error that ends everything pending when the other side is gone. */
   readonly lost: () => Error;
 }
 
 export interface CallOptions {
-  /** Of the other side's answer; undefined: none. */
+  /** The deadline for the answer; undefined: none. */
   readonly deadlineMs?: number | undefined;
   readonly within?: number | undefined;
   readonly body?: Uint8Array | undefined;
-  /** Told the number of the call before anything comes for it. */
+  /** Called with the number of the call, before anything arrives for it. */
   readonly onBegun?: ((id: number) => void) | undefined;
-  /** An abort waits until the other side has ended its work, for so long. Undefined: it waits for nothing. */
+  /** How long an abort waits until the other side has ended its work; undefined: it does not wait. */
   readonly patienceMs?: number | undefined;
 }
 
@@ -58,15 +58,15 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** Of the other side, at once. */
+/** The most requests of the other side at once. */
 const MAX_SERVED = 16;
-/** A message that has begun ends within this. */
+/** A message that has begun must end within this time. */
 const FRAME_MS = 60_000;
 const FAREWELL_MS = 1_000;
 
 /**
- * Calls in both directions over one connection, with bounds on all that comes: whoever breaks them loses the connection.
- * It ends by `close`, by a broken rule, or with the socket; whatever is under way then ends with `lost()`.
+ * Calls in both directions over one connection. Everything that arrives is bounded, and a side that breaks a rule loses
+ * the connection. It ends by `close`, by a broken rule, or with the socket; pending calls then end with `lost()`.
  */
 export class Link {
   readonly #socket: Socket;
@@ -93,7 +93,7 @@ export class Link {
     return !this.#isClosed;
   }
 
-  /** Which rule the other side broke; undefined: none. */
+  /** The rule that the other side broke; undefined: none. */
   get broken(): HelperError | undefined {
     return this.#broken;
   }
@@ -102,12 +102,12 @@ export class Link {
     return this.#pending.size === 0 && this.#served.size === 0 && !this.#decoder.isWithin;
   }
 
-  /** Resolves when it is closed. */
+  /** Resolves when the link is closed. */
   get hungUp(): Promise<void> {
     return this.#ended.promise;
   }
 
-  /** Resolves when it is closed, and all that was served has ended. */
+  /** Resolves when the link is closed and all requests of the other side have ended. */
   async ended(): Promise<void> {
     await this.#ended.promise;
     while (this.#working.size > 0) await Promise.all(this.#working);
@@ -121,25 +121,27 @@ export class Link {
     for (const served of this.#served.values()) served.abort(reason);
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
-    this.#socket.destroySoon(); // what was said last is worth a moment
+    this.#socket.destroySoon(); // the last message gets a moment to be sent
     setTimeout(() => this.#socket.destroy(), FAREWELL_MS).unref();
     this.#ended.resolve();
   }
 
-  /** Nothing follows. */
+  /** Sends a message without an answer. */
   note(topic: string, content: unknown, within?: number): void {
     if (this.#isClosed) return;
     this.#socket.write(encodeHead({ kind: 'note', topic, content, within }));
   }
 
-  /** Throws what the other side reports, `lost()`, the reason of the signal, or `helper-lost` where no answer comes in time. */
+  /**
+   * Calls the other side. Throws its error, `lost()`, the signal's reason, or `helper-lost` if no answer comes in time.
+   */
   async call(verb: string, input: unknown, options: CallOptions, signal: AbortSignal): Promise<CallEnd> {
     signal.throwIfAborted();
     if (this.#isClosed) throw this.#options.lost();
     const { deadlineMs, within, body, onBegun, patienceMs } = options;
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<CallEnd>();
-    promise.catch(() => {}); // it is waited for below
+    promise.catch(() => {}); // it is awaited below
     this.#pending.set(id, { resolve, reject });
     const tooLate = (): Error => new HelperError('helper-lost', `there was no answer to ${verb} in time`);
     using deadline = deadlineMs === undefined ? undefined : new Deadline(deadlineMs, tooLate, signal);
@@ -203,7 +205,7 @@ export class Link {
     }
   }
 
-  /** Undefined: nobody waits for it any more. */
+  /** The pending call with this number; undefined: nobody waits for it any more. */
   #requireAsked(id: number): Pending | undefined {
     if (id > this.#lastId) throw outOfTurn('an answer to nothing');
     return this.#pending.get(id);
@@ -237,7 +239,7 @@ export class Link {
     }
   }
 
-  /** Resolves when the system has taken all of it. */
+  /** Resolves when the system has accepted all bytes. */
   async #send(head: Message, body?: Uint8Array): Promise<void> {
     if (this.#isClosed) throw this.#options.lost();
     const bytes = encodeHead(head, body?.byteLength);
@@ -255,14 +257,14 @@ export class Link {
   }
 }
 
-/** The other side does not want it any more. */
+/** The other side has cancelled the request. */
 export class CalledOff extends Error {
   constructor() {
     super('the other side called it off');
   }
 }
 
-/** Kept apart from what fails on this side, until it is known whether the call was called off. */
+/** Wraps an error of the other side, until it is known whether the call was cancelled. */
 class Reported extends Error {
   readonly error: LinkError;
 

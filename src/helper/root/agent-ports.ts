@@ -6,13 +6,13 @@ import { HelperError } from '../errors.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AskAgent } from './ask-agent.ts';
 
-/** Of an answer that the agent gets from the service, with all its retries. */
+/** The deadline for an answer that the agent gets from the service, with all its retries. */
 const SERVICE_MS = 30 * 60_000;
-/** Beyond what the agent itself waits. */
+/** Added to the time that the agent itself waits. */
 const GRACE_MS = 2 * 60_000;
 const LOCAL_MS = 60_000;
 
-/** What an update needs of the service, through the agent: it may say what a service may say, and is believed no more. */
+/** The service as the helper reaches it, through the agent. Its answers are trusted no more than those of a service. */
 export function remoteService(ask: AskAgent): ProvisioningService {
   const deadlineMs = SERVICE_MS;
   return {
@@ -74,7 +74,7 @@ class RemoteTransfer implements FirmwareTransfer {
     await this.#ask.forgetfully(agentVerbs.closeFirmware, { transfer: this.#transfer });
   }
 
-  /** The next chunk is on its way while one is worked on. */
+  /** Reads chunks; the next one is requested while one is being processed. */
   async *#read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
     const options = { deadlineMs: SERVICE_MS };
     const read = async (): Promise<Uint8Array | undefined> =>
@@ -84,13 +84,13 @@ class RemoteTransfer implements FirmwareTransfer {
       const chunk = await next;
       if (chunk === undefined) return;
       next = read();
-      next.catch(() => {}); // it is waited for in its turn, or nobody wants it any more
+      next.catch(() => {}); // it is awaited in its turn, or nobody wants it any more
       yield chunk;
     }
   }
 }
 
-/** Whether what runs is good enough is asked where it runs: without the rights of root. */
+/** Asks the agent whether what runs is good enough, since health is checked without the rights of root. */
 export function remoteHealth(ask: AskAgent, { update }: Config): HealthGate {
   const deadlineMs = update.health.deadlineMs + GRACE_MS;
   return {
@@ -99,7 +99,7 @@ export function remoteHealth(ask: AskAgent, { update }: Config): HealthGate {
   };
 }
 
-/** Programs of the integrator run beside the agent. That there is one is the helper's own configuration. */
+/** Lets the agent run the integrator's programs. Which programs there are, the helper's own configuration says. */
 export function remoteHooks(ask: AskAgent, wants: HookPort['wants'], longestMs: number): HookPort {
   const deadlineMs = longestMs + GRACE_MS;
   return {
@@ -121,7 +121,7 @@ export function remoteHooks(ask: AskAgent, wants: HookPort['wants'], longestMs: 
   };
 }
 
-/** The helper has no network to look at. */
+/** Asks the agent, since the helper sees no network. */
 export async function remoteMeteredLink(ask: AskAgent, signal: AbortSignal): Promise<string | undefined> {
   return (await ask.answer(agentVerbs.meteredLink, {}, { deadlineMs: LOCAL_MS }, signal)).link;
 }

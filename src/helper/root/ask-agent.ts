@@ -6,10 +6,10 @@ import type { Verb } from '../verbs.ts';
 
 type AskOptions = Pick<CallOptions, 'deadlineMs'>;
 
-/** What the engine asks of the agent, within the order that runs. What comes back is parsed by the table of verbs. */
+/** Sends the engine's requests to the agent within the running order. Answers are parsed by the table of verbs. */
 export class AskAgent {
   readonly #link: Link;
-  /** The order that runs; undefined: none, and nothing is asked. */
+  /** The running order; undefined: there is none, so nothing may be asked. */
   #order: { readonly id: number; readonly signal: AbortSignal } | undefined;
 
   constructor(link: Link) {
@@ -20,13 +20,13 @@ export class AskAgent {
     return this.#order !== undefined;
   }
 
-  /** Of the order that runs; ports without a signal of their own end with it. */
+  /** The signal of the running order, with which ports without a signal of their own end. */
   get signal(): AbortSignal {
     if (this.#order === undefined) throw new Error('no order runs');
     return this.#order.signal;
   }
 
-  /** Throws `helper-busy` where another one runs. */
+  /** Runs the work as an order. Throws `helper-busy` if another one runs. */
   async during<T>(order: { readonly id: number; readonly signal: AbortSignal }, work: () => Promise<T>): Promise<T> {
     if (this.isBusy) throw new HelperError('helper-busy', 'the helper is at work on something else');
     this.#order = order;
@@ -52,7 +52,7 @@ export class AskAgent {
     );
   }
 
-  /** Undefined: no bytes came. */
+  /** The bytes of an answer; undefined: it had none. */
   async bytes<I extends z.ZodType>(
     verb: Verb<I>,
     input: z.output<I>,
@@ -62,7 +62,7 @@ export class AskAgent {
     return (await this.#call(verb, input, options, signal)).body;
   }
 
-  /** The end of something; nobody waits for it. */
+  /** Tells the agent that something has ended, without waiting for an answer. */
   async forgetfully<I extends z.ZodType>(verb: Verb<I>, input: z.output<I>): Promise<void> {
     const { signal } = this;
     if (signal.aborted || !this.#link.isOpen) return;

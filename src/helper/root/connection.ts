@@ -13,24 +13,24 @@ import type { Engine, EngineListeners } from './engine.ts';
 import { rowOf } from './service-table.ts';
 
 export interface ConnectionOptions {
-  /** The configuration as root reads it now. Throws ConfigError. */
+  /** Reads the configuration anew, as root. Throws ConfigError. */
   readonly loadConfig: () => Promise<Config>;
   readonly world: EngineWorld;
-  /** So long nothing is asked before it is hung up. */
+  /** An idle connection is closed after this time. */
   readonly idleMs: number;
 }
 
-/** Work that nobody waits for any more ends within this, or the process does. */
+/** Work that nobody waits for any more must end within this time; else the process ends. */
 const ENDING_MS = 60_000;
 
-/** The agent is gone: what runs for it ends as if it was called off, and the journal tells the next one. */
+/** The agent is gone. What runs for it ends as if it was cancelled, and the journal tells the next agent. */
 class AgentGone extends Error {
   constructor() {
     super('the agent hung up');
   }
 }
 
-/** Serves the agent on one connection until it hangs up, is silent for too long, or breaks a rule. */
+/** Serves the agent on one connection, until it hangs up, is silent for too long, or breaks a rule. */
 export async function serveConnection(socket: Socket, options: ConnectionOptions): Promise<void> {
   const connection = new Connection(socket, options);
   await connection.ended();
@@ -68,7 +68,7 @@ class Connection {
     clearTimeout(late);
   }
 
-  /** After a while in which nothing is asked it is hung up, so that the helper can end. */
+  /** Closes the connection after a time without requests, so that the helper can end. */
   #rest(): void {
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {
@@ -94,7 +94,7 @@ class Connection {
     return { output };
   }
 
-  /** The first word is `attach`, and is said once. */
+  /** Opens the engine. The first request must be `attach`, which may not be repeated. */
   async #admit(verb: string): Promise<Engine> {
     if (verb === 'attach' && !this.#isAttached) {
       this.#isAttached = true;

@@ -20,7 +20,7 @@ import type { HelperNotes } from '../verbs.ts';
 import { remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
 
-/** What owns journal, keys, floors, slots and bootloader, for one connection of the agent. */
+/** Journal, keys, floors, slots and bootloader, for one connection of the agent. */
 export interface Engine {
   readonly config: Config;
   readonly journal: Journal;
@@ -36,7 +36,10 @@ export interface EngineListeners {
   readonly security: SecurityNotes;
 }
 
-/** The configuration is that which root wrote, read by root: of the agent it takes only what it asks for through `ask`. */
+/**
+ * Promise `helper`: opens the engine with the configuration that root wrote and reads. From the agent it takes only the
+ * answers to `ask`.
+ */
 export async function openEngine(
   config: Config,
   world: EngineWorld,
@@ -50,7 +53,7 @@ export async function openEngine(
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine, runDirectoryOf(config));
   const targets: ReadonlyMap<string, Target> = new Map(slots.map((target) => [target.name, target]));
-  // the agent is told each event once it is durable
+  // the agent is told of each event after it is durable
   const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
   const journal = new JournalWithHistory(await openJournal(config, log, security), { note });
   const programs = hookPrograms(config);
@@ -66,13 +69,13 @@ export async function openEngine(
   return { config, journal, trust, machine, bootloader, updater: targets.size === 0 ? undefined : wireUpdater(parts) };
 }
 
-/** Where the helper keeps what only root may write, and nobody else can put anything in its place. */
+/** The folder where only root may write, so that nobody else can replace anything. */
 export function runDirectoryOf({ system }: Pick<Config, 'system'>): string {
   if (system.helper === undefined) throw new Error('a helper runs only where one is configured');
   return dirname(system.helper);
 }
 
-/** What concerned security is told to the agent, which keeps it, and stands in the helper's own log. */
+/** Reports security events to the agent, which keeps the security log, and to the helper's own log. */
 export function toldSecurity(tell: (told: HelperNotes['security']) => void, log: Log): SecurityNotes {
   return {
     record: async (event, detail) => {
@@ -83,7 +86,7 @@ export function toldSecurity(tell: (told: HelperNotes['security']) => void, log:
       log.warn({ event }, detail);
       tell({ event, which, detail });
     },
-    // what is in effect is compared where the log is kept: the agent reads the same keys
+    // not compared here: the agent keeps the log and reads the same keys
     compare: async () => {},
   };
 }

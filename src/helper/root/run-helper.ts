@@ -24,12 +24,12 @@ export interface HelperOptions {
 
 /** sd_listen_fds(3): the first descriptor that the service manager passes. */
 const FIRST_LISTEN_FD = 3;
-/** So long after the last word the helper stays, so that the next one finds it warm. */
+/** The helper stays so long after the last request, so that the next one need not start it. */
 const IDLE_MS = 10_000;
 
 /**
- * The root side: one connection at a time, on the socket that systemd passes, or on that of the configuration. Where systemd
- * started it, it ends when nothing is asked any more.
+ * Runs the helper: it serves one connection at a time, on the socket that systemd passes, or on that of the
+ * configuration. If systemd started it, it ends when it is idle.
  */
 export async function runHelper({ loadConfig, world, environment }: HelperOptions, signal: AbortSignal): Promise<void> {
   const config = await loadConfig();
@@ -55,7 +55,7 @@ interface Serving {
   readonly server: Server;
   /** Resolves when nobody has been connected for a while. */
   readonly idle: Promise<void>;
-  /** Resolves when who is connected is gone. */
+  /** Resolves when the connected agent is gone. */
   readonly served: (hangUp: boolean) => Promise<void>;
 }
 
@@ -91,14 +91,14 @@ function serverOf(options: Parameters<typeof serveConnection>[1]): Serving {
   };
 }
 
-/** One process is the agent; another one that its user runs has to wait. */
+/** Refuses a second connection: only one process is the agent, and another one of its user has to wait. */
 function refuse(socket: Socket): void {
   socket.on('error', () => socket.destroy());
   socket.end(encodeHead({ kind: 'note', topic: 'leaving', content: { why: 'busy' } }));
   setTimeout(() => socket.destroy(), 1_000).unref();
 }
 
-/** For the owner of the agent's state alone, and root: made closed, then given away. */
+/** Makes a socket for root and the owner of the agent's state alone: it is made closed, and then given to the owner. */
 async function listenForAgent(server: Server, path: string, config: Config): Promise<void> {
   const { uid, gid } = await stat(agentSide(config).paths.state);
   await rm(path, { force: true });

@@ -17,7 +17,7 @@ import { remoteFirmware } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
 import type { Engine } from './engine.ts';
 
-/** What belongs to one call. */
+/** The parts that a call may use. */
 export interface Call {
   readonly engine: Engine;
   readonly ask: AskAgent;
@@ -44,7 +44,7 @@ function row<I extends z.ZodType, O extends z.ZodType>(
   };
 }
 
-/** What the helper does for each verb, in this process. */
+/** What the helper does for each verb. */
 const rows: Readonly<Record<HelperVerb, Row>> = {
   attach: row(helperVerbs.attach, async (_input, { engine }) => snapshotOf(engine)),
   snapshot: row(helperVerbs.snapshot, async (_input, { engine }) => snapshotOf(engine)),
@@ -87,14 +87,16 @@ const rows: Readonly<Record<HelperVerb, Row>> = {
   })),
 };
 
-/** Throws `link-malformed` for a verb that there is not. */
+/** Throws `link-malformed` for an unknown verb. */
 export function rowOf(verb: string): Row {
   const found = Object.entries(rows).find(([name]) => name === verb);
   if (found === undefined) throw new HelperError('link-malformed', 'there is no such verb');
   return found[1];
 }
 
-/** A release with a hole that a later one closed is not brought back by an agent that may be broken into. */
+/**
+ * Promise `floors`: refuses to go back to a release below the floor, which an agent that was broken into might want.
+ */
 function refuseBelowFloor({ journal, config }: Engine): void {
   const { phase, floor, previous } = journal.state;
   if (floor === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return;
