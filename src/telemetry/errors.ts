@@ -82,7 +82,7 @@ export type TelemetryErrorCode = CodeOf<typeof TelemetryErrors>;
 
 /** A measurement cannot be taken, kept or delivered. */
 export class TelemetryError extends TelemetryErrors {
-  /** `advice`: instead of what the code advises. */
+  /** `advice` replaces the advice of the code. */
   constructor(code: TelemetryErrorCode, message: string, cause?: unknown, advice?: string) {
     super(code, message, { cause, advice });
   }

@@ -8,19 +8,19 @@ import type { Intake, Reading } from './sources/source.ts';
 export interface IntakeOptions {
   readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
-  /** Ends every rest. */
+  /** Ends every pause. */
   readonly signal: AbortSignal;
-  /** Takes what is within the bounds; throws nothing. */
+  /** Takes a reading that is within the bounds; must not throw. */
   readonly onReading: (reading: Reading) => void;
-  /** Something came and is not used. */
+  /** Called when something arrived that is not used. */
   readonly onDrop: (why: string) => void;
 }
 
-/** All that comes together after a silence, like what a broker has retained. */
+/** What may arrive at once after a silence, for example everything that a broker has retained. */
 const POINTS_BURST_SECONDS = 5;
 const BYTES_BURST_SECONDS = 1;
 
-/** What a source that speaks by itself hands on, within its bounds. */
+/** Promise `hostile-input`: bounds what a source that sends by itself passes on. */
 export class BoundedIntake implements Intake {
   readonly #options: IntakeOptions;
   readonly #points: RateBound;
@@ -55,7 +55,7 @@ export class BoundedIntake implements Intake {
   rest(bytes: number): Promise<void> | undefined {
     const { clock, signal } = this.#options;
     const pauseMs = this.#bytes.spend(bytes);
-    // whoever rests looks at the signal afterwards
+    // whoever waits checks the signal afterwards
     return pauseMs === 0 ? undefined : clock.sleep(pauseMs, signal).catch(() => {});
   }
 }

@@ -3,7 +3,7 @@ import type { MeasurementSettings, OutputSettings } from './settings.ts';
 import { atPointer } from './sources/parse-reading.ts';
 import type { Reading } from './sources/source.ts';
 
-/** What becomes of the readings of one source: for each output its part, reduced. */
+/** Processes the readings of one source: for each output its part, reduced. */
 export class Measurement {
   readonly #outputs: readonly { readonly settings: OutputSettings; readonly reduction: Reduction }[];
 
@@ -11,7 +11,7 @@ export class Measurement {
     this.#outputs = outputs.map((settings) => ({ settings, reduction: new Reduction(settings.reduction) }));
   }
 
-  /** What is to be sent now, and to where. */
+  /** The values that are to be sent now, and where to. */
   push(reading: Reading, nowMs: number): readonly { readonly to: OutputSettings['to']; readonly value: unknown }[] {
     return this.#outputs.flatMap(({ settings, reduction }) => {
       const part = atPointer(reading, settings.pointer);

@@ -1,10 +1,10 @@
 import type { LentLine, OpenPort } from '../serial/line.ts';
 
-/** What telemetry needs of the other rooms. `service/session.ts` satisfies the first. */
+/** What telemetry needs of the other rooms. `service/session.ts` implements the first one. */
 
-/** The service, for values. Errors are AgentErrors; their codes are the ones that verdict.ts knows. */
+/** The service, for values. Errors are AgentErrors with the codes that verdict.ts knows. */
 export interface ValueService {
-  /** One attempt. */
+  /** Makes one attempt. */
   postDatapoints(
     eventId: string,
     datapoints: readonly { readonly value: unknown; readonly at: string }[],

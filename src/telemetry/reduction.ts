@@ -2,18 +2,18 @@
 export interface ReductionSettings {
   readonly scale: number;
   readonly offset: number;
-  /** A change that is not larger is not sent; undefined: every reading is. */
+  /** A change of at most this is not sent; undefined: every reading is sent. */
   readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
-  /** Sent at least so often, even if nothing changes. */
+  /** A value is sent at least this often, even if nothing changes. */
   readonly heartbeatMs: number | undefined;
-  /** One value for each period. */
+  /** One value is sent for each period. */
   readonly over: { readonly periodMs: number; readonly keep: Keep } | undefined;
 }
 
 export const keeps = ['mean', 'min', 'max', 'last'] as const;
 export type Keep = (typeof keeps)[number];
 
-/** Pure but for what it remembers. */
+/** Reduces readings. It depends only on the readings before. */
 export class Reduction {
   readonly #settings: ReductionSettings;
   #sent: { readonly value: unknown; readonly atMs: number } | undefined;
@@ -25,7 +25,7 @@ export class Reduction {
     this.#settings = settings;
   }
 
-  /** What is to be sent now; undefined: nothing. */
+  /** The value that is to be sent now; undefined: none. */
   push(reading: unknown, nowMs: number): unknown {
     const { scale, offset, over } = this.#settings;
     const value = typeof reading === 'number' ? reading * scale + offset : reading;
@@ -35,7 +35,7 @@ export class Reduction {
     return reduced;
   }
 
-  /** The period ends with the first reading after it; that reading begins the next one. */
+  /** Gathers the readings of a period. The first reading after the period ends it, and begins the next one. */
   #gather(value: unknown, nowMs: number, over: { readonly periodMs: number; readonly keep: Keep }): unknown {
     const period = this.#period;
     const number = typeof value === 'number' ? value : Number.NaN;

@@ -18,7 +18,7 @@ export interface SelfReportOptions {
   readonly clock: Clock;
 }
 
-/** Publishes what the agent knows about itself, under the ids that the configuration names: when it changes. */
+/** Publishes what the agent knows about itself when it changes, under the ids that the configuration names. */
 export class SelfReport {
   readonly #options: SelfReportOptions;
   readonly #published = new Map<string, string>();
@@ -27,7 +27,7 @@ export class SelfReport {
     this.#options = options;
   }
 
-  /** Until the signal ends it. */
+  /** Publishes until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { settings, clock } = this.#options;
     while (!signal.aborted) {

@@ -12,20 +12,20 @@ import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
 export interface SourceRunnerOptions {
-  /** For a person. */
+  /** The name for a person. */
   readonly name: string;
   readonly source: Source;
   readonly everyMs: number;
   readonly timeoutMs: number;
-  /** A source that speaks by itself and is silent for longer counts as failed; undefined: it may be silent. */
+  /** A source that sends by itself counts as failed after so much silence; undefined: it may be silent. */
   readonly silenceMs?: number | undefined;
-  /** Of a source that speaks by itself. */
+  /** The bounds for a source that sends by itself. */
   readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** What it throws is said of this reading, and harms no other. */
+  /** An error that it throws concerns this reading only. */
   readonly onReading: (reading: Reading) => void;
 }
 
@@ -33,13 +33,13 @@ export interface SourceFigures {
   readonly name: string;
   readonly readings: number;
   readonly failures: number;
-  /** Undefined: there was none. */
+  /** Undefined: there was no reading. */
   readonly lastReadingAgeMs?: number | undefined;
-  /** What came and was not used: too fast, too long, nested too deep. */
+  /** Readings that were not used: too fast, too long, nested too deep. */
   readonly dropped: number;
-  /** Why, the last time. */
+  /** Why a reading was last not used. */
   readonly lastDrop: string | undefined;
-  /** Since the last reading; undefined: it works. */
+  /** The last error since the last reading; undefined: the source works. */
   readonly lastError: string | undefined;
 }
 
@@ -52,7 +52,10 @@ const restart: RetryPolicy = {
 
 const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
 
-/** One source, for as long as the agent runs: asked at its interval, or begun again when it ends. It harms nobody else. */
+/**
+ * Runs one source as long as the agent runs: reads it at its interval, or begins it again when it ends. Its failures
+ * harm no other source.
+ */
 export class SourceRunner {
   readonly #options: SourceRunnerOptions;
   #readings = 0;
@@ -67,7 +70,7 @@ export class SourceRunner {
   #failingSinceMs = 0;
   #lastReading: Reading;
   readonly #pace = new ReadingPace();
-  /** A reading that has not come back yet, though its time was up. */
+  /** A reading that has not returned yet, although its time was up. */
   #hanging: Promise<void> | undefined;
 
   constructor(options: SourceRunnerOptions) {
@@ -90,7 +93,7 @@ export class SourceRunner {
     return this.#options.source;
   }
 
-  /** For a person who asks about this one. */
+  /** What a person who asks about this source is told. */
   get details(): SourceFigures & RunnerDetails {
     const nowMs = this.#options.clock.monotonicMs();
     const isFailing = this.#lastError !== undefined;
@@ -118,7 +121,7 @@ export class SourceRunner {
     }
   }
 
-  /** One reading, or one life of a source that speaks by itself. */
+  /** Takes one reading, or runs a source that sends by itself once. */
   async once(signal: AbortSignal): Promise<void> {
     const { source } = this.#options;
     try {
@@ -188,7 +191,7 @@ export class SourceRunner {
     }
   }
 
-  /** Logged now and then, however many there are. */
+  /** Counts a reading that is not used. Logs that only now and then. */
   #drop(why: string): void {
     const { log, name, clock } = this.#options;
     this.#dropped += 1;

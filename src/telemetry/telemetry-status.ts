@@ -9,7 +9,7 @@ export interface TelemetryStatus {
   readonly clock: ClockState;
   readonly sources: readonly SourceFigures[];
   readonly watches: readonly { readonly id: string; readonly lastError: string | undefined }[];
-  /** The newest. */
+  /** The newest dead letters. */
   readonly deadLetters: readonly {
     readonly event: string;
     readonly at: string;

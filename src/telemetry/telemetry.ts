@@ -30,7 +30,7 @@ export interface TelemetryOptions {
   readonly settings: TelemetrySettings;
   readonly measurements: readonly MeasurementSettings[];
   readonly watches: readonly WatchSettings[];
-  /** The spool's file stands here. */
+  /** The directory of the spool's file. */
   readonly stateDirectory: string;
   readonly service: ValueService;
   readonly clock: Clock;
@@ -40,7 +40,7 @@ export interface TelemetryOptions {
   readonly boot: BootTime;
   readonly probe: ProbeSynchronization;
   readonly openLine: OpenSerialLine;
-  /** The backlog rests while an update has the line. */
+  /** While this is true the backlog waits, since an update has the line. */
   readonly isLineTaken: () => boolean;
   /** What the agent publishes about itself. */
   readonly facts: () => SelfFacts;
@@ -55,10 +55,13 @@ export interface LocalPoint {
 }
 
 const MAX_DEAD_LETTERS = 1_000;
-/** Of memory for each point that may wait in it. */
+/** The memory for each point that may wait there. */
 const BYTES_PER_POINT = 1_024;
 
-/** Everything between a sensor and the service: begun when it is made, ended when it is disposed. */
+/**
+ * Promise `datapoints`: everything between a sensor and the service. It begins when it is made, and ends when it is
+ * disposed.
+ */
 export class Telemetry implements AsyncDisposable {
   readonly #options: TelemetryOptions;
   readonly #spool: Spool;
@@ -90,14 +93,14 @@ export class Telemetry implements AsyncDisposable {
     this.#running = this.#run();
   }
 
-  /** What is in memory is written. */
+  /** Ends everything, and writes what is in memory. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('telemetry ends'));
     await this.#running;
     this.#spool[Symbol.dispose]();
   }
 
-  /** Resolves when all points are durable or delivered; takes all or none. Throws TelemetryError. */
+  /** Takes all points or none. Resolves when they are durable or delivered. Throws TelemetryError. */
   async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<SafePlace> {
     return this.#spool.pushDurably(
       points.map((point) => this.#newPoint(point)),
@@ -110,17 +113,17 @@ export class Telemetry implements AsyncDisposable {
     return this.#spool.setPropertyDurably(id, value, signal);
   }
 
-  /** The service has shown its clock. */
+  /** Notes the time of the service's clock. */
   hear(time: ServiceTime): void {
     this.#wallClock.hear(time);
   }
 
-  /** The gateway is a thing anew: what the service did not take from the old one is tried at once. */
+  /** The gateway may be a new thing: tries at once what the service did not accept from the old one. */
   tryAgain(): void {
     this.#delivery.tryAgain();
   }
 
-  /** Writes what is in memory; tells whether it is on disk now. */
+  /** Writes what is in memory; returns whether it is on disk now. */
   flush(): boolean {
     return this.#spool.flush();
   }
@@ -139,12 +142,12 @@ export class Telemetry implements AsyncDisposable {
     };
   }
 
-  /** Each source as a person asks about it. */
+  /** The reports of all sources. */
   sensors(): readonly SensorReport[] {
     return this.#options.measurements.map((settings, index) => sensorReport(settings, this.#sources[index]?.details));
   }
 
-  /** Reads one once, beside its own turn. Throws AgentError. */
+  /** Reads one source once, besides its own interval. Throws AgentError. */
   async trySensor(name: string, signal: AbortSignal): Promise<Reading> {
     const index = this.#options.measurements.findIndex((settings) => settings.name === name);
     const [settings, runner] = [this.#options.measurements[index], this.#sources[index]];
@@ -171,7 +174,7 @@ export class Telemetry implements AsyncDisposable {
     await Promise.all(loops.map(async (loop) => this.#guard(async () => loop.run(signal))));
   }
 
-  /** Ends with the signal; a bug in one loop is said and does not end the others. */
+  /** Runs a loop until the signal is aborted. A defect in one loop is logged and does not end the others. */
   async #guard(run: () => Promise<void>): Promise<void> {
     const { log, clock } = this.#options;
     const { signal } = this.#stop;
@@ -234,7 +237,10 @@ export class Telemetry implements AsyncDisposable {
   }
 }
 
-/** A serial line knows its own silence: it counts bytes, of which not all are readings. */
+/**
+ * The silence that a source is allowed. A serial line checks its own, since it counts bytes, not all of which are
+ * readings.
+ */
 function silenceOf(source: SourceSettings): number | undefined {
   return source.kind === 'exec' || source.kind === 'mqtt' ? source.silenceMs : undefined;
 }

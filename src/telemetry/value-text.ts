@@ -1,11 +1,11 @@
 import { maxValueDepth, nestedWithin } from '../system/json-value.ts';
 import { TelemetryError } from './errors.ts';
 
-/** Of one value, as JSON. */
+/** The bound for one value as JSON. */
 const MAX_VALUE_BYTES = 64 * 1024;
 const MAX_NAME_LENGTH = 256;
 
-/** A value as JSON; throws TelemetryError `value-unusable`. */
+/** A value as JSON. Throws TelemetryError `value-unusable`. */
 export function toText(value: unknown): string {
   if (!nestedWithin(value)) {
     throw new TelemetryError('value-unusable', `this value is nested deeper than ${maxValueDepth} levels`);
@@ -18,7 +18,7 @@ export function toText(value: unknown): string {
   return text;
 }
 
-/** The name of an event or a property; throws TelemetryError `value-unusable`. */
+/** Checks the name of an event or a property. Throws TelemetryError `value-unusable`. */
 export function checkName(name: string): string {
   if (name === '' || name.length > MAX_NAME_LENGTH) {
     throw new TelemetryError('value-unusable', `a name has 1 to ${MAX_NAME_LENGTH} characters`);

@@ -16,10 +16,12 @@ export interface WatchOptions {
   readonly log: Log;
 }
 
-/** What a program may print about a value. */
+/** The bound for what a program prints about a value. */
 const MAX_OUTPUT_BYTES = 64 * 1024;
 
-/** A property that somebody sets at the service: its value is handed on when it changes, and once after a start. */
+/**
+ * Watches a property that somebody sets at the service. Its value is passed on when it changes, and once after a start.
+ */
 export class Watch {
   readonly #options: WatchOptions;
   #handed: string | undefined;
@@ -33,7 +35,7 @@ export class Watch {
     return { id: this.#options.watch.id, lastError: this.#lastError };
   }
 
-  /** Until the signal ends it. */
+  /** Watches until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, watch } = this.#options;
     while (!signal.aborted) {
@@ -42,7 +44,7 @@ export class Watch {
     }
   }
 
-  /** A value that cannot be handed on is tried again with the next look. */
+  /** Looks once. A value that cannot be passed on is tried again with the next look. */
   async look(signal: AbortSignal): Promise<void> {
     const { service, watch, log } = this.#options;
     try {
@@ -62,7 +64,7 @@ export class Watch {
   }
 }
 
-/** The value as JSON: to a program on its standard input, into a file, or to a topic, where it is retained. */
+/** Passes on the value as JSON: to a program's standard input, into a file, or to a topic, where it is retained. */
 async function handOn(into: WatchSettings['into'], text: string, signal: AbortSignal): Promise<void> {
   switch (into.kind) {
     case 'command': {
@@ -80,7 +82,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       await requireReplaceable(into.path);
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
-      const { publish } = await import('./sources/mqtt.ts'); // a large package, for few
+      const { publish } = await import('./sources/mqtt.ts'); // a large package that few gateways need
       return publish(await withPassword(into, signal), text, signal);
     }
   }

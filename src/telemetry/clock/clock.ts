@@ -8,18 +8,18 @@ import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { PointTime } from '../point.ts';
 
 /**
- * `assumed`: nothing on this machine tells whether the clock was set, or it takes too long; it looks right. `service`: it
- * does not tell either, and the time is the one that the service's replies show.
+ * `assumed`: nothing on this machine tells whether the clock was set, or telling takes too long, and the time looks
+ * right. `service`: nothing tells, and the time is the one in the service's replies.
  */
 export type ClockState = 'unset' | 'assumed' | 'service' | 'set';
 
-/** The service's clock, and when it showed that, on ours. */
+/** The time that the service's clock showed, and when that was on our monotonic clock. */
 export interface ServiceTime {
   readonly atMs: number;
   readonly monotonicMs: number;
 }
 
-/** What the machine says about its wall clock. `unknown`: nobody keeps it, as far as one can see. */
+/** What the machine says about its wall clock. `unknown`: nothing visible keeps the time. */
 export type Synchronization = 'synchronized' | 'not-yet' | 'unknown';
 
 export type ProbeSynchronization = (signal: AbortSignal) => Promise<Synchronization>;
@@ -29,26 +29,31 @@ export interface WallClockOptions {
   readonly sinceBootMs: () => number;
   readonly probe: ProbeSynchronization;
   readonly log: Log;
-  /** Called with the wall clock at the start of this boot, when it is known and when it is known better. */
+  /**
+   * Called with the wall clock at the start of this boot, as soon as it is known, and again when it is known better.
+   */
   readonly onSet: (startedAtMs: number) => void;
 }
 
-/** Then twice as long each time: to look means to start a program. */
+/** The pause then doubles each time, since each look starts a program. */
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = { unset: 60_000, assumed: 3_600_000, service: 3_600_000 } as const;
-/** A clock that looks right is believed after this, even if no time server was reached. */
+/** After this time a clock that looks right is believed, even if no time server was reached. */
 const PATIENCE_MS = 15 * 60_000;
-/** A reply shows whole seconds, and is on its way for a while. */
+/** The tolerance for a reply, which shows whole seconds and was on its way for a while. */
 const AGREES_MS = 5_000;
 
-/** Whether the wall clock can be believed. A board without a battery starts with a time that looks right and is not. */
+/**
+ * Promise `clock`: decides whether the wall clock can be believed. A gateway without a battery for its clock starts
+ * with a time that looks right and is not.
+ */
 export class WallClock {
   readonly #options: WallClockOptions;
   readonly #beganMs: number;
   #state: ClockState = 'unset';
   #heard: ServiceTime | undefined;
   #wasProbed = false;
-  /** By the clock that is believed; of interest while that is not the machine's. */
+  /** The start of this boot by the believed clock. Used while that is not the machine's clock. */
   #startedAtMs = 0;
 
   constructor(options: WallClockOptions) {
@@ -74,14 +79,14 @@ export class WallClock {
     }
   }
 
-  /** What the service shows is believed for as long as the machine does not know better. */
+  /** Notes the time that the service's clock shows. It is believed until the machine knows better. */
   hear(time: ServiceTime): void {
     if (!isPlausible(time.atMs)) return;
     this.#heard = time;
     if (this.#wasProbed && this.#state !== 'set') this.#follow(time);
   }
 
-  /** Looks again and again until the clock is set. */
+  /** Looks repeatedly until the clock is set. */
   async run(signal: AbortSignal): Promise<void> {
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs *= 2) {
       await this.look(signal);
@@ -107,7 +112,10 @@ export class WallClock {
     return found === 'unknown' || clock.monotonicMs() - this.#beganMs > PATIENCE_MS;
   }
 
-  /** Where the machine's clock agrees with the service's, its is taken: it knows more than seconds. */
+  /**
+   * Follows the service's clock. If the machine's clock agrees with it, the machine's is used, which has more than
+   * seconds.
+   */
   #follow({ atMs, monotonicMs }: ServiceTime): void {
     const { clock, sinceBootMs } = this.#options;
     const theirMs = atMs + clock.monotonicMs() - monotonicMs;
@@ -138,7 +146,10 @@ const believed = {
   set: 'the clock is set',
 } as const;
 
-/** systemd-timesyncd makes this file (systemd-timesyncd.service(8)); for others, like chrony, systemd-timedated knows. */
+/**
+ * systemd-timesyncd makes this file (systemd-timesyncd.service(8)). For others, such as chrony, systemd-timedated is
+ * asked.
+ */
 export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): ProbeSynchronization {
   return async (signal) => {
     if (await exists(`${timesyncPath}/synchronized`)) return 'synchronized';

@@ -3,7 +3,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { TelemetryError } from '../errors.ts';
 import type { SafePlace } from './receipt.ts';
 
-/** Who waits for a value to be safe waits no longer than this when the disk fails and the service is silent. */
+/** Invariant 6: the longest wait until a value is safe, if the disk fails and the service is silent. */
 const ACKNOWLEDGE_MS = 10_000;
 
 export interface Acknowledging {
@@ -11,7 +11,7 @@ export interface Acknowledging {
   readonly trouble: () => string | undefined;
 }
 
-/** Waits until a value is safe, and says where; throws TelemetryError `point-not-durable` when that takes too long. */
+/** Waits until a value is safe, and returns where. Throws TelemetryError `point-not-durable` if that takes too long. */
 export async function acknowledged(
   settled: Promise<SafePlace>,
   { clock, trouble }: Acknowledging,

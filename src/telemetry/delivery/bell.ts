@@ -1,6 +1,6 @@
 import type { Clock } from '../../system/time/clock.ts';
 
-/** Wakes whoever waits: a loop that works when there is something to do, and otherwise sleeps. */
+/** A bell that wakes a loop. The loop works when there is something to do, and otherwise sleeps. */
 export class Bell {
   #rung = new AbortController();
 
@@ -8,7 +8,7 @@ export class Bell {
     this.#rung.abort();
   }
 
-  /** Returns after `ms`, or as soon as the bell was rung; at once if it was rung since the last wait. */
+  /** Returns after `ms`, or as soon as the bell is rung; at once if it was rung since the last wait. */
   async wait(ms: number, clock: Pick<Clock, 'sleep'>, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const rung = this.#rung;

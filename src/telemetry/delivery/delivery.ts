@@ -15,12 +15,12 @@ export interface DeliveryOptions {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** Of one request at most. */
+  /** The most points in one request. */
   readonly batchPoints: number;
   /** Live points of an event are gathered for so long, unless they are urgent. */
   readonly gatherMs: number;
   readonly backlogPointsPerSecond: number;
-  /** While it says so the backlog rests: the line belongs to an update. */
+  /** While this is true the backlog waits, since the line belongs to an update. */
   readonly isLineTaken: () => boolean;
 }
 
@@ -28,18 +28,18 @@ export interface DeliveryFigures {
   readonly delivered: number;
   readonly requests: number;
   readonly failedRequests: number;
-  /** Points that were sent more than once; the service may have them twice, with the same time. */
+  /** Points that were sent more than once. The service may have them twice, with the same time. */
   readonly resent: number;
   readonly parkedEvents: readonly string[];
-  /** Why nothing goes through now. */
+  /** Why nothing is delivered now; undefined: it is. */
   readonly trouble: string | undefined;
 }
 
-/** How often it is looked whether an update has given the line back. */
+/** How often the backlog checks whether the update still has the line. */
 const LOOK_MS = 1_000;
 const LONGEST_SLEEP_MS = 60_000;
 
-/** Carries what the spool holds to the service: live points, the backlog and properties beside each other. */
+/** Delivers what the spool holds to the service: live points, the backlog and properties, each in a loop of its own. */
 export class Delivery {
   readonly #options: DeliveryOptions;
   readonly #gate: Gate;
@@ -60,12 +60,12 @@ export class Delivery {
     this.#couriers = { live: new Courier(context), backlog: new Courier(context) };
   }
 
-  /** Until the signal ends it. */
+  /** Delivers until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#runLive(signal), this.#runBacklog(signal), this.#properties.run(signal)]);
   }
 
-  /** What is parked, and what the gate holds back, is tried at once. */
+  /** Tries at once what was parked, and what the gate keeps back. */
   tryAgain(): void {
     const { live, backlog } = this.#options.spool.arrival;
     this.#gate.opened();
@@ -75,12 +75,12 @@ export class Delivery {
     backlog.ring();
   }
 
-  /** All live points there are. */
+  /** Delivers all live points. */
   async deliverLive(signal: AbortSignal): Promise<void> {
     for (let points = 1; points > 0;) points = await this.#deliverNext('live', signal);
   }
 
-  /** All that is on disk, at its pace. */
+  /** Delivers everything on disk, at the configured pace. */
   async deliverBacklog(signal: AbortSignal): Promise<void> {
     const { clock, isLineTaken, backlogPointsPerSecond } = this.#options;
     for (;;) {
@@ -129,7 +129,7 @@ export class Delivery {
     return Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(this.#options.clock.monotonicMs()) + 1);
   }
 
-  /** Returns how many points it was about; 0: there is nothing to deliver. */
+  /** Delivers the next batch. Returns the number of its points; 0: there is nothing to deliver. */
   async #deliverNext(lane: Batch['lane'], signal: AbortSignal): Promise<number> {
     const { spool, clock, batchPoints } = this.#options;
     const parked = this.#parking.parked(clock.monotonicMs());

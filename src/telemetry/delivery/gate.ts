@@ -15,7 +15,7 @@ const policy: RetryPolicy = {
   maxRetryAfterMs: 3_600_000,
 };
 
-/** When the gate opens. It knows no clock. */
+/** Computes when the gate opens. It has no clock. */
 export class GateTimes {
   readonly #random: () => number;
   #failures = 0;
@@ -25,12 +25,12 @@ export class GateTimes {
     this.#random = random;
   }
 
-  /** In a row; whoever goes through gives it back to `closed`. */
+  /** The number of failures in a row. Whoever passes the gate returns it to `closed`. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Until it is open; not above 0: now. */
+  /** The time until the gate is open; 0 or less: it is open. */
   waitMs(nowMs: number): number {
     return this.#opensAtMs - nowMs;
   }
@@ -40,7 +40,7 @@ export class GateTimes {
     this.#opensAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Attempts that were under way together count as one failure. */
+  /** Closes the gate after a failure. Attempts that ran at the same time count as one failure. */
   closed(pass: number, nowMs: number, retryAfterMs: number): void {
     if (pass === this.#failures) this.#failures += 1;
     const pauseMs = backoffMs(policy, this.#failures, this.#random, retryAfterMs);
@@ -48,7 +48,7 @@ export class GateTimes {
   }
 }
 
-/** Closed for a while after the service or the way to it has failed; for all that wants through, together. */
+/** Keeps back all requests together for a while after the service, or the way to it, has failed. */
 export class Gate {
   readonly #clock: Clock;
   readonly #times: GateTimes;
@@ -59,12 +59,12 @@ export class Gate {
     this.#times = new GateTimes(random);
   }
 
-  /** Why it was closed last, since something went through. */
+  /** Why the gate was closed last, since the last success; undefined: it was not. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** Returns when it is open; the answer is given back to `closed` with what came of it. */
+  /** Returns when the gate is open. Return the result to `closed` if the attempt fails. */
   async pass(signal: AbortSignal): Promise<number> {
     for (let waitMs = this.#waitMs(); waitMs > 0; waitMs = this.#waitMs()) await this.#clock.sleep(waitMs, signal);
     signal.throwIfAborted();

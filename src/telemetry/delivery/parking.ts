@@ -1,6 +1,6 @@
 const PARKED_MS = 5 * 60_000;
 
-/** Names that the service does not take now; each is tried again after a while. */
+/** Keeps back names that the service does not accept now. Each is tried again after a while. */
 export class Parking {
   readonly #untilMs = new Map<string, number>();
 
@@ -13,12 +13,12 @@ export class Parking {
     return new Set(this.#untilMs.keys());
   }
 
-  /** All may be tried again. */
+  /** Allows all names to be tried again. */
   clear(): void {
     this.#untilMs.clear();
   }
 
-  /** When the first may be tried again. */
+  /** The time until the first name may be tried again. */
   msUntilFirst(nowMs: number): number {
     return Math.max(0, Math.min(...this.#untilMs.values()) - nowMs);
   }

@@ -17,7 +17,7 @@ export interface PropertyCourierContext {
 
 const LONGEST_SLEEP_MS = 60_000;
 
-/** Carries property values to the service: of each property the last. */
+/** Delivers property values to the service: the last value of each property. */
 export class PropertyCourier {
   readonly #context: PropertyCourierContext;
   readonly #parking = new Parking();
@@ -26,7 +26,7 @@ export class PropertyCourier {
     this.#context = context;
   }
 
-  /** Until the signal ends it. */
+  /** Delivers until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { spool, clock } = this.#context;
     while (!signal.aborted) {

@@ -7,7 +7,7 @@ interface Waiting {
   readonly text: string;
   readonly revision: number;
   isStored: boolean;
-  /** Somebody waits until it is safe. */
+  /** Settled when the value is safe, for those who wait for that. */
   readonly safe: PromiseWithResolvers<SafePlace>;
 }
 
@@ -18,10 +18,10 @@ export interface QueuedProperty {
   readonly revision: number;
 }
 
-/** Property values that the service has not taken yet: of each property the last one. */
+/** Property values that the service has not accepted yet: the last value of each property. */
 export class PropertyQueue {
   readonly #waiting = new Map<string, Waiting>();
-  /** Those that have a row; of some the value is settled already. */
+  /** Properties with a row on the disk. The values of some of them are settled already. */
   #onDisk = new Set<string>();
   #revision = 0;
 
@@ -29,12 +29,12 @@ export class PropertyQueue {
     return this.#waiting.size;
   }
 
-  /** There is something to write, or to take off the disk. */
+  /** Whether there is something to write to the disk, or to remove from it. */
   get isDirty(): boolean {
     return this.settled().length > 0 || this.#waiting.values().some(({ isStored }) => !isStored);
   }
 
-  /** What a database that was opened just now holds. */
+  /** Takes over what a newly opened database holds. */
   adopt(stored: ReadonlyMap<string, string>): void {
     const before = this.#onDisk;
     this.#onDisk = new Set(stored.keys());
@@ -63,13 +63,13 @@ export class PropertyQueue {
     return { id, text, revision };
   }
 
-  /** Oldest first. */
+  /** The oldest value. */
   next(skip: ReadonlySet<string>): QueuedProperty | undefined {
     for (const [id, { text, revision }] of this.#waiting) if (!skip.has(id)) return { id, text, revision };
     return undefined;
   }
 
-  /** It is at the service, or will never be; a newer value of the same property goes on waiting. */
+  /** Settles a value that the service has, or will never accept. A newer value of the property stays. */
   settle({ id, revision }: QueuedProperty): void {
     const waiting = this.#waiting.get(id);
     if (waiting?.revision !== revision) return;

@@ -1,7 +1,7 @@
-/** Where a value is safe: written here, or taken by the service. */
+/** Where a value is safe: written to the disk here, or accepted by the service. */
 export type SafePlace = 'disk' | 'service';
 
-/** Somebody waits until points are durable or delivered. */
+/** Lets somebody wait until points are durable or delivered. */
 export class Receipt {
   readonly #settled = Promise.withResolvers<SafePlace>();
   #waiting: number;
@@ -13,12 +13,15 @@ export class Receipt {
     if (points === 0) this.#settled.resolve(this.#place);
   }
 
-  /** Resolves when all points are safe, with `disk` unless the service has them all; rejects with TelemetryError when one is lost. */
+  /**
+   * Resolves when all points are safe: with `service` if the service has them all, else with `disk`. Rejects with
+   * TelemetryError when a point is lost.
+   */
   get settled(): Promise<SafePlace> {
     return this.#settled.promise;
   }
 
-  /** One of them. */
+  /** One of the points is safe. */
   safe(place: SafePlace): void {
     this.#waiting -= 1;
     if (place === 'disk') this.#place = place;

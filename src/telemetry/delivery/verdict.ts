@@ -2,13 +2,13 @@ import { AgentError, describeError } from '../../system/errors.ts';
 
 /** What a failed delivery means for what was sent. */
 export type Verdict =
-  /** The request is too large: send less at once. */
+  /** The request was too large: send less at once. */
   | { readonly kind: 'split'; readonly reason: string }
-  /** Something in it is refused: find out what. */
+  /** Something in the request was refused: find out what. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** The service does not know this event or property now: the others go on. */
+  /** The service does not know this event or property now: the others continue. */
   | { readonly kind: 'unknown'; readonly reason: string }
-  /** It would have failed whatever was sent: later. */
+  /** Any request would have failed: try again later. */
   | { readonly kind: 'wait'; readonly reason: string; readonly retryAfterMs: number };
 
 const meaning: ReadonlyMap<string, 'split' | 'refused' | 'unknown'> = new Map([
@@ -20,7 +20,7 @@ const meaning: ReadonlyMap<string, 'split' | 'refused' | 'unknown'> = new Map([
   ['service-not-found', 'unknown'], // 404
 ] as const);
 
-/** Throws what is no AgentError: a bug, or the reason of an aborted signal. */
+/** Throws an error that is no AgentError: a defect, or the reason of an aborted signal. */
 export function judge(error: unknown): Verdict {
   if (!(error instanceof AgentError)) throw error;
   const reason = describeError(error);

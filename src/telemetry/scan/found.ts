@@ -3,24 +3,24 @@ import type { SensorUnit } from '../sensors/unit.ts';
 export const scanKinds = ['modbus', 'hwmon', 'iio', 'w1', 'serial'] as const;
 export type ScanKind = (typeof scanKinds)[number];
 
-/** Why something that is there is not, or may not be, what one wants to read. */
+/** Why something that was found cannot be read, or is perhaps not what one wants to read. */
 export type ScanProblem =
-  /** Another device has the same name, and is read in its place. */
+  /** Another device has the same name, and would be read instead. */
   | 'same-name'
   /** Its name cannot stand in a configuration. */
   | 'odd-name'
   | 'unreadable'
-  /** The machine's own messages go there. */
+  /** The machine's own messages are printed there. */
   | 'console'
-  /** It answers whatever unit is asked. */
+  /** It answers for every unit that is asked. */
   | 'any-unit';
 
-/** Something that could be a source. Names come from outside. */
+/** Something that could be a source. Its names come from outside. */
 export interface Found {
   readonly title: string;
-  /** As `[[sensors]]` takes it; undefined: it cannot be configured. */
+  /** The table for `[[sensors]]`; undefined: it cannot be configured. */
   readonly sensor: ProposedSensor | undefined;
-  /** As the source yields it now. */
+  /** What the source yields now. */
   readonly reading: string | undefined;
   readonly unit: SensorUnit | undefined;
   readonly problem: ScanProblem | undefined;
@@ -35,13 +35,13 @@ export interface ProposedSensor {
 
 export interface ScanResult {
   readonly found: readonly Found[];
-  /** There is more than this. */
+  /** True if more was found than is listed. */
   readonly isCut: boolean;
 }
 
 const MAX_NAME_LENGTH = 128;
 const MAX_EVENT_LENGTH = 64;
-/** What nobody has to escape or to guess. */
+/** Names that need no escapes and no guessing. */
 const plainName = /^[\x20-\x7e]{1,128}$/;
 
 export function isPlainName(name: string): boolean {
@@ -52,7 +52,7 @@ export function titleOf(...parts: readonly string[]): string {
   return parts.map((part) => part.slice(0, MAX_NAME_LENGTH)).join(' ');
 }
 
-/** Names of events that differ: `cpu_thermal_temp1`. */
+/** Makes distinct names of events: `cpu_thermal_temp1`. */
 export class EventNames {
   readonly #given = new Set<string>();
 

@@ -17,7 +17,7 @@ import type { Found, ScanResult } from './found.ts';
 
 const MAX_DEVICES = 64;
 const MAX_FOUND = 256;
-/** A DS18B20 takes most of a second. */
+/** Reading a DS18B20 takes most of a second. */
 const READ_MS = 3_000;
 
 type KernelKind = 'hwmon' | 'iio' | 'w1';
@@ -26,11 +26,11 @@ type KernelSettings = Extract<SourceSettings, { readonly kind: KernelKind }>;
 interface Candidate {
   readonly settings: KernelSettings;
   readonly source: PolledSource;
-  /** The same names lead to another device. */
+  /** Its names lead to another device. */
   readonly isShadowed: boolean;
 }
 
-/** Sensors that the kernel shows; each is read once as its source would. `root`: in place of `/`. */
+/** Finds sensors that the kernel shows, below `root`, and reads each once as its source would. */
 export async function scanKernel(kind: KernelKind, signal: AbortSignal, root = '/'): Promise<ScanResult> {
   const candidates = await candidatesOf[kind](root, signal);
   const names = new EventNames();
@@ -92,7 +92,7 @@ function iioChannels(files: readonly string[]): readonly string[] {
   return [...new Set(channels)];
 }
 
-/** Of devices with one name only the first is read. */
+/** The devices with their inputs. Of devices with the same name only the first one can be read. */
 async function namedDevices(
   { base, signal }: { readonly base: string; readonly signal: AbortSignal },
   inputsOf: (files: readonly string[]) => readonly string[],

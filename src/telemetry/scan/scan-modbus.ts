@@ -14,23 +14,23 @@ export type ModbusPlace =
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
 
-/** Asked after each unit. */
+/** Called after each unit. */
 export type OnAsked = (unit: number, answering: number) => void;
 
 const FIRST_UNIT = 1;
 const LAST_UNIT = 247;
-/** To the first connection of all. */
+/** The deadline for the very first connection. */
 const CONNECT_MS = 5_000;
 const TCP_MS = 500;
-/** At 9600 baud a request and its answer take 20 ms; the rest is the device's. */
+/** At 9600 baud a request and its answer take 20 ms; the rest is for the device. */
 const RTU_MS = 300;
 const MAX_DRAINED = 16;
 const MAX_FOUND = 32;
 
-/** Modbus Application Protocol V1.1b3, 7: of a way to other units, where none is there. */
+/** Modbus Application Protocol V1.1b3, 7: exceptions of a gateway to other units, where no unit is. */
 const gatewayExceptions: ReadonlySet<number> = new Set([10, 11]);
 
-/** Any register will do: one that the device does not have is answered, too. */
+/** Any register works, since a device also answers for one that it does not have. */
 const probe: ModbusRegister = {
   unit: FIRST_UNIT,
   table: 'holding',
@@ -42,7 +42,7 @@ const probe: ModbusRegister = {
 
 type Ask = (unit: number, signal: AbortSignal) => Promise<Uint8Array>;
 
-/** Asks each unit address once. Throws AgentError where nobody can be asked at all. */
+/** Asks each unit address once. Throws AgentError if no unit can be asked at all. */
 export async function scanModbus(
   place: ModbusPlace,
   openLine: OpenSerialLine,
@@ -64,7 +64,7 @@ export async function scanModbus(
   return answering(place, await askAll(ask, 2 * RTU_MS, onAsked, signal));
 }
 
-/** Throws TelemetryError where nobody listens. */
+/** Throws TelemetryError if nobody listens. */
 async function reach(host: string, port: number, signal: AbortSignal): Promise<void> {
   const late = (): Error =>
     new TelemetryError('source-timeout', `${host}:${port} does not answer within ${CONNECT_MS} ms`);
@@ -81,7 +81,7 @@ async function reach(host: string, port: number, signal: AbortSignal): Promise<v
   }
 }
 
-/** Of an answer that came too late nothing is left for the next one. */
+/** Drops an answer that came too late, so that the next request does not get it. */
 async function drain(line: SerialLine, signal: AbortSignal): Promise<void> {
   for (let count = 0; count < MAX_DRAINED && (await line.read(0, signal)).byteLength > 0;) count += 1;
 }
@@ -95,7 +95,7 @@ async function askAll(ask: Ask, eachMs: number, onAsked: OnAsked, signal: AbortS
   return units;
 }
 
-/** A port that has gone is told at once. */
+/** Whether a unit answers. A port that has gone is an error. */
 async function answers(ask: Ask, unit: number, ms: number, signal: AbortSignal): Promise<boolean> {
   const late = (): Error => new TelemetryError('source-timeout', `modbus unit ${unit}: no answer within ${ms} ms`);
   using deadline = new Deadline(ms, late, signal);

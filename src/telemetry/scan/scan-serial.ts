@@ -9,7 +9,7 @@ import type { Found, ScanResult } from './found.ts';
 const MAX_PORTS = 64;
 const BAUD = 115_200;
 
-/** Serial ports, by a name that stays with the plug where there is one. None is opened. `root`: in place of `/`. */
+/** Lists serial ports below `root` without opening any, each by a name that stays with the plug if it has one. */
 export async function scanSerial(signal: AbortSignal, root = '/'): Promise<ScanResult> {
   const byId = join(root, 'dev/serial/by-id');
   const lasting = new Map<string, string>();
@@ -33,7 +33,7 @@ export async function scanSerial(signal: AbortSignal, root = '/'): Promise<ScanR
   return { found, isCut: ports.length > MAX_PORTS };
 }
 
-/** Those behind which there is hardware: a virtual terminal has no device, and `ttyS3` of type 0 no UART. */
+/** The ports with hardware behind them. A virtual terminal has no device, and `ttyS3` of type 0 has no UART. */
 async function portsOf(root: string, signal: AbortSignal): Promise<readonly string[]> {
   const base = join(root, 'sys/class/tty');
   const found: string[] = [];

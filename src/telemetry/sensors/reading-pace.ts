@@ -1,6 +1,6 @@
 const MAX_KEPT = 64;
 
-/** How often readings come, by the last of them; a source that has fallen silent grows slower while one looks. */
+/** The rate of readings, computed from the last ones. For a source that has fallen silent it goes down. */
 export class ReadingPace {
   #timesMs: number[] = [];
 
@@ -9,7 +9,7 @@ export class ReadingPace {
     if (this.#timesMs.length > MAX_KEPT) this.#timesMs.shift();
   }
 
-  /** Undefined: it takes two readings to know. */
+  /** Undefined: there were fewer than two readings. */
   perMinute(nowMs: number): number | undefined {
     const [firstMs] = this.#timesMs;
     const lastMs = this.#timesMs.at(-1);

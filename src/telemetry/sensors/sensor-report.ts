@@ -18,13 +18,13 @@ export interface SensorReport {
   readonly readings: number;
   readonly failures: number;
   readonly dropped: number;
-  /** The begin of it, as JSON; undefined: there was none. */
+  /** The beginning of the last reading as JSON; undefined: there was none. */
   readonly lastReading: string | undefined;
   readonly lastReadingAgeMs: number | undefined;
   readonly unit: SensorUnit | undefined;
   readonly perMinute: number | undefined;
   readonly lastDrop: string | undefined;
-  /** Since the last reading; undefined: it works. */
+  /** The last error since the last reading; undefined: the source works. */
   readonly lastError: string | undefined;
   readonly lastErrorCode: string | undefined;
   readonly failingForMs: number | undefined;
@@ -48,7 +48,7 @@ export interface RunnerDetails {
 
 const MAX_READING_LENGTH = 200;
 
-/** One source of the configuration, and how it fares; without figures nobody reads it. Pure. */
+/** The report of one source. Without figures, nobody reads the source. Pure. */
 export function sensorReport(
   { name, source, everyMs, outputs }: MeasurementSettings,
   figures?: SourceFigures & RunnerDetails,
@@ -80,7 +80,7 @@ const unread = {
   failingForMs: undefined,
 } as const;
 
-/** The begin of it, as JSON; undefined: there is none. */
+/** The beginning of a reading as JSON; undefined: there is none. */
 export function readingText(reading: Reading): string | undefined {
   const text = JSON.stringify(reading) as string | undefined;
   if (text === undefined || text.length <= MAX_READING_LENGTH) return text;

@@ -6,7 +6,7 @@ import { sources } from '../settings.ts';
 import type { MeasurementSettings } from '../settings.ts';
 import type { Reading, Source } from '../sources/source.ts';
 
-/** Reads a source once, now, for a person: nothing is counted, kept or sent. Throws AgentError, with what to do. */
+/** Reads a source once, now, for a person. Nothing is counted, kept or sent. Throws AgentError with advice. */
 export async function trySource(
   source: Source,
   { name, timeoutMs, source: settings }: Pick<MeasurementSettings, 'name' | 'timeoutMs' | 'source'>,

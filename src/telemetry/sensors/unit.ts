@@ -1,6 +1,6 @@
 import type { SourceSettings } from '../settings.ts';
 
-/** Of what a source yields, before anything is scaled. */
+/** The unit of what a source yields, before it is scaled. */
 export type SensorUnit =
   | '°C'
   | 'm°C'
@@ -19,7 +19,7 @@ export type SensorUnit =
   | 'B'
   | 's';
 
-/** Undefined: nobody knows it but who made the source. Pure. */
+/** The unit of a source; undefined: only whoever made the source knows it. Pure. */
 export function unitOf(source: SourceSettings): SensorUnit | undefined {
   const { kind } = source;
   if (kind === 'hwmon') return byPrefix(hwmonUnits, source.input);
@@ -28,7 +28,7 @@ export function unitOf(source: SourceSettings): SensorUnit | undefined {
   return kind === 'thermal' || kind === 'w1' ? '°C' : undefined;
 }
 
-/** As `hwmonSource` divides them. */
+/** As `hwmonSource` scales them. */
 const hwmonUnits: readonly (readonly [string, SensorUnit])[] = [
   ['temp', '°C'],
   ['in', 'V'],
@@ -39,7 +39,7 @@ const hwmonUnits: readonly (readonly [string, SensorUnit])[] = [
   ['humidity', '%'],
 ];
 
-/** As the kernel documents them after scale and offset (Documentation/ABI/testing/sysfs-bus-iio). */
+/** The kernel's units after scale and offset (Documentation/ABI/testing/sysfs-bus-iio). */
 const iioUnits: readonly (readonly [string, SensorUnit])[] = [
   ['in_temp', 'm°C'],
   ['in_voltage', 'mV'],

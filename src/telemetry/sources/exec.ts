@@ -14,7 +14,7 @@ import type { Intake, PolledSource, PushedSource } from './source.ts';
 
 export interface Program {
   readonly command: readonly [string, ...string[]];
-  /** Whose rights it has; undefined: the agent's. */
+  /** The user whose rights it has; undefined: the agent's. */
   readonly user?: string | undefined;
 }
 
@@ -38,7 +38,10 @@ export function execSource({ command, user }: Program, timeoutMs: number): Polle
   };
 }
 
-/** A program that keeps running and prints a reading per line. It is killed with its children when it is not wanted. */
+/**
+ * A program that keeps running and prints one reading per line. When it is not wanted any more, it is killed with its
+ * children.
+ */
 export function execStreamSource({ command, user }: Program): PushedSource {
   const [program] = command;
   const [file, ...args] = asUser(command, user);
@@ -72,7 +75,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
   };
 }
 
-/** To its end; a program that prints faster than it may waits in its write. */
+/** Reads lines until the program ends. A program that prints too fast is blocked in its write. */
 async function readLines(output: Readable, intake: Intake): Promise<void> {
   const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop(why));
   for await (const chunk of output as AsyncIterable<Buffer>) {

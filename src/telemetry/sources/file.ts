@@ -4,7 +4,7 @@ import { parseReading } from './parse-reading.ts';
 import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
-/** Whatever a file holds: a number, JSON, or a text. */
+/** The content of a file: a number, JSON, or a text. */
 export function fileSource(path: string): PolledSource {
   return {
     kind: 'polled',

@@ -6,8 +6,8 @@ import { sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
 /**
- * A line of a GPIO chip, by the program gpioget of libgpiod: 0 or 1. `version` is that of libgpiod, whose programs differ:
- * version 1 takes chip and offset, version 2 `--chip`, and prints `"3"=active` unless told to be `--numeric`.
+ * A line of a GPIO chip, read by gpioget of libgpiod: 0 or 1. `version` is that of libgpiod, whose programs differ:
+ * version 1 takes chip and offset; version 2 takes `--chip`, and prints `"3"=active` unless it gets `--numeric`.
  */
 export function gpioSource(chip: string, line: number, version: 1 | 2, timeoutMs: number): PolledSource {
   const numbers = ['--numeric', '--chip', chip, String(line)] as const;

@@ -6,8 +6,9 @@ import { sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
 /**
- * A sensor chip by its name, because numbers change from boot to boot (kernel, Documentation/hwmon/sysfs-interface.rst).
- * `input`: `temp1`, `in0`, `curr1`, `power1`, `fan1`, `humidity1`. In °C, V, A, W, rpm, %.
+ * A sensor chip, found by its name, since numbers change from boot to boot (kernel,
+ * Documentation/hwmon/sysfs-interface.rst). `input` is `temp1`, `in0`, `curr1`, `power1`, `fan1` or `humidity1`. Units:
+ * °C, V, A, W, rpm, %.
  */
 export function hwmonSource(chip: string, input: string, root = '/'): PolledSource {
   const base = join(root, 'sys/class/hwmon');
@@ -21,7 +22,10 @@ export function hwmonSource(chip: string, input: string, root = '/'): PolledSour
   };
 }
 
-/** A zone by its type, like `cpu-thermal`, or by its number (Documentation/driver-api/thermal/sysfs-api.rst). In °C. */
+/**
+ * A thermal zone in °C, found by its type such as `cpu-thermal`, or by its number
+ * (Documentation/driver-api/thermal/sysfs-api.rst).
+ */
 export function thermalSource(zone: string, root = '/'): PolledSource {
   const base = join(root, 'sys/class/thermal');
   return {

@@ -6,8 +6,9 @@ import { sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
 /**
- * A channel like `in_temp`, of a device by its name (kernel, Documentation/ABI/testing/sysfs-bus-iio): `_input` as it is, else
- * (`_raw` + `_offset`) × `_scale`; scale and offset may belong to the channel, or to all of its kind.
+ * A channel such as `in_temp` of a device with this name (kernel, Documentation/ABI/testing/sysfs-bus-iio): `_input` as
+ * it is, else (`_raw` + `_offset`) × `_scale`. Scale and offset may belong to the channel, or to all channels of its
+ * kind.
  */
 export function iioSource(device: string, channel: string, root = '/'): PolledSource {
   const base = join(root, 'sys/bus/iio/devices');

@@ -8,7 +8,7 @@ import { sourceFailed } from './source.ts';
 const MAX_BYTES = 64 * 1024;
 const MAX_TOLD = 3;
 
-/** The beginning of a file, which for a file of the kernel is all of it. Throws TelemetryError. */
+/** The beginning of a file; of a kernel's file that is all. Throws TelemetryError. */
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   try {
@@ -19,7 +19,7 @@ export async function readKernelFile(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** Its text without the white space around it; undefined: it cannot be read. */
+/** The text of a file without surrounding white space; undefined: it cannot be read. */
 export async function readKernelText(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await readKernelFile(path, signal)).trim();
@@ -30,7 +30,7 @@ export async function readKernelText(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** A file that holds one number, and perhaps words after it. */
+/** The number in a file that holds one, perhaps followed by words. */
 export async function readKernelNumber(path: string, signal: AbortSignal): Promise<number> {
   const text = await readKernelFile(path, signal);
   const number = Number.parseFloat(text);
@@ -38,7 +38,7 @@ export async function readKernelNumber(path: string, signal: AbortSignal): Promi
   return number;
 }
 
-/** Names in a directory, in order; none where there is no such directory. */
+/** The names in a directory, sorted; empty if there is no such directory. */
 export async function listDirectory(path: string): Promise<readonly string[]> {
   try {
     return (await readdir(path)).sort();
@@ -48,21 +48,21 @@ export async function listDirectory(path: string): Promise<readonly string[]> {
   }
 }
 
-/** A device among others, which says in a file who it is. */
+/** A device among others, recognized by the content of a file. */
 export interface WantedDevice {
-  /** The folder of all of them. */
+  /** The folder that contains the folders of all devices. */
   readonly base: string;
-  /** In the folder of each. */
+  /** The file within the folder of each device. */
   readonly file: string;
-  /** What the error calls it. */
+  /** The name of the device in the error. */
   readonly title: string;
-  /** `says`: undefined where there is no such file, or where it cannot be read. */
+  /** `says` is the content of the file; undefined: it is missing or cannot be read. */
   readonly isIt: (says: string | undefined, folder: string) => boolean;
 }
 
 /**
- * The folder of the first one that is wanted. One that cannot be read hides none behind it; if what is wanted is not found,
- * the error names what could not be read.
+ * The folder of the first device that is wanted. A device that cannot be read does not hide later ones; if none is
+ * found, the error names what could not be read.
  */
 export async function findDevice({ base, file, title, isIt }: WantedDevice, signal: AbortSignal): Promise<string> {
   const unread: string[] = [];

@@ -1,4 +1,4 @@
-/** Cuts a stream of bytes into lines of text; a line that is too long is left out whole, and told. */
+/** Splits a stream of bytes into lines of text. A line that is too long is dropped entirely, and reported. */
 export class LineSplitter {
   readonly #maxBytes: number;
   readonly #onDrop: (why: string) => void;
@@ -11,7 +11,7 @@ export class LineSplitter {
     this.#onDrop = onDrop;
   }
 
-  /** Lines end in LF, CR LF or CR; empty ones are left out. */
+  /** The lines that end in this chunk, with LF, CR LF or CR. Empty lines are left out. */
   push(chunk: Uint8Array): string[] {
     const lines: string[] = [];
     let start = 0;

@@ -2,7 +2,10 @@ import { maxValueDepth, nestedWithin } from '../../system/json-value.ts';
 import { TelemetryError } from '../errors.ts';
 import type { Reading } from './source.ts';
 
-/** JSON where it is JSON, else a number where it begins with one, else the text itself. Undefined: there is nothing. Throws `value-unusable`. */
+/**
+ * Parses a text as JSON, else as a number if it begins with one; else the reading is the text itself. Undefined: it is
+ * empty. Throws `value-unusable`.
+ */
 export function parseReading(text: string): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
@@ -20,7 +23,7 @@ function shallow(reading: Reading): Reading {
   throw new TelemetryError('value-unusable', `a reading is nested deeper than ${maxValueDepth} levels`);
 }
 
-/** `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: it is not of this form. */
+/** Parses `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: the line has another form. */
 export function parsePairs(line: string): Readonly<Record<string, unknown>> | undefined {
   const parts = line.trim().split(/[\s,;]+/);
   const pairs = parts.map((part) => /^([A-Za-z_][\w.-]*)[=:](.+)$/.exec(part));
@@ -28,7 +31,10 @@ export function parsePairs(line: string): Readonly<Record<string, unknown>> | un
   return Object.fromEntries(pairs.map(([, name = '', value = '']) => [name, parseReading(value)]));
 }
 
-/** RFC 6901; undefined: there is no such part. An empty pointer means the whole. */
+/**
+ * The part of a reading at a JSON pointer (RFC 6901); undefined: there is no such part. An empty pointer means the
+ * whole reading.
+ */
 export function atPointer(reading: Reading, pointer: string): unknown {
   let value = reading;
   for (const token of pointer.split('/').slice(1)) {

@@ -9,18 +9,21 @@ import type { PushedSource, Reading } from './source.ts';
 export interface SerialSettings {
   readonly path: string;
   readonly baud: number;
-  /** Undefined: JSON, `key=value` pairs, or a number. Else its named groups, or its first group. */
+  /**
+   * Undefined: a line is JSON, `key=value` pairs, or a number. Else the reading is the pattern's named groups, or its
+   * first group.
+   */
   readonly pattern: RegExp | undefined;
-  /** A line that is silent for longer counts as failed: it is opened again. */
+  /** A line that is silent for longer counts as failed, and is opened again. */
   readonly silenceMs: number;
 }
 
 const MAX_LINE_BYTES = 4_096;
 const READ_MS = 1_000;
-/** For one line; by the clock on the wall, on a machine that may be busy. */
+/** The time for one line on the wall clock, on a machine that may be busy. */
 const PATTERN_MS = 200;
 
-/** A microcontroller that prints lines. Throws when it is unplugged or silent; whoever runs it begins again. */
+/** A board that prints lines. Throws when it is unplugged or silent; the caller begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
   const { path, baud, pattern, silenceMs } = settings;
   return {
@@ -40,7 +43,7 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
   };
 }
 
-/** Undefined: the line says nothing. Throws `source-failed` for a pattern that does not come to an end with it. */
+/** The reading in a line; undefined: there is none. Throws `source-failed` if the pattern takes too long. */
 export function parseLine(text: string, pattern: RegExp | undefined): Reading {
   if (pattern === undefined) return parsePairs(text) ?? onlyData(parseReading(text));
   const found = searchWithin(pattern, [text], PATTERN_MS);
@@ -51,7 +54,7 @@ export function parseLine(text: string, pattern: RegExp | undefined): Reading {
   return Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, parseReading(value ?? '')]));
 }
 
-/** A line that is neither JSON nor a number is a message for people. */
+/** Drops a line that is neither JSON nor a number: it is a message for people. */
 function onlyData(reading: Reading): Reading {
   return typeof reading === 'string' ? undefined : reading;
 }

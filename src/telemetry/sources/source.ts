@@ -7,31 +7,34 @@ import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import type { RtuBuses } from './modbus/modbus.ts';
 
-/** What a source yields: a number, a text, or an object of which outputs take parts. */
+/** What a source yields: a number, a text, or an object from which outputs take parts. */
 export type Reading = unknown;
 
-/** Asked at intervals. Throws AgentError. */
+/** A source that is read at intervals. Throws AgentError. */
 export interface PolledSource {
   readonly kind: 'polled';
   read(signal: AbortSignal): Promise<Reading>;
 }
 
-/** Where a source that speaks by itself puts what it hears. */
+/** Receives what a source that sends by itself hears. */
 export interface Intake {
   /**
-   * One more. `read` makes the reading; it is not called for one that comes too fast, and what it finds unusable is left
-   * out. Throws what else `read` throws.
+   * Takes one more reading. `read` makes it; it is not called if readings come too fast, and an unusable reading is
+   * left out. Throws any other error of `read`.
    */
   take(read: () => Reading): void;
-  /** Something came of which there is no reading. */
+  /** Something arrived that is no reading. */
   drop(why: string): void;
-  /** So many bytes came. A promise: the next are to be read when it has resolved; it never rejects. */
+  /**
+   * So many bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.
+   */
   rest(bytes: number): Promise<void> | undefined;
 }
 
 /**
- * Speaks by itself. Throws AgentError when it cannot go on, or returns when it has ended; it is begun again later. It reads
- * no further than `rest` permits, so that who speaks too fast waits, and no exception leaves it but by this promise.
+ * A source that sends by itself. Throws AgentError when it cannot continue, or returns when it has ended; it is begun
+ * again later. It reads no further than `rest` allows, so that a sender that is too fast has to wait. Exceptions leave
+ * it only through this promise.
  */
 export interface PushedSource {
   readonly kind: 'pushed';

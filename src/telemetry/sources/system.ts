@@ -10,13 +10,13 @@ import type { PolledSource, Reading } from './source.ts';
 
 export interface SystemContext {
   readonly root?: string;
-  /** The file system whose room counts. */
+  /** The file system whose free space is measured. */
   readonly diskPath: string;
-  /** What the agent tells of itself. */
+  /** The figures of the agent itself. */
   readonly agentFigures: () => Reading;
 }
 
-/** The machine's own figures, read where the kernel shows them: no program is started for any. */
+/** The machine's own figures, read from the kernel's files without starting a program. */
 export function systemSource(metric: SystemMetric, context: SystemContext): PolledSource {
   const { root = '/' } = context;
   return { kind: 'polled', read: async (signal) => readers[metric]({ ...context, root }, signal) };
@@ -51,7 +51,7 @@ const readers: Readonly<Record<SystemMetric, Reader>> = {
   agent: ({ agentFigures }) => agentFigures(),
 };
 
-/** proc_meminfo(5), in bytes. */
+/** A value of proc_meminfo(5) in bytes. */
 async function memory(root: string, name: string, signal: AbortSignal): Promise<number> {
   const path = join(root, 'proc/meminfo');
   const match = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(await readKernelFile(path, signal));
@@ -59,7 +59,7 @@ async function memory(root: string, name: string, signal: AbortSignal): Promise<
   return Number(match[1]) * 1_024;
 }
 
-/** All interfaces but the loopback; columns of proc_pid_net(5), dev. */
+/** The sum over all interfaces except the loopback; columns as in proc_pid_net(5), dev. */
 async function network(root: string, column: number, signal: AbortSignal): Promise<number> {
   const lines = (await readKernelFile(join(root, 'proc/net/dev'), signal)).split('\n').slice(2);
   const rows = lines

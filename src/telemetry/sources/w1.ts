@@ -5,10 +5,10 @@ import { readKernelNumber } from './kernel-file.ts';
 import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';
 
-/** What a DS18B20 shows before its first conversion, and what it shows when its power fails while it converts. */
+/** The values that a DS18B20 shows before its first conversion, and when its power fails during one. */
 const notMeasured: ReadonlySet<number> = new Set([85_000, 127_937]);
 
-/** A DS18B20 by its number, like `28-0316a2795ee7` (kernel, Documentation/w1/slaves/w1_therm.rst). In °C. */
+/** A DS18B20 in °C, found by its number such as `28-0316a2795ee7` (kernel, Documentation/w1/slaves/w1_therm.rst). */
 export function w1Source(device: string, root = '/'): PolledSource {
   const path = join(root, 'sys/bus/w1/devices', device, 'temperature');
   return {

@@ -2,7 +2,7 @@ import type { DropReason } from '../point.ts';
 
 export type DropCounts = Readonly<Record<DropReason, number>>;
 
-/** Points that were not delivered, since the agent started. */
+/** Counts points that were not delivered, since the agent started. */
 export class Drops {
   readonly #counts: Record<DropReason, number> = {
     'too-old': 0,

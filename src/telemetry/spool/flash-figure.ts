@@ -4,8 +4,8 @@ const HOUR_MS = 3_600_000;
 const HOURS = 24;
 
 /**
- * Bytes that this process has given the kernel to write to a medium, so far (proc_pid_io(5), write_bytes); undefined where
- * the kernel does not count them.
+ * The bytes that this process has given the kernel to write to a medium (proc_pid_io(5), write_bytes); undefined: the
+ * kernel does not count them.
  */
 function readWrittenBytes(): number | undefined {
   try {
@@ -17,7 +17,7 @@ function readWrittenBytes(): number | undefined {
   }
 }
 
-/** What the spool writes to the medium: in the last day, hour by hour. */
+/** Counts what the spool writes to the medium, hour by hour, for the last day. */
 export class FlashFigure {
   readonly #hours = Array.from({ length: HOURS }, () => 0);
   readonly #readWritten: () => number | undefined;
@@ -40,13 +40,15 @@ export class FlashFigure {
     }
   }
 
-  /** In the last 24 hours. */
+  /** The bytes of the last 24 hours. */
   bytesOfLastDay(nowMs: number): number {
     this.#turnTo(nowMs);
     return this.#hours.reduce((sum, bytes) => sum + bytes, 0);
   }
 
-  /** At the pace of the last day; of what there is so far, when it is shorter, but never of less than an hour. */
+  /**
+   * The bytes per day at the pace of the last day; if there is less to measure, of that time, but of at least an hour.
+   */
   bytesPerDay(nowMs: number): number {
     const bytes = this.bytesOfLastDay(nowMs);
     const elapsedMs = Math.min(Math.max(nowMs - (this.#sinceMs ?? nowMs), HOUR_MS), HOURS * HOUR_MS);

@@ -1,8 +1,8 @@
 import { sourceFailed } from '../source.ts';
 
 /**
- * Modbus Application Protocol Specification V1.1b3 (functions 1 to 4), Modbus Messaging on TCP/IP Implementation Guide V1.0b
- * (MBAP header), Modbus over Serial Line V1.02 (RTU, CRC-16).
+ * Sources: Modbus Application Protocol Specification V1.1b3 (functions 1 to 4), Modbus Messaging on TCP/IP
+ * Implementation Guide V1.0b (MBAP header), Modbus over Serial Line V1.02 (RTU, CRC-16).
  */
 
 export const modbusTables = { coil: 1, 'discrete-input': 2, holding: 3, input: 4 } as const;
@@ -15,11 +15,11 @@ export interface ModbusRegister {
   readonly unit: number;
   readonly table: ModbusTable;
   readonly address: number;
-  /** Of registers; a coil or a discrete input is 0 or 1. */
+  /** The type of registers; a coil or a discrete input is 0 or 1. */
   readonly type: ModbusType;
-  /** Most significant byte first, as the protocol says, or last. */
+  /** `big`: most significant byte first, as the protocol says. */
   readonly byteOrder: 'big' | 'little';
-  /** Of several registers: the most significant first, or last. */
+  /** The order of several registers; `big`: the most significant one first. */
   readonly wordOrder: 'big' | 'little';
 }
 
@@ -43,7 +43,7 @@ export function requestPdu({ table, address, type }: ModbusRegister): Uint8Array
   return pdu;
 }
 
-/** The value in a response; throws TelemetryError. */
+/** The value in a response. Throws TelemetryError. */
 export function parsePdu(pdu: Uint8Array, register: ModbusRegister): number {
   const bytes = Buffer.from(pdu);
   const [code = 0, count = 0] = bytes;
@@ -91,7 +91,7 @@ export function tcpFrame(transaction: number, unit: number, pdu: Uint8Array): Ui
   return frame;
 }
 
-/** Bytes of the whole frame, as far as one can tell; throws TelemetryError for a stream that is not Modbus. */
+/** The length of the whole frame, as far as it can be told. Throws TelemetryError for a stream that is not Modbus. */
 export function tcpFrameLength(bytes: Uint8Array): number {
   if (bytes.byteLength < TCP_HEADER_BYTES) return TCP_HEADER_BYTES;
   const view = Buffer.from(bytes);
@@ -102,7 +102,7 @@ export function tcpFrameLength(bytes: Uint8Array): number {
   return 6 + length;
 }
 
-/** Throws TelemetryError for the answer to something else. */
+/** Throws TelemetryError for the answer to another request. */
 export function tcpPdu(frame: Uint8Array, transaction: number, unit: number): Uint8Array {
   const view = Buffer.from(frame);
   if (view.readUInt16BE(0) !== transaction || view.readUInt8(6) !== unit) {
@@ -113,7 +113,7 @@ export function tcpPdu(frame: Uint8Array, transaction: number, unit: number): Ui
 
 // ------------------------------------------------------------------------------------------------------------- RTU
 
-/** CRC-16, polynomial 0xA001, reflected, from 0xFFFF; sent with the low byte first. */
+/** CRC-16: polynomial 0xA001, reflected, initial value 0xFFFF. It is sent with the low byte first. */
 export function crc16(bytes: Uint8Array): number {
   let crc = 0xffff;
   for (const byte of bytes) {
@@ -130,14 +130,17 @@ export function rtuFrame(unit: number, pdu: Uint8Array): Uint8Array {
   return Buffer.concat([body, check]);
 }
 
-/** Bytes of the whole frame, as far as one can tell: unit, function, count, data, CRC; an exception has one byte of data. */
+/**
+ * The length of the whole frame, as far as it can be told: unit, function, count, data, CRC. An exception has one byte
+ * of data.
+ */
 export function rtuFrameLength(bytes: Uint8Array): number {
   const [, code = 0, count = 0] = bytes;
   if (bytes.byteLength < 3) return 5;
   return (code & 0x80) === 0 ? 5 + count : 5;
 }
 
-/** Throws TelemetryError for a damaged frame and for another unit's. */
+/** Throws TelemetryError for a damaged frame, and for a frame of another unit. */
 export function rtuPdu(frame: Uint8Array, unit: number): Uint8Array {
   const body = frame.subarray(0, -2);
   if (crc16(body) !== Buffer.from(frame).readUInt16LE(frame.byteLength - 2)) {

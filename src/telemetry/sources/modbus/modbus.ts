@@ -22,7 +22,10 @@ import {
 } from './modbus-codec.ts';
 import type { ModbusRegister } from './modbus-codec.ts';
 
-/** A register of a device behind TCP. Each reading has a connection of its own: many devices serve only one at a time. */
+/**
+ * A register of a device that is reached by TCP. Each reading opens a connection, since many devices serve only one at
+ * a time.
+ */
 export function modbusTcpSource(host: string, port: number, register: ModbusRegister): PolledSource {
   let transaction = 0;
   return {
@@ -42,7 +45,7 @@ export interface TcpUnit {
   readonly unit: number;
 }
 
-/** One request, by a connection of its own. Throws TelemetryError. */
+/** Makes one request on a connection of its own. Throws TelemetryError. */
 export async function askByTcp(
   { host, port, transaction, unit }: TcpUnit,
   request: Uint8Array,
@@ -80,7 +83,7 @@ export interface ModbusRtuSettings {
   readonly timeoutMs: number;
 }
 
-/** Serial lines that several registers share: one request at a time on each. */
+/** Serial lines that several registers share. Each line carries one request at a time. */
 export class RtuBuses {
   readonly #openLine: OpenSerialLine;
   readonly #turns = new Map<string, Promise<void>>();
@@ -120,7 +123,7 @@ export class RtuBuses {
   }
 }
 
-/** One request on a line that nobody else has. Throws TelemetryError. */
+/** Makes one request on a line that nobody else uses. Throws TelemetryError. */
 export async function askByRtu(
   line: SerialLine,
   { unit, timeoutMs }: { readonly unit: number; readonly timeoutMs: number },

@@ -1,10 +1,11 @@
-/** Raised with every change of the tables; a spool of another format is set aside like a damaged one. */
+/** Raised with every change of the tables. A spool of another format is set aside like a damaged one. */
 export const spoolFormat = 1;
 
 /**
- * One table per class, so that the oldest of a class is the front of a table and nothing needs an index: an index would
- * double what is written. A stream is an event in a class; it carries the counts, so that nothing is counted at start.
- * `at` is missing where the clock was not set; `boot` and `ms` (since that boot) say when a point came.
+ * There is one table per class, so that the oldest points of a class are at the front of a table and no index is
+ * needed: an index would double what is written. A stream is an event in a class; it holds the counts, so that nothing
+ * is counted at the start. `at` is missing if the clock was not set; `boot` and `ms` (since that boot) say when a point
+ * arrived.
  */
 export const spoolSchema = `
   CREATE TABLE streams (

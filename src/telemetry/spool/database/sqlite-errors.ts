@@ -5,7 +5,7 @@ import { TelemetryError } from '../../errors.ts';
 const damaged: ReadonlySet<number> = new Set([1, 11, 26]);
 const FULL = 13;
 
-/** What SQLite says, in the agent's words; anything else as it is. */
+/** Translates an error of SQLite; any other error is returned unchanged. */
 export function spoolError(error: unknown): unknown {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
   const primary = error.errcode & 0xff;
