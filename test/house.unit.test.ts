@@ -95,6 +95,30 @@ test('no source names a path of a developer', () => {
   expect(strays).toEqual([]);
 });
 
+describe('the source cites', () => {
+  const house = readFileSync(join(root, 'src/README.md'), 'utf8');
+  const scripts = ['systemd/trial-guard', 'systemd/package-guard', 'systemd/debian/wait-for-update'];
+  const texts = globSync(['src/**/*.ts', 'src/*/**/*.md', ...scripts], { cwd: root }).map((path) =>
+    readFileSync(join(root, path), 'utf8'),
+  );
+  const citedBy = (pattern: RegExp): Set<string> =>
+    new Set(texts.flatMap((text) => [...text.matchAll(pattern)].map(([, cited = '']) => cited)));
+
+  test('each invariant of src/README.md, and no other', () => {
+    const [section = ''] = /^## Invariants$.*?(?=^## )/ms.exec(house) ?? [];
+    const invariants = new Set([...section.matchAll(/^(\d+)\. /gm)].map(([, number = '']) => number));
+    expect(invariants.size).toBeGreaterThan(5);
+    expect(citedBy(/\bInvariant (\d+)\b/g)).toEqual(invariants);
+  });
+
+  test('each promise of src/README.md by its name, and no other', () => {
+    const [section = ''] = /^## Guarantees$.*?(?=^They hold)/ms.exec(house) ?? [];
+    const promises = new Set([...section.matchAll(/^\| .+? \| `([a-z-]+)` \| /gm)].map(([, name = '']) => name));
+    expect(promises.size).toBeGreaterThan(30);
+    expect(citedBy(/\bpromise `([a-z-]+)`/gi)).toEqual(promises);
+  });
+});
+
 test('each promise has a row of the attacks that were tried on it, in the same words', () => {
   const firstCells = (text: string): readonly string[] =>
     [...text.matchAll(/^\| (.+?) \| /gm)].map(([, cell = '']) => cell).filter((cell) => cell !== 'promise');

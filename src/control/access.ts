@@ -24,7 +24,7 @@ export function callersOf(entry: Answered | Followed): readonly Caller[] {
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
 }
 
-/** Throws `control-not-permitted`. */
+/** Promise `access`: throws `control-not-permitted`. */
 export function requireAccess(
   caller: Caller,
   { name, entry }: FoundOperation,

@@ -23,9 +23,9 @@ import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './
  * Everything that a person or a local program can ask of the agent. The control socket's server and client and the
  * interface of the agent in this process follow from this table.
  *
- * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name; the
- * others are the body. An `answered` operation replies with one object, a `followed` one with lines of JSON (NDJSON): its
- * progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
+ * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name;
+ * the others are the body. An `answered` operation replies with one object, a `followed` one with lines of JSON
+ * (NDJSON): its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
  */
 export const operationTable = {
   status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },

@@ -64,7 +64,10 @@ export interface SlotContents {
   readonly read: readonly ReadPartition[];
 }
 
-/** Evidence that a slot may boot: each partition holds what was vouched for, written now or read again. */
+/**
+ * Promise `whole-slot`: evidence that a slot may boot: each partition holds what was vouched for, written now or read
+ * again.
+ */
 export function evidenceOfSlot(firmware: Verified, contents: SlotContents): WholeSlot {
   const { slot, configured, staged, read } = contents;
   refuseDifferent(slot, read);
@@ -75,8 +78,9 @@ export function evidenceOfSlot(firmware: Verified, contents: SlotContents): Whol
 }
 
 /**
- * Evidence for going back: this slot, with what it holds now, was seen to run, and what was read of it is what was verified.
- * Images that are written to while they run cannot be read again: that they were not is in the attempt's report.
+ * Evidence for going back: this slot, with what it holds now, was seen to run, and what was read of it is what was
+ * verified. Images that are written to while they run cannot be read again: that they were not is in the attempt's
+ * report.
  */
 export function evidenceOfHistory(
   firmware: Pick<FirmwareRecord, 'digest'>,

@@ -2,7 +2,9 @@ import { SlotError } from '../errors.ts';
 import type { SlotMedium } from '../slot-medium.ts';
 import { alignmentBytes } from './block-pool.ts';
 
-/** After `differingBlocks` different blocks in a row, one more is skipped for each compared one, up to `longestSkip`. */
+/**
+ * After `differingBlocks` different blocks in a row, one more is skipped for each compared one, up to `longestSkip`.
+ */
 const differingBlocks = 4;
 const longestSkip = 15;
 

@@ -68,7 +68,10 @@ function preferred(routes: readonly Route[]): string | undefined {
   return others.reduce((best, route) => (route.metric < best.metric ? route : best), first).name;
 }
 
-/** The interface of the default route that one of these patterns names; undefined: no such interface is in use. */
+/**
+ * Promise `metered`: the interface of the default route that one of these patterns names; undefined: no such interface
+ * is in use.
+ */
 export async function findMeteredLink(metered: readonly string[], procNet?: string): Promise<string | undefined> {
   if (metered.length === 0) return undefined;
   return [...(await defaultInterfaces(procNet))].find((name) => metered.some((pattern) => isNamed(name, pattern)));

@@ -49,7 +49,10 @@ async function attempt(
   }
 }
 
-/** Tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told again. */
+/**
+ * Promise `hook-told`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
+ * again.
+ */
 async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {
   const { owedHook: owed, installed } = journal.state;
   if (owed === undefined) return;

@@ -23,8 +23,8 @@ export function fellFromAfter(state: UpdateState, booted: SlotName): UpdateState
 }
 
 /**
- * Notes durably that a committed version was left, with the tasks of its boards. What follows is the end of a rollback
- * without a slot. Undefined: no version was left.
+ * Promise `one-version`: notes durably that a committed version was left, with the tasks of its boards. What follows is
+ * the end of a rollback without a slot. Undefined: no version was left.
  */
 export async function beginToFollow(ports: UpdatePorts): Promise<PhaseOf<'rolling-back'> | undefined> {
   const { journal, newAttemptId, clock } = ports;

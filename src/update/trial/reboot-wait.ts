@@ -18,7 +18,10 @@ export interface RebootWait extends Hold {
   readonly untilMs: number | undefined;
 }
 
-/** Why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is staged. Pure. */
+/**
+ * Promise `not-armed`: why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is
+ * staged. Pure.
+ */
 export function findRebootWait(
   { phase }: UpdateState,
   window: DailyWindow | undefined,

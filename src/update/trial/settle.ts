@@ -28,7 +28,10 @@ import {
   startTrial,
 } from './trial.ts';
 
-/** Invariant 5: at a start, finishes or undoes what the journal says was left half done. May be repeated. */
+/**
+ * Invariant 5, promise `power-cut`, promise `kill`: at a start, finishes or undoes what the journal says was left half
+ * done. May be repeated.
+ */
 export async function settle(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, bootloader, log } = ports;
   await journal.refresh();

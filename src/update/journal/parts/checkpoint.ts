@@ -22,7 +22,8 @@ export interface Checkpoint {
 }
 
 /**
- * A place in the content of a payload's file. It is not trusted: if something in it is wrong, the transfer starts over.
+ * Promise `resume`: a place in the content of a payload's file. It is not trusted: if something in it is wrong, the
+ * transfer starts over.
  */
 export interface ArtifactPlace {
   /** The part before the payloads, as it was signed. It is verified each time it is read. */
