@@ -27,7 +27,7 @@ import type { Concern } from './wiring/trust.ts';
 import type { UpdateRoom } from './wiring/update-room.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-export interface AgentOptions {
+export interface AgentDeps {
   /** Called for each operation, since a reload replaces the wiring. */
   readonly wiring: () => Wiring;
   /** The daemon's telemetry; undefined: values go directly to the service. */
@@ -49,30 +49,30 @@ export interface AgentOptions {
 
 /** The operations that a person or a program can ask for, performed in this process. They are called one at a time. */
 export class Agent implements AgentOperations, AsyncDisposable {
-  readonly #options: AgentOptions;
+  readonly #deps: AgentDeps;
 
-  constructor(options: AgentOptions) {
-    this.#options = options;
+  constructor(deps: AgentDeps) {
+    this.#deps = deps;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#options.resources?.[Symbol.asyncDispose]();
+    await this.#deps.resources?.[Symbol.asyncDispose]();
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
     const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
     const boot = await this.#lookAtBootloader(signal);
-    const stateTrouble = await stateObstacle(config, journal, this.#options.daemon === true);
+    const stateTrouble = await stateObstacle(config, journal, this.#deps.daemon === true);
     const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
     return statusReport(journal.state, {
       agentVersion: world.agentVersion,
-      daemon: this.#options.daemon,
+      daemon: this.#deps.daemon,
       serialNumber,
       thingId: (await this.#loadIdentity())?.thingId,
       boards: await listBoards(this.#wiring),
       booted: boot.booted,
       boot: boot.state,
-      activity: this.#options.activity?.(),
+      activity: this.#deps.activity?.(),
       throttle: throttle?.inForce,
       traffic: this.#wiring.traffic.report,
       attempts: await this.#wiring.history.known(journal.state),
@@ -84,7 +84,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
       quarantineMs: config.update.quarantineMs,
       canUpdate: boot.works && stateTrouble === undefined,
       obstacle: boot.obstacle ?? stateTrouble,
-      looks: this.#options.looks(),
+      looks: this.#deps.looks(),
       distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
       warnings: await this.#warnings(concerns),
       telemetry: this.#telemetry?.status(),
@@ -155,7 +155,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { machine, updater } = this.#wiring;
     const work = async (inner: AbortSignal): Promise<void> => (updater ?? machine).reboot(undefined, inner);
     const unarmed = await updater?.findUnarmed(signal);
-    const { alone } = this.#options;
+    const { alone } = this.#deps;
     if (unarmed === undefined || alone === undefined) await work(signal);
     else await alone(async (inner) => work(inner).then(() => ({ kind: 'rebooting', ...unarmed })), signal);
     return {};
@@ -240,16 +240,16 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
-    const findings = await diagnose(this.#wiring, this.#options.activity?.(), signal);
+    const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
     return { findings: [...findings, ...measuringFindings(this.#telemetry?.status(), await this.sensors())] };
   }
 
   get #telemetry(): Telemetry | undefined {
-    return this.#options.telemetry?.();
+    return this.#deps.telemetry?.();
   }
 
   get #wiring(): Wiring {
-    return this.#options.wiring();
+    return this.#deps.wiring();
   }
 
   get #updater(): UpdateRoom {
@@ -261,7 +261,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async #warnings(ofTrust: readonly Concern[]): Promise<readonly string[]> {
     const { config, updater } = this.#wiring;
     return [
-      ...this.#options.warnings(),
+      ...this.#deps.warnings(),
       ...ofTrust.map(({ text }) => text),
       ...(await stateConcerns(config)),
       ...(updater?.hookTroubles ?? []),

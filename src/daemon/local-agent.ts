@@ -8,7 +8,7 @@ import { systemErrorCode } from '../system/errors.ts';
 import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
-import type { AgentOptions } from './agent.ts';
+import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
@@ -74,7 +74,7 @@ async function refuseStranger(state: string): Promise<void> {
   }
 }
 
-function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentOptions, 'daemon' | 'looks' | 'warnings'> {
+function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
   return {
     daemon,
     looks: () => undefined,

@@ -24,7 +24,7 @@ import { pageLimits } from './page-limits.ts';
 import type { PageLimits } from './page-limits.ts';
 import { Routes } from './routes.ts';
 
-export interface PageServerOptions extends Performer {
+export interface PageServerDeps extends Performer {
   readonly settings: PageSettings;
   readonly log: Log;
   readonly clock: Clock;
@@ -56,11 +56,11 @@ const MAX_PEM_BYTES = 256 * 1024;
 const LOOK_MS = 60_000;
 
 /** Serves the page where the settings say, until it is disposed. Throws PageError. */
-export async function startPage(options: PageServerOptions, place: PagePlace): Promise<AsyncDisposable> {
-  const server = new PageServer(options, {
+export async function startPage(deps: PageServerDeps, place: PagePlace): Promise<AsyncDisposable> {
+  const server = new PageServer(deps, {
     place,
-    server: await openServer(options.settings, options.limits),
-    door: await Door.open(options),
+    server: await openServer(deps.settings, deps.limits),
+    door: await Door.open(deps),
     assets: await readAssets(),
   });
   try {
@@ -107,7 +107,7 @@ interface Opened {
 }
 
 class PageServer implements AsyncDisposable {
-  readonly #options: PageServerOptions;
+  readonly #deps: PageServerDeps;
   readonly #place: PagePlace;
   readonly #limits: PageLimits;
   readonly #server: Server;
@@ -118,20 +118,20 @@ class PageServer implements AsyncDisposable {
   readonly #waiting = new Map<unknown, Socket>();
   #socket: LastingSocket | undefined;
 
-  constructor(options: PageServerOptions, { place, server, door, assets }: Opened) {
-    this.#options = options;
+  constructor(deps: PageServerDeps, { place, server, door, assets }: Opened) {
+    this.#deps = deps;
     this.#place = place;
-    this.#limits = { ...pageLimits, ...options.limits };
+    this.#limits = { ...pageLimits, ...deps.limits };
     this.#server = server;
-    this.#news = new LiveNews({ ...options, limits: this.#limits });
-    const parts = { ...options, limits: this.#limits };
-    this.#files = new DroppedFiles(options.stateDirectory, this.#limits);
-    const acting = { orders: new Orders(parts), files: this.#files };
+    this.#news = new LiveNews({ ...deps, limits: this.#limits });
+    const inner = { ...deps, limits: this.#limits };
+    this.#files = new DroppedFiles(deps.stateDirectory, this.#limits);
+    const acting = { orders: new Orders(inner), files: this.#files };
     const asked = ({ socket }: IncomingMessage): void => void this.#waiting.delete(this.#peerOf(socket));
-    this.#routes = new Routes({ ...parts, ...acting, place, door, assets, news: this.#news, asked });
+    this.#routes = new Routes({ ...inner, ...acting, place, door, assets, news: this.#news, asked });
     server.maxConnections = this.#limits.maxConnections;
     server.maxRequestsPerSocket = 1;
-    const isTls = options.settings.certificateFile !== undefined;
+    const isTls = deps.settings.certificateFile !== undefined;
     // behind TLS only its address identifies the connection of a request; a Unix socket has none
     const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
     server.on(admitted, (socket: Socket) => this.#admit(socket));
@@ -148,7 +148,7 @@ class PageServer implements AsyncDisposable {
     } catch (error) {
       throw new PageError('page-unavailable', `the page cannot listen: ${describeError(error)}`, { cause: error });
     }
-    this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'the page'));
+    this.#server.on('error', (error) => this.#deps.log.error({ error: describeError(error) }, 'the page'));
     this.#news.start();
   }
 
@@ -166,7 +166,7 @@ class PageServer implements AsyncDisposable {
   async #listen(): Promise<void> {
     const place = this.#place;
     if (place.kind === 'socket') {
-      const { log } = this.#options;
+      const { log } = this.#deps;
       this.#socket = new LastingSocket(this.#server, { path: place.path, caller: 'members', lookMs: LOOK_MS, log });
       return this.#socket.listen();
     }

@@ -22,7 +22,7 @@ import type { Html } from './show/html.ts';
 
 const NOT_OUR_NAME = 421;
 
-export interface RoutesParts {
+export interface RoutesDeps {
   readonly settings: PageSettings;
   readonly place: PagePlace;
   readonly door: Door;
@@ -45,16 +45,16 @@ export interface Reply {
 
 /** Answers the requests for the page and its parts. */
 export class Routes {
-  readonly #parts: RoutesParts;
+  readonly #deps: RoutesDeps;
 
-  constructor(parts: RoutesParts) {
-    this.#parts = parts;
+  constructor(deps: RoutesDeps) {
+    this.#deps = deps;
   }
 
   /** The reply; undefined: the answer is a stream that continues. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
     try {
-      const { place, settings } = this.#parts;
+      const { place, settings } = this.#deps;
       requireOurName(request, place, settings.hosts);
       const path = (request.url ?? '').split('?', 1)[0] ?? '';
       if (request.method === 'POST') return await this.#post(path, request, response);
@@ -66,7 +66,7 @@ export class Routes {
   }
 
   async #get(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
-    const { asked, assets, door, news } = this.#parts;
+    const { asked, assets, door, news } = this.#deps;
     asked(request);
     const asset = assets.get(path);
     if (asset !== undefined) return { status: 200, ...asset };
@@ -83,7 +83,7 @@ export class Routes {
   }
 
   async #post(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply> {
-    const { asked, door, limits } = this.#parts;
+    const { asked, door, limits } = this.#deps;
     requireSamePage(request);
     const session = door.sessionOf(request);
     if (path === '/file') {
@@ -102,8 +102,8 @@ export class Routes {
       case '/do': {
         const operator = door.requireOperator(session, form.get('token') ?? undefined);
         const { name, input } = orderOf(form);
-        operator.said = await this.#parts.orders.give(name, input);
-        this.#parts.news.noteChange();
+        operator.said = await this.#deps.orders.give(name, input);
+        this.#deps.news.noteChange();
         return toPage();
       }
       default:
@@ -113,7 +113,7 @@ export class Routes {
 
   /** Answers when the file was received and its installation has begun. */
   async #takeFile(request: IncomingMessage, operator: Session): Promise<Reply> {
-    const { orders, files } = this.#parts;
+    const { orders, files } = this.#deps;
     const name = new URL(request.url ?? '', 'http://page').searchParams.get('name') ?? '';
     const begun = Promise.withResolvers<void>();
     const work = async (path: string): Promise<void> => {
@@ -130,12 +130,12 @@ export class Routes {
   async #login(request: IncomingMessage, response: ServerResponse, password: string): Promise<Reply> {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const cookie = await this.#parts.door.login(request, password, gone.signal);
+    const cookie = await this.#deps.door.login(request, password, gone.signal);
     return cookie === undefined ? page(frame('Thing Agent', loginPage(true)), 403) : toPage({ 'set-cookie': cookie });
   }
 
   #forViewer(session: Session | undefined): ForViewer {
-    const { passwordFile, operate } = this.#parts.settings;
+    const { passwordFile, operate } = this.#deps.settings;
     if (session === undefined) return { actions: undefined, leave: undefined };
     const { said, token } = session;
     session.said = undefined;
@@ -146,7 +146,7 @@ export class Routes {
 
   #refusal(error: unknown): Reply {
     const isOurs = error instanceof Refusal;
-    if (!isOurs) this.#parts.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
+    if (!isOurs) this.#deps.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
     const text = isOurs ? error.message : 'The agent failed unexpectedly; its log says more.';
     // under a name that is not ours, the browser could load nothing else of the page
     if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };

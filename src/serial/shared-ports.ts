@@ -4,7 +4,7 @@ import type { Clock } from '../system/time/clock.ts';
 import { SerialError } from './errors.ts';
 import type { LentLine, Line, LineSettings, ModemLines, OpenPort } from './line.ts';
 
-export interface SharedPortsOptions {
+export interface SharedPortsDeps {
   readonly clock: Clock;
   /** Whether an operation runs. A port that it has taken stays taken until it ends, however often it opens the port. */
   readonly isBusy: () => boolean;
@@ -36,7 +36,7 @@ export class SharedPorts {
   /** The number of open lines of boards, by port. Zero: the running operation may open the port again. */
   readonly #taken = new Map<string, number>();
 
-  constructor({ clock, isBusy, open = openSerialLine }: SharedPortsOptions) {
+  constructor({ clock, isBusy, open = openSerialLine }: SharedPortsDeps) {
     this.#clock = clock;
     this.#isBusy = isBusy;
     this.#open = open;

@@ -8,7 +8,7 @@ import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { RenewalLimit } from './renewal-limit.ts';
 
-export interface ActivationContext {
+export interface ActivationDeps {
   readonly transport: Pick<ServiceTransport, 'call'>;
   readonly store: IdentityStore;
   readonly serialNumber: string;
@@ -32,14 +32,14 @@ export interface ActivationContext {
  * activation.
  */
 export class ActivatedIdentity {
-  readonly #context: ActivationContext;
+  readonly #deps: ActivationDeps;
   #identity: Identity | undefined;
   /** The key that was last seen in the store. A different one there comes from the activation of another process. */
   #storedKey: string | undefined;
   #lastTurn: Promise<void> = Promise.resolve();
 
-  constructor(context: ActivationContext) {
-    this.#context = context;
+  constructor(deps: ActivationDeps) {
+    this.#deps = deps;
   }
 
   /** The identity as far as it is known without asking the service; undefined: this gateway is not activated. */
@@ -70,7 +70,7 @@ export class ActivatedIdentity {
    * Undefined: that was tried a while ago and did not help.
    */
   async remake(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
-    const { remakes, clock, serialNumber, log } = this.#context;
+    const { remakes, clock, serialNumber, log } = this.#deps;
     if (remakes.waitMs(clock.monotonicMs()) > 0) return undefined;
     return this.#inTurn(signal, async () => {
       if (this.#identity !== undefined && this.#identity.apiKey !== lost.apiKey) return this.#identity;
@@ -89,10 +89,10 @@ export class ActivatedIdentity {
   }
 
   async #activateAgain(signal: AbortSignal): Promise<Identity> {
-    const { limit, clock, serialNumber, log } = this.#context;
+    const { limit, clock, serialNumber, log } = this.#deps;
     const waitMs = limit.waitMs(clock.monotonicMs());
     if (waitMs > 0) {
-      this.#context.onShared?.();
+      this.#deps.onShared?.();
       throw sharedSerialNumber(serialNumber, waitMs);
     }
     log.warn({ serialNumber }, 'the service does not accept the API key any more; the gateway activates again');
@@ -101,12 +101,12 @@ export class ActivatedIdentity {
   }
 
   async #activate(signal: AbortSignal): Promise<Identity> {
-    const { transport, serialNumber, clock, log } = this.#context;
+    const { transport, serialNumber, clock, log } = this.#deps;
     const before = this.#identity ?? (await this.#load());
     const { thingId, apiKey } = await transport.call(operations.activate, { serialNumber }, signal);
     const identity = { serialNumber, thingId, apiKey, activatedAt: new Date(clock.nowMs()).toISOString() };
     this.#identity = identity;
-    this.#context.onActivated?.(thingId, before !== undefined);
+    this.#deps.onActivated?.(thingId, before !== undefined);
     log.info({ serialNumber, thingId }, 'activated');
     return identity;
   }
@@ -126,10 +126,10 @@ export class ActivatedIdentity {
    */
   async #load(): Promise<Identity | undefined> {
     try {
-      return await this.#context.store.load();
+      return await this.#deps.store.load();
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
-      this.#context.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be read');
+      this.#deps.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be read');
       return undefined;
     }
   }
@@ -138,11 +138,11 @@ export class ActivatedIdentity {
   async #store(identity: Identity): Promise<void> {
     if (identity.apiKey === this.#storedKey) return;
     try {
-      await this.#context.store.save(identity);
+      await this.#deps.store.save(identity);
       this.#storedKey = identity.apiKey;
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
-      this.#context.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be stored');
+      this.#deps.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be stored');
     }
   }
 

@@ -13,7 +13,7 @@ import type { Input, Operation } from './operations.ts';
 import { defaultCallRetry, Patience } from './patience.ts';
 import { RenewalLimit } from './renewal-limit.ts';
 
-export interface SessionContext {
+export interface SessionDeps {
   readonly transport: ServiceTransport;
   readonly identities: IdentityStore;
   readonly serialNumber: string;
@@ -43,24 +43,24 @@ export interface ServiceContact {
  * key was rejected, and makes a few attempts where waiting may help.
  */
 export class ServiceSession implements ProvisioningService {
-  readonly #context: SessionContext;
+  readonly #deps: SessionDeps;
   readonly #identity: ActivatedIdentity;
   readonly #patience: Patience;
   #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
 
-  constructor(context: SessionContext) {
-    const { transport, identities, serialNumber, clock, log } = context;
-    const limit = context.renewals ?? new RenewalLimit();
-    this.#context = context;
-    this.#patience = new Patience(context.retry ?? defaultCallRetry, context.random);
+  constructor(deps: SessionDeps) {
+    const { transport, identities, serialNumber, clock, log } = deps;
+    const limit = deps.renewals ?? new RenewalLimit();
+    this.#deps = deps;
+    this.#patience = new Patience(deps.retry ?? defaultCallRetry, deps.random);
     this.#identity = new ActivatedIdentity({
       transport,
       store: identities,
       serialNumber,
       limit,
       remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
-      onActivated: context.onActivated,
-      onShared: context.onShared,
+      onActivated: deps.onActivated,
+      onShared: deps.onShared,
       clock,
       log,
     });
@@ -92,7 +92,7 @@ export class ServiceSession implements ProvisioningService {
     const identity = await this.#identity.known();
     if (identity === undefined) return undefined;
     const call = async (): Promise<Version> =>
-      this.#heard(this.#context.transport.call(operations.currentVersion, identity, signal));
+      this.#heard(this.#deps.transport.call(operations.currentVersion, identity, signal));
     return { thingId: identity.thingId, version: await this.#attempts(call, signal) };
   }
 
@@ -128,7 +128,7 @@ export class ServiceSession implements ProvisioningService {
       form: 'json-string',
       open: async (from, signal) => {
         const open = async (thing: Identity, position: WirePosition | undefined): Promise<FirmwareTransfer> =>
-          this.#context.transport.firmware({ ...thing, versionId }, position, signal);
+          this.#deps.transport.firmware({ ...thing, versionId }, position, signal);
         const reopen = async (position: WirePosition | undefined): Promise<FirmwareTransfer> =>
           this.#attempts(async () => this.#withIdentity(async (thing) => open(thing, position), signal), signal);
         return new RekeyedTransfer(await reopen(from), reopen);
@@ -142,7 +142,7 @@ export class ServiceSession implements ProvisioningService {
 
   async #once<R extends Input, O>(operation: Operation<R & Activation, O>, rest: R, signal: AbortSignal): Promise<O> {
     const call = async (thing: Identity): Promise<O> =>
-      this.#context.transport.call(operation, { ...rest, ...thing }, signal);
+      this.#deps.transport.call(operation, { ...rest, ...thing }, signal);
     return this.#withIdentity(call, signal);
   }
 
@@ -174,7 +174,7 @@ export class ServiceSession implements ProvisioningService {
 
   /** Repeats the work as long as waiting here makes sense. */
   async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { clock, log } = this.#context;
+    const { clock, log } = this.#deps;
     const { attempts } = this.#patience;
     let tries = 1;
     const onRetry = (error: AgentError): void => {
@@ -188,7 +188,7 @@ export class ServiceSession implements ProvisioningService {
 
   async #heard<T>(reply: Promise<T>): Promise<T> {
     const value = await reply;
-    this.#contact = { lastError: undefined, lastContactAt: new Date(this.#context.clock.nowMs()).toISOString() };
+    this.#contact = { lastError: undefined, lastContactAt: new Date(this.#deps.clock.nowMs()).toISOString() };
     return value;
   }
 

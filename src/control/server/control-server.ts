@@ -30,7 +30,7 @@ import type { Asked, Performer } from './perform.ts';
 import { readBody } from './read-body.ts';
 import { refuseSlowRequests, withoutLooking } from './slow-requests.ts';
 
-export interface ControlServerOptions extends Performer {
+export interface ControlServerDeps extends Performer {
   readonly runDirectory: string;
   /** The properties that members may read and write; called for each request. */
   readonly memberProperties: () => readonly string[];
@@ -44,13 +44,10 @@ export interface ControlServerOptions extends Performer {
  * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: once it is aborted,
  * requests end with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
  */
-export async function startControlServer(
-  options: ControlServerOptions,
-  signal: AbortSignal,
-): Promise<AsyncDisposableStack> {
+export async function startControlServer(deps: ControlServerDeps, signal: AbortSignal): Promise<AsyncDisposableStack> {
   await using opened = new AsyncDisposableStack();
   for (const caller of ['members', 'operators', 'root'] as const) {
-    const server = new ControlServer(caller, options, signal);
+    const server = new ControlServer(caller, deps, signal);
     opened.use(server);
     await server.start();
   }
@@ -60,7 +57,7 @@ export async function startControlServer(
 /** One socket, and the caller who may use it. */
 class ControlServer implements AsyncDisposable {
   readonly #caller: Caller;
-  readonly #options: ControlServerOptions;
+  readonly #deps: ControlServerDeps;
   readonly #limits: ControlLimits;
   readonly #signal: AbortSignal;
   readonly #server: Server;
@@ -69,10 +66,10 @@ class ControlServer implements AsyncDisposable {
   readonly #waiting = new Set<Socket>();
   readonly #served = { answered: 0, followed: 0 };
 
-  constructor(caller: Caller, options: ControlServerOptions, signal: AbortSignal) {
+  constructor(caller: Caller, deps: ControlServerDeps, signal: AbortSignal) {
     this.#caller = caller;
-    this.#options = options;
-    this.#limits = { ...controlLimits, ...options.limits };
+    this.#deps = deps;
+    this.#limits = { ...controlLimits, ...deps.limits };
     this.#signal = signal;
     this.#server = createServer({ maxHeaderSize: this.#limits.maxHeaderBytes, ...withoutLooking });
     refuseSlowRequests(this.#server, 'connection', this.#limits);
@@ -80,13 +77,13 @@ class ControlServer implements AsyncDisposable {
     this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', refuseUnreadable);
-    const path = join(options.runDirectory, socketNames[caller]);
-    this.#socket = new LastingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: options.log });
+    const path = join(deps.runDirectory, socketNames[caller]);
+    this.#socket = new LastingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: deps.log });
   }
 
   async start(): Promise<void> {
     await this.#socket.listen();
-    this.#server.on('error', (error) => this.#options.log.error({ error: describeError(error) }, 'control socket'));
+    this.#server.on('error', (error) => this.#deps.log.error({ error: describeError(error) }, 'control socket'));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -120,7 +117,7 @@ class ControlServer implements AsyncDisposable {
       const { entry } = found;
       if (entry.kind === 'answered') {
         await this.#answer(response, async (signal) =>
-          json(await answer(this.#options, { ...found, entry, input }, signal)),
+          json(await answer(this.#deps, { ...found, entry, input }, signal)),
         );
       } else await this.#follow({ ...found, input }, response);
     } catch (error) {
@@ -132,9 +129,9 @@ class ControlServer implements AsyncDisposable {
 
   #requireAccess(found: FoundOperation, input: object): void {
     try {
-      requireAccess(this.#caller, found, input, this.#options.memberProperties());
+      requireAccess(this.#caller, found, input, this.#deps.memberProperties());
     } catch (error) {
-      this.#options.onDenied?.(this.#caller, found.name);
+      this.#deps.onDenied?.(this.#caller, found.name);
       throw error;
     }
   }
@@ -154,7 +151,7 @@ class ControlServer implements AsyncDisposable {
     using _place = this.#takePlace('answered');
     await this.#answer(response, async (signal) => ({
       type: openMetricsType,
-      text: openMetrics(await agentMetrics(this.#options.operations, signal)),
+      text: openMetrics(await agentMetrics(this.#deps.operations, signal)),
     }));
   }
 
@@ -179,7 +176,7 @@ class ControlServer implements AsyncDisposable {
     using stream = new EventStream(response, this.#limits);
     try {
       const onEvent: OnEvent = (event) => stream.send({ kind: 'event', event });
-      const outcome = await follow(this.#options, asked, onEvent, gone.signal);
+      const outcome = await follow(this.#deps, asked, onEvent, gone.signal);
       await stream.end({ kind: 'result', outcome });
     } catch (error) {
       await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) });
@@ -195,7 +192,7 @@ class ControlServer implements AsyncDisposable {
   #note({ name, entry }: FoundOperation, input: object): void {
     if (methodOf(entry) === 'GET') return;
     const { path, board, force, version } = noted.parse(input);
-    this.#options.log.info(
+    this.#deps.log.info(
       { caller: this.#caller, operation: name, path, board, version, force },
       'asked through the control socket',
     );
@@ -208,7 +205,7 @@ class ControlServer implements AsyncDisposable {
   #reasonOf(error: unknown): unknown {
     if (error instanceof AgentError) return error;
     if (this.#signal.aborted && error === this.#signal.reason) return agentStopping();
-    if (error !== clientGone) this.#options.log.error({ error: describeError(error) }, 'a request failed unexpectedly');
+    if (error !== clientGone) this.#deps.log.error({ error: describeError(error) }, 'a request failed unexpectedly');
     return error;
   }
 }

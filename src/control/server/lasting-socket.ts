@@ -6,7 +6,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { Caller } from '../access.ts';
 import { listenOnSocket } from './control-socket.ts';
 
-export interface LastingSocketOptions {
+export interface LastingSocketDeps {
   readonly path: string;
   readonly caller: Caller;
   /** How often the socket is looked for at its path. */
@@ -21,7 +21,7 @@ export interface LastingSocketOptions {
  */
 export class LastingSocket implements AsyncDisposable {
   readonly #server: Server;
-  readonly #options: LastingSocketOptions;
+  readonly #deps: LastingSocketDeps;
   /** The inode of our socket. */
   #inode: bigint | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -29,13 +29,13 @@ export class LastingSocket implements AsyncDisposable {
   /** The trouble that was logged last. */
   #trouble: string | undefined;
 
-  constructor(server: Server, options: LastingSocketOptions) {
+  constructor(server: Server, deps: LastingSocketDeps) {
     this.#server = server;
-    this.#options = options;
+    this.#deps = deps;
   }
 
   async listen(): Promise<void> {
-    const { path, caller, lookMs } = this.#options;
+    const { path, caller, lookMs } = this.#deps;
     await listenOnSocket(this.#server, path, caller);
     this.#inode = await inodeAt(path);
     this.#timer ??= setInterval(() => {
@@ -46,12 +46,12 @@ export class LastingSocket implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     await this.#look;
-    if (this.#inode === undefined || (await inodeAt(this.#options.path)) !== this.#inode) return;
-    await rm(this.#options.path, { force: true });
+    if (this.#inode === undefined || (await inodeAt(this.#deps.path)) !== this.#inode) return;
+    await rm(this.#deps.path, { force: true });
   }
 
   async #keep(): Promise<void> {
-    const { path, log } = this.#options;
+    const { path, log } = this.#deps;
     try {
       if (this.#server.listening && (await inodeAt(path)) === this.#inode) return;
       this.#server.close();

@@ -21,7 +21,7 @@ interface Kept {
   readonly forgotten: number;
 }
 
-export interface HistoryParts {
+export interface HistoryDeps {
   readonly stateDirectory: string;
   readonly clock: Pick<Clock, 'nowMs'>;
   readonly log: Log;
@@ -34,16 +34,16 @@ export interface HistoryParts {
  * right.
  */
 export class History {
-  readonly #parts: HistoryParts;
+  readonly #deps: HistoryDeps;
   readonly #path: string;
   readonly #fs: DurableFs;
   #kept: Kept | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(parts: HistoryParts) {
-    this.#parts = parts;
-    this.#path = join(parts.stateDirectory, 'history.json');
-    this.#fs = parts.fs ?? ownFs;
+  constructor(deps: HistoryDeps) {
+    this.#deps = deps;
+    this.#path = join(deps.stateDirectory, 'history.json');
+    this.#fs = deps.fs ?? ownFs;
   }
 
   /** Notes a step. When this resolves, it is durable if the disk takes it and the process may end after this step. */
@@ -71,7 +71,7 @@ export class History {
   }
 
   async #attempt(happened: Omit<Happened, 'at'>): Promise<void> {
-    const { clock, log } = this.#parts;
+    const { clock, log } = this.#deps;
     const { before, event } = happened;
     try {
       const kept = (this.#kept ??= await this.#load(before));
@@ -95,7 +95,7 @@ export class History {
     const text = await readTextFile(this.#path, this.#fs);
     const found = text === undefined ? undefined : parsed(text);
     if (text !== undefined && found === undefined) {
-      this.#parts.log.warn({ path: this.#path }, 'the history of attempts is damaged, and begins anew');
+      this.#deps.log.warn({ path: this.#path }, 'the history of attempts is damaged, and begins anew');
     }
     const attempts = (found?.attempts ?? []).flatMap((one) => {
       const { data } = storedAttempt.safeParse(one);

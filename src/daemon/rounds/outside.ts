@@ -6,7 +6,7 @@ import { systemOffset } from '../../control/words/time.ts';
 import { PageHost } from '../wiring/page-host.ts';
 import type { World } from '../wiring/wiring.ts';
 
-export interface OutsideParts extends Performer {
+export interface OutsideDeps extends Performer {
   readonly world: World;
   /** Called each time, since a reload replaces the configuration. */
   readonly loaded: () => LoadedConfig;
@@ -15,7 +15,7 @@ export interface OutsideParts extends Performer {
 
 /** Starts the control sockets in the run directory, and the page, which it returns. */
 export async function answerOutside(
-  { world, loaded, record, ...performer }: OutsideParts,
+  { world, loaded, record, ...performer }: OutsideDeps,
   opened: AsyncDisposableStack,
   signal: AbortSignal,
 ): Promise<PageHost> {

@@ -17,14 +17,14 @@ import type { Clock } from '../../system/time/clock.ts';
 const MOST_SILENCE_MS = 50_000;
 const LONGEST_PAUSE_MS = 20_000;
 
-interface OwnSocketOptions {
+interface OwnSocketDeps {
   readonly runDirectory: string;
   readonly clock: Clock;
   /** The pause after a question without an answer. */
   readonly againMs: number;
 }
 
-export interface WatchdogOptions {
+export interface WatchdogDeps {
   readonly manager: Pick<ServiceManager, 'watchdogMs' | 'watchdog'>;
   readonly clock: Clock;
   readonly runDirectory: string;
@@ -33,7 +33,7 @@ export interface WatchdogOptions {
 }
 
 /** Feeds the watchdog of the service manager as long as the daemon makes progress and answers. */
-export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogOptions): AsyncDisposable {
+export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogDeps): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
   const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
@@ -57,7 +57,7 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive }: Watchdog
  * and silence do not.
  */
 class OwnSocket implements AsyncDisposable {
-  readonly #options: OwnSocketOptions;
+  readonly #deps: OwnSocketDeps;
   readonly #client: AgentOperations;
   readonly #stop = new AbortController();
   readonly #asking: Promise<void>;
@@ -65,14 +65,14 @@ class OwnSocket implements AsyncDisposable {
   /** The beginning of the present time without answers. */
   #askedAtMs: number | undefined;
 
-  constructor(options: OwnSocketOptions) {
-    this.#options = options;
-    this.#client = controlClient(join(options.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
+  constructor(deps: OwnSocketDeps) {
+    this.#deps = deps;
+    this.#client = controlClient(join(deps.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
     this.#asking = this.#askAgain();
   }
 
   get answers(): boolean {
-    return this.#askedAtMs === undefined || this.#options.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
+    return this.#askedAtMs === undefined || this.#deps.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
   }
 
   ask(): void {
@@ -85,7 +85,7 @@ class OwnSocket implements AsyncDisposable {
   }
 
   async #askAgain(): Promise<void> {
-    const { clock, againMs } = this.#options;
+    const { clock, againMs } = this.#deps;
     const { signal } = this.#stop;
     try {
       while (!signal.aborted) {
@@ -103,7 +103,7 @@ class OwnSocket implements AsyncDisposable {
 
   async #isAnswered(signal: AbortSignal): Promise<boolean> {
     try {
-      await abortable(access(this.#options.runDirectory), signal);
+      await abortable(access(this.#deps.runDirectory), signal);
       await this.#client.spool({}, signal);
       return true;
     } catch (error) {

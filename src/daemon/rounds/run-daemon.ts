@@ -9,7 +9,7 @@ import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { Agent } from '../agent.ts';
-import type { AgentOptions } from '../agent.ts';
+import type { AgentDeps } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { describeLook } from '../look-report.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
@@ -23,12 +23,12 @@ import type { RoundEnd } from './agenda.ts';
 import { refuseEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
 import { answerOutside } from './outside.ts';
-import type { OutsideParts } from './outside.ts';
+import type { OutsideDeps } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { cronSchedule, firstTurnMs, rebootSpreadMs, sleepUntil, turnMs } from './schedule.ts';
 
-export interface DaemonOptions {
+export interface DaemonDeps {
   readonly loaded: LoadedConfig;
   /** Reads the configuration again on SIGHUP. Throws ConfigError. */
   readonly reload: () => Promise<LoadedConfig>;
@@ -42,13 +42,13 @@ export interface DaemonOptions {
 const LONGEST_SILENCE_MS = 20 * 60_000;
 
 /** Runs the daemon until the signal is aborted: it settles, follows the service, and answers on the control socket. */
-export async function runDaemon(options: DaemonOptions, signal: AbortSignal): Promise<void> {
-  const daemon = new Daemon(options, signal);
+export async function runDaemon(deps: DaemonDeps, signal: AbortSignal): Promise<void> {
+  const daemon = new Daemon(deps, signal);
   await daemon.run();
 }
 
 class Daemon {
-  readonly #options: DaemonOptions;
+  readonly #deps: DaemonDeps;
   readonly #signal: AbortSignal;
   readonly #runner: OperationRunner;
   readonly #liveness: Liveness;
@@ -62,23 +62,23 @@ class Daemon {
   #reloadProblem: string | undefined;
   readonly #stateWatch: StateWatch;
 
-  constructor(options: DaemonOptions, signal: AbortSignal) {
-    const { clock } = options.world;
-    this.#options = options;
+  constructor(deps: DaemonDeps, signal: AbortSignal) {
+    const { clock } = deps.world;
+    this.#deps = deps;
     this.#signal = signal;
-    this.#loaded = options.loaded;
-    this.#stateWatch = new StateWatch(options.world.log);
+    this.#loaded = deps.loaded;
+    this.#stateWatch = new StateWatch(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => options.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome)),
+      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome)),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
-    this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + options.loaded.config.update.health.deadlineMs);
+    this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + deps.loaded.config.update.health.deadlineMs);
   }
 
   async run(): Promise<void> {
-    const { world, manager, onReload } = this.#options;
+    const { world, manager, onReload } = this.#deps;
     const { paths } = this.#loaded.config;
     await using opened = new AsyncDisposableStack();
     opened.use(manager);
@@ -97,7 +97,7 @@ class Daemon {
       alone: this.#alone,
     });
     const runDirectory = paths.run;
-    const outside: OutsideParts = {
+    const outside: OutsideDeps = {
       operations: agent,
       runner: this.#runner,
       refuse: async (request, ending) => refuseEmptyRollback(request, this.#currentWiring, ending),
@@ -127,7 +127,7 @@ class Daemon {
   }
 
   async #round(what: 'settle' | 'look'): Promise<void> {
-    const { clock } = this.#options.world;
+    const { clock } = this.#deps.world;
     const wiring = this.#currentWiring;
     this.#currentAgenda.beginRound(clock.nowMs());
     const end = await this.#play(what, wiring);
@@ -168,7 +168,7 @@ class Daemon {
 
   /** Sleeps until a time. False: the bell rang, or something else is next by now. */
   async #sleepUntil(untilMs: number, awake: AbortSignal): Promise<boolean> {
-    const { clock } = this.#options.world;
+    const { clock } = this.#deps.world;
     const sleepMs = Math.max(0, untilMs - clock.nowMs());
     this.#liveness.restFor(sleepMs);
     try {
@@ -183,7 +183,7 @@ class Daemon {
   }
 
   #wake(): void {
-    const { clock, log } = this.#options.world;
+    const { clock, log } = this.#deps.world;
     const { atMs } = this.#currentAgenda.next;
     const dueMs = this.#currentAgenda.wake(clock.nowMs());
     if (dueMs === undefined) return; // the look was already asked for
@@ -192,7 +192,7 @@ class Daemon {
   }
 
   /** Runs work alone. It counts as a forced update, so that it does not join a round that waits for a window. */
-  readonly #alone: NonNullable<AgentOptions['alone']> = async (work, signal) => {
+  readonly #alone: NonNullable<AgentDeps['alone']> = async (work, signal) => {
     const request = { operation: 'update', reboot: true, force: true } as const;
     return this.#runner.run(
       request,
@@ -209,18 +209,18 @@ class Daemon {
     this.#liveness.progress();
     if (event.kind !== 'phase') return;
     const { phase, detail } = event;
-    this.#options.world.log.info({ phase }, detail === undefined ? phase : `${phase}: ${detail}`);
+    this.#deps.world.log.info({ phase }, detail === undefined ? phase : `${phase}: ${detail}`);
     this.#tellStatus(detail === undefined ? phase : `${phase}: ${detail}`);
   }
 
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
-    this.#options.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
+    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
   }
 
   #tellStatus(text: string): void {
-    this.#options.manager.status(text);
+    this.#deps.manager.status(text);
   }
 
   #askForReload(): void {
@@ -230,7 +230,7 @@ class Daemon {
 
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
   async #reload(): Promise<void> {
-    const { manager, reload, world } = this.#options;
+    const { manager, reload, world } = this.#deps;
     this.#currentAgenda.beginReload();
     manager.reloading();
     try {
@@ -248,7 +248,7 @@ class Daemon {
   }
 
   async #wire(loaded: LoadedConfig): Promise<void> {
-    const { world } = this.#options;
+    const { world } = this.#deps;
     const { config } = loaded;
     const old = this.#wiring;
     const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
@@ -277,7 +277,7 @@ class Daemon {
     const turn = (nowMs: number): number =>
       journal.state.named === undefined ? firstTurnMs(nowMs, spread) : turnMs(nowMs, schedule, spread);
     const times = { schedule, turn, wakeLimitMs: splayMs };
-    this.#agenda ??= new Agenda(turn(this.#options.world.clock.nowMs()), times);
+    this.#agenda ??= new Agenda(turn(this.#deps.world.clock.nowMs()), times);
     this.#agenda.follow(times);
   }
 

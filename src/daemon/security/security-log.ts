@@ -24,7 +24,7 @@ const keptLog = z.object({
 
 type KeptLog = z.infer<typeof keptLog>;
 
-export interface SecurityLogParts {
+export interface SecurityLogDeps {
   readonly stateDirectory: string;
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly log: Log;
@@ -42,7 +42,7 @@ export type SecurityNotes = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare
  * never stops what it records.
  */
 export class SecurityLog {
-  readonly #parts: SecurityLogParts;
+  readonly #deps: SecurityLogDeps;
   readonly #path: string;
   readonly #fs: DurableFs;
   #kept: KeptLog | undefined;
@@ -52,10 +52,10 @@ export class SecurityLog {
   #trouble: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(parts: SecurityLogParts) {
-    this.#parts = parts;
-    this.#path = join(parts.stateDirectory, 'security.json');
-    this.#fs = parts.fs ?? ownFs;
+  constructor(deps: SecurityLogDeps) {
+    this.#deps = deps;
+    this.#path = join(deps.stateDirectory, 'security.json');
+    this.#fs = deps.fs ?? ownFs;
   }
 
   /** Records an event. It is durable when this resolves, if the disk takes it. */
@@ -110,7 +110,7 @@ export class SecurityLog {
       if (!(error instanceof StorageError)) throw error;
       if (this.#trouble === error.message) return;
       this.#trouble = error.message;
-      this.#parts.log.error({ code: error.code }, `the log of security events cannot be kept: ${error.message}`);
+      this.#deps.log.error({ code: error.code }, `the log of security events cannot be kept: ${error.message}`);
     }
   }
 
@@ -135,7 +135,7 @@ export class SecurityLog {
   }
 
   async #add(kept: KeptLog, id: SecurityEventId, why: string): Promise<void> {
-    const { clock, log, onEvent } = this.#parts;
+    const { clock, log, onEvent } = this.#deps;
     const event = this.#eventOf((kept.events.at(-1)?.number ?? 0) + 1, id, why);
     const { number, at, detail } = event;
     const same = this.#recent(kept, `${id} ${detail}`);
@@ -153,12 +153,12 @@ export class SecurityLog {
   }
 
   #eventOf(number: number, id: SecurityEventId, why: string): KeptLog['events'][number] {
-    const at = new Date(this.#parts.clock.nowMs()).toISOString();
+    const at = new Date(this.#deps.clock.nowMs()).toISOString();
     return { number, id, at, detail: describeError(why).slice(0, MAX_DETAIL_LENGTH), times: 1, lastAt: at };
   }
 
   #recent({ events }: KeptLog, key: string): KeptLog['events'][number] | undefined {
-    const oldestMs = this.#parts.clock.monotonicMs() - PAUSE_MS;
+    const oldestMs = this.#deps.clock.monotonicMs() - PAUSE_MS;
     for (const [name, { atMs }] of this.#begun) if (atMs < oldestMs) this.#begun.delete(name);
     const begun = this.#begun.get(key);
     return begun === undefined ? undefined : events.findLast(({ number }) => number === begun.number);

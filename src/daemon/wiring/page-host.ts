@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import type { PageSettings } from '../../config/page-config.ts';
 import { reportError } from '../../control/control-errors.ts';
-import type { PageServerOptions } from '../../page/page-server.ts';
+import type { PageServerDeps } from '../../page/page-server.ts';
 import { describeError } from '../../system/errors.ts';
 
 /** The page is tried again this often: its address may come up after the agent, and its port may become free. */
@@ -10,15 +10,15 @@ const RETRY_MS = 15_000;
 
 /** Serves the page where the configuration says. If it cannot be served, the daemon works on. */
 export class PageHost implements AsyncDisposable {
-  readonly #parts: Omit<PageServerOptions, 'settings'>;
+  readonly #deps: Omit<PageServerDeps, 'settings'>;
   #settings: PageSettings | undefined;
   #served: AsyncDisposable | undefined;
   #ending = new AbortController();
   #starting: Promise<void> = Promise.resolve();
   #trouble: string | undefined;
 
-  constructor(parts: Omit<PageServerOptions, 'settings'>) {
-    this.#parts = parts;
+  constructor(deps: Omit<PageServerDeps, 'settings'>) {
+    this.#deps = deps;
   }
 
   /** The troubles for the status. */
@@ -50,7 +50,7 @@ export class PageHost implements AsyncDisposable {
   }
 
   async #start(settings: PageSettings, signal: AbortSignal, onTried: () => void): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#deps;
     try {
       while (settings.place !== undefined && !signal.aborted) {
         if (await this.#try(settings)) break;
@@ -65,12 +65,12 @@ export class PageHost implements AsyncDisposable {
   }
 
   async #try(settings: PageSettings): Promise<boolean> {
-    const { log } = this.#parts;
+    const { log } = this.#deps;
     const { place } = settings;
     if (place === undefined) return true;
     try {
       const { startPage } = await import('../../page/page-server.ts');
-      this.#served = await startPage({ ...this.#parts, settings }, place);
+      this.#served = await startPage({ ...this.#deps, settings }, place);
       this.#trouble = undefined;
       const where = place.kind === 'socket' ? place.path : `${place.host} ${place.port}`;
       log.info({ where }, 'the page is served');

@@ -19,7 +19,7 @@ import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import type { TakenList } from '../security/taken-list.ts';
 
-export interface TrustParts {
+export interface TrustDeps {
   readonly config: {
     readonly trust: Pick<Config['trust'], 'keys' | 'allowUnsigned'>;
     readonly paths: Pick<Config['paths'], 'state'>;
@@ -49,14 +49,14 @@ interface WhatRan {
 
 /** What this gateway trusts, and what it knows of the time. */
 export class Trust {
-  readonly #parts: TrustParts;
+  readonly #deps: TrustDeps;
   readonly #store: TrustStore;
   #news: ListNews | undefined;
   #heard: { readonly atMs: number; readonly monotonicMs: number } | undefined;
 
-  constructor(parts: TrustParts) {
-    this.#parts = parts;
-    this.#store = new TrustStore(parts.config.paths.state, parts.fs, parts.readText);
+  constructor(deps: TrustDeps) {
+    this.#deps = deps;
+    this.#store = new TrustStore(deps.config.paths.state, deps.fs, deps.readText);
   }
 
   /**
@@ -64,11 +64,11 @@ export class Trust {
    * end a key for ever.
    */
   hear(atMs: number): void {
-    if (isPlausible(atMs)) this.#heard = { atMs, monotonicMs: this.#parts.clock.monotonicMs() };
+    if (isPlausible(atMs)) this.#heard = { atMs, monotonicMs: this.#deps.clock.monotonicMs() };
   }
 
   async keyring(signal: AbortSignal): Promise<Keyring> {
-    const { config, configuredKeys } = this.#parts;
+    const { config, configuredKeys } = this.#deps;
     return loadKeyring({
       configured: configuredKeys ?? (async () => loadTrustedKeys(config.trust.keys)),
       store: this.#store,
@@ -146,7 +146,7 @@ export class Trust {
     if (keyring.damage !== undefined) return `is not known to be vouched for: ${keyring.damage.message}`;
     if (keyring.revoked?.releases.has(digest) === true) return 'was revoked';
     if (signedBy === undefined) {
-      const { allowUnsigned } = this.#parts.config.trust;
+      const { allowUnsigned } = this.#deps.config.trust;
       return allowUnsigned ? undefined : 'is signed by nobody, which [trust] allow_unsigned does not permit any more';
     }
     const key = keyring.keys.find(({ fingerprint, name }) => fingerprint === signedBy || name === signedBy);
@@ -176,7 +176,7 @@ export class Trust {
   }
 
   #withoutKey(configured: number): readonly Concern[] {
-    const { allowUnsigned } = this.#parts.config.trust;
+    const { allowUnsigned } = this.#deps.config.trust;
     const text = configured === 0 ? NO_KEY : NO_KEY_LEFT;
     if (!allowUnsigned) return [{ text, trouble: 'no-trusted-key' }];
     return configured === 0 ? [] : [{ text }];
@@ -184,7 +184,7 @@ export class Trust {
 
   /** The time by the service's clock; undefined: the service was not heard since this process began. */
   get serviceTimeMs(): number | undefined {
-    return this.#heard && this.#heard.atMs + this.#parts.clock.monotonicMs() - this.#heard.monotonicMs;
+    return this.#heard && this.#heard.atMs + this.#deps.clock.monotonicMs() - this.#heard.monotonicMs;
   }
 
   /**
@@ -192,7 +192,7 @@ export class Trust {
    * with the service, since a person may have set it.
    */
   async isClockSet(signal: AbortSignal): Promise<boolean> {
-    const { clock, probe } = this.#parts;
+    const { clock, probe } = this.#deps;
     const nowMs = clock.nowMs();
     return isPlausible(nowMs) && ((await probe(signal)) !== 'not-yet' || this.agreesWithService(nowMs) === true);
   }
@@ -204,7 +204,7 @@ export class Trust {
   }
 
   async #knownTime(signal: AbortSignal): Promise<KnownTime> {
-    const { clock, probe } = this.#parts;
+    const { clock, probe } = this.#deps;
     const atLeastMs = this.serviceTimeMs;
     const nowMs = clock.nowMs();
     const isSet = isPlausible(nowMs) && (await probe(signal)) === 'synchronized';

@@ -16,7 +16,7 @@ import type { HelperNotes, Snapshot, Verb } from '../verbs.ts';
 import { PortServer } from './port-server.ts';
 import type { AgentPorts } from './port-server.ts';
 
-export interface HelperClientOptions {
+export interface HelperClientDeps {
   readonly path: string;
   readonly clock: Pick<Clock, 'sleep'>;
   readonly log: Log;
@@ -58,15 +58,15 @@ class HelperLeft extends Error {
 
 /** Sends requests to the helper, and connects when there is one. */
 export class HelperClient implements Disposable {
-  readonly #options: HelperClientOptions;
+  readonly #deps: HelperClientDeps;
   readonly #orders = new Map<number, Order>();
   #link: Link | undefined;
   #connecting: Promise<Link> | undefined;
   #leaving: HelperLeft['why'] | undefined;
   #heardMs: number | undefined;
 
-  constructor(options: HelperClientOptions) {
-    this.#options = options;
+  constructor(deps: HelperClientDeps) {
+    this.#deps = deps;
   }
 
   /** Closes the connection, so that the next request meets a helper that has read its configuration again. */
@@ -124,9 +124,9 @@ export class HelperClient implements Disposable {
     try {
       const options = { deadlineMs: CONNECT_MS };
       const { output } = await this.#link.call('snapshot', {}, options, never);
-      this.#options.onSnapshot(helperVerbs.snapshot.output.parse(output));
+      this.#deps.onSnapshot(helperVerbs.snapshot.output.parse(output));
     } catch (error) {
-      this.#options.log.debug({}, `the helper shows nothing: ${describeError(error)}`);
+      this.#deps.log.debug({}, `the helper shows nothing: ${describeError(error)}`);
     }
   }
 
@@ -137,9 +137,9 @@ export class HelperClient implements Disposable {
         return (await link.call(verb, input, options, signal)).output;
       } catch (error) {
         if (!(error instanceof HelperLeft)) throw error;
-        if (busy >= MAX_BUSY) throw new HelperError('helper-busy', `${this.#options.path}: it serves another process`);
+        if (busy >= MAX_BUSY) throw new HelperError('helper-busy', `${this.#deps.path}: it serves another process`);
       }
-      await this.#options.clock.sleep(BUSY_PAUSE_MS, signal);
+      await this.#deps.clock.sleep(BUSY_PAUSE_MS, signal);
     }
   }
 
@@ -153,7 +153,7 @@ export class HelperClient implements Disposable {
   /** Connects within its own deadlines, without a signal, since others may wait for the same connection. */
   async #connect(): Promise<Link> {
     this.#leaving = undefined;
-    const link = new Link(await reach(this.#options.path), {
+    const link = new Link(await reach(this.#deps.path), {
       serve: async (served) => this.#serve(served),
       onNote: (topic, content, within) => this.#hearNote(topic, content, within),
       lost: () => this.#lost(),
@@ -161,7 +161,7 @@ export class HelperClient implements Disposable {
     const options = { deadlineMs: ATTACH_MS };
     try {
       const { output } = await link.call('attach', { protocol: PROTOCOL }, options, never);
-      this.#options.onSnapshot(helperVerbs.attach.output.parse(output));
+      this.#deps.onSnapshot(helperVerbs.attach.output.parse(output));
       if (this.#heardMs !== undefined) link.note('heard', { atMs: this.#heardMs });
       return (this.#link = link);
     } catch (error) {
@@ -172,7 +172,7 @@ export class HelperClient implements Disposable {
 
   #lost(): Error {
     if (this.#leaving !== undefined) return new HelperLeft(this.#leaving);
-    return new HelperError('helper-lost', `the helper hung up on ${this.#options.path}`);
+    return new HelperError('helper-lost', `the helper hung up on ${this.#deps.path}`);
   }
 
   async #serve(served: Served): Promise<Answer> {
@@ -188,10 +188,10 @@ export class HelperClient implements Disposable {
         this.#orders.get(within ?? 0)?.onEvent(note.content);
         return;
       case 'journal':
-        this.#options.onJournal(note.content);
+        this.#deps.onJournal(note.content);
         return;
       case 'security':
-        this.#options.onSecurity(note.content);
+        this.#deps.onSecurity(note.content);
         return;
       case 'leaving':
         this.#leaving = note.content.why;

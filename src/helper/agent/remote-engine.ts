@@ -28,7 +28,7 @@ import type { HelperNotes, Settled, Snapshot } from '../verbs.ts';
 import { HelperClient } from './helper-client.ts';
 import type { AgentPorts } from './port-server.ts';
 
-export interface RemoteEngineOptions {
+export interface RemoteEngineDeps {
   readonly path: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -44,10 +44,10 @@ export class RemoteEngine implements Disposable {
   readonly #journal: JournalCopy;
   #lastLook: Look | undefined;
 
-  constructor({ onJournal, ...options }: RemoteEngineOptions) {
-    this.path = options.path;
+  constructor({ onJournal, ...deps }: RemoteEngineDeps) {
+    this.path = deps.path;
     this.client = new HelperClient({
-      ...options,
+      ...deps,
       onSnapshot: (snapshot) => this.#show(snapshot),
       onJournal: ({ event, state }) => {
         const before = this.#journal.state;
@@ -142,7 +142,7 @@ class JournalCopy implements Journal {
   }
 }
 
-export interface RemoteUpdaterParts {
+export interface RemoteUpdaterDeps {
   readonly engine: RemoteEngine;
   readonly ports: AgentPorts & { readonly hooks: HookPort };
   readonly policy: Pick<Config['update'], 'rebootWindow'>;
@@ -151,29 +151,29 @@ export interface RemoteUpdaterParts {
 
 /** Stands for the `Updater` in the helper. */
 export class RemoteUpdater implements UpdateRoom {
-  readonly #parts: RemoteUpdaterParts;
+  readonly #deps: RemoteUpdaterDeps;
 
-  constructor(parts: RemoteUpdaterParts) {
-    this.#parts = parts;
+  constructor(deps: RemoteUpdaterDeps) {
+    this.#deps = deps;
   }
 
   get lastLook(): Look | undefined {
-    return this.#parts.engine.lastLook;
+    return this.#deps.engine.lastLook;
   }
 
   get rebootWait(): RebootWait | undefined {
-    const { engine, policy, clock } = this.#parts;
+    const { engine, policy, clock } = this.#deps;
     const now = { nowMs: clock.nowMs(), minuteOfDay: minuteOfDay(clock) };
     return findRebootWait(engine.journal.state, policy.rebootWindow, now);
   }
 
   get hookPause(): HookPause | undefined {
-    const { engine, ports } = this.#parts;
+    const { engine, ports } = this.#deps;
     return standingPause(ports.hooks.pause, engine.journal.state);
   }
 
   get hookTroubles(): readonly string[] {
-    const { trouble } = this.#parts.ports.hooks;
+    const { trouble } = this.#deps.ports.hooks;
     return trouble === undefined ? [] : [trouble];
   }
 
@@ -240,11 +240,11 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   get #client(): HelperClient {
-    return this.#parts.engine.client;
+    return this.#deps.engine.client;
   }
 
   get #ports(): AgentPorts {
-    return this.#parts.ports;
+    return this.#deps.ports;
   }
 }
 

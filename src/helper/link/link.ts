@@ -30,7 +30,7 @@ export interface Served {
   readonly signal: AbortSignal;
 }
 
-export interface LinkOptions {
+export interface LinkDeps {
   readonly serve: (served: Served) => Promise<Answer>;
   readonly onNote: (topic: string, content: unknown, within: number | undefined) => void;
   /** The error that ends everything pending when the other side is gone. */
@@ -70,7 +70,7 @@ const FAREWELL_MS = 1_000;
  */
 export class Link {
   readonly #socket: Socket;
-  readonly #options: LinkOptions;
+  readonly #deps: LinkDeps;
   readonly #decoder = new FrameDecoder();
   readonly #pending = new Map<number, Pending>();
   readonly #served = new Map<number, AbortController>();
@@ -81,9 +81,9 @@ export class Link {
   #late: NodeJS.Timeout | undefined;
   #broken: HelperError | undefined;
 
-  constructor(socket: Socket, options: LinkOptions) {
+  constructor(socket: Socket, deps: LinkDeps) {
     this.#socket = socket;
-    this.#options = options;
+    this.#deps = deps;
     socket.on('data', (piece: Buffer) => this.#take(piece));
     socket.on('error', () => this.close());
     socket.once('close', () => this.close());
@@ -117,7 +117,7 @@ export class Link {
     if (this.#isClosed) return;
     this.#isClosed = true;
     clearTimeout(this.#late);
-    const reason = this.#options.lost();
+    const reason = this.#deps.lost();
     for (const served of this.#served.values()) served.abort(reason);
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
@@ -137,7 +137,7 @@ export class Link {
    */
   async call(verb: string, input: unknown, options: CallOptions, signal: AbortSignal): Promise<CallEnd> {
     signal.throwIfAborted();
-    if (this.#isClosed) throw this.#options.lost();
+    if (this.#isClosed) throw this.#deps.lost();
     const { deadlineMs, within, body, onBegun, patienceMs } = options;
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<CallEnd>();
@@ -201,7 +201,7 @@ export class Link {
         this.#served.get(data.id)?.abort(new CalledOff());
         return;
       case 'note':
-        this.#options.onNote(data.topic, data.content, data.within);
+        this.#deps.onNote(data.topic, data.content, data.within);
     }
   }
 
@@ -225,7 +225,7 @@ export class Link {
   async #perform(served: Served): Promise<void> {
     const { id, signal } = served;
     try {
-      const { output, body, onSent } = await this.#options.serve(served);
+      const { output, body, onSent } = await this.#deps.serve(served);
       await this.#send({ kind: 'result', id, output }, body);
       onSent?.();
     } catch (error) {
@@ -241,7 +241,7 @@ export class Link {
 
   /** Resolves when the system has accepted all bytes. */
   async #send(head: Message, body?: Uint8Array): Promise<void> {
-    if (this.#isClosed) throw this.#options.lost();
+    if (this.#isClosed) throw this.#deps.lost();
     const bytes = encodeHead(head, body?.byteLength);
     if (body === undefined || body.byteLength === 0) {
       if (this.#socket.write(bytes)) return;

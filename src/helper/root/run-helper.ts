@@ -15,7 +15,7 @@ import { encodeHead } from '../link/frame.ts';
 import { serveConnection } from './connection.ts';
 import { runDirectoryOf } from './engine.ts';
 
-export interface HelperOptions {
+export interface HelperDeps {
   /** Throws ConfigError. */
   readonly loadConfig: () => Promise<Config>;
   readonly world: EngineWorld;
@@ -31,7 +31,7 @@ const IDLE_MS = 10_000;
  * Runs the helper: it serves one connection at a time, on the socket that systemd passes, or on that of the
  * configuration. If systemd started it, it ends when it is idle.
  */
-export async function runHelper({ loadConfig, world, environment }: HelperOptions, signal: AbortSignal): Promise<void> {
+export async function runHelper({ loadConfig, world, environment }: HelperDeps, signal: AbortSignal): Promise<void> {
   const config = await loadConfig();
   if (config.system.helper === undefined) {
     throw new HelperError('helper-refused', 'the configuration names no helper', {

@@ -9,7 +9,7 @@ import { Password } from './password.ts';
 import { hasToken, Sessions } from './sessions.ts';
 import type { Session } from './sessions.ts';
 
-export interface DoorParts {
+export interface DoorDeps {
   readonly settings: PageSettings;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly log: Log;
@@ -25,23 +25,23 @@ const MAX_NAMED = 16;
 
 /** Decides who may see the page, and who may operate the gateway on it. */
 export class Door {
-  readonly #parts: DoorParts;
+  readonly #deps: DoorDeps;
   readonly #password: Password | undefined;
   readonly #sessions: Sessions;
   readonly #named = new Set<string>();
   readonly #cookieName: string;
 
-  private constructor(parts: DoorParts, password: Password | undefined) {
-    this.#parts = parts;
+  private constructor(deps: DoorDeps, password: Password | undefined) {
+    this.#deps = deps;
     this.#password = password;
-    this.#sessions = new Sessions(parts.clock);
-    this.#cookieName = parts.settings.certificateFile === undefined ? COOKIE : TLS_COOKIE;
+    this.#sessions = new Sessions(deps.clock);
+    this.#cookieName = deps.settings.certificateFile === undefined ? COOKIE : TLS_COOKIE;
   }
 
   /** Throws PageError. */
-  static async open(parts: DoorParts): Promise<Door> {
-    const { passwordFile } = parts.settings;
-    return new Door(parts, passwordFile === undefined ? undefined : await Password.read(passwordFile));
+  static async open(deps: DoorDeps): Promise<Door> {
+    const { passwordFile } = deps.settings;
+    return new Door(deps, passwordFile === undefined ? undefined : await Password.read(passwordFile));
   }
 
   /** The session of a request; undefined: the person is not known. */
@@ -61,8 +61,7 @@ export class Door {
    * Refusal.
    */
   requireOperator(session: Session | undefined, token: string | undefined): Session {
-    if (session === undefined || !this.#parts.settings.operate)
-      throw new Refusal(403, 'This page is for looking only.');
+    if (session === undefined || !this.#deps.settings.operate) throw new Refusal(403, 'This page is for looking only.');
     return this.requireToken(session, token);
   }
 
@@ -76,10 +75,10 @@ export class Door {
     const from = addressOf(request);
     if (this.#password === undefined) throw new Refusal(404, 'There is nothing here.');
     if (await this.#password.matches(given, from, signal)) return this.#cookie(this.#sessions.begin());
-    this.#parts.log.warn({ from }, 'a wrong password was given to the page');
+    this.#deps.log.warn({ from }, 'a wrong password was given to the page');
     if (this.#named.size < MAX_NAMED) this.#named.add(from);
     const who = this.#named.has(from) ? from : 'other addresses';
-    this.#parts.onLoginRefused(`the page was given a wrong password, from ${who}`);
+    this.#deps.onLoginRefused(`the page was given a wrong password, from ${who}`);
     return undefined;
   }
 

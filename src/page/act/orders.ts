@@ -20,7 +20,7 @@ import type { PageLimits } from '../page-limits.ts';
 export const pageOperations = ['update', 'cancel', 'hold', 'resume', 'rollback', 'install'] as const;
 export type PageOperation = (typeof pageOperations)[number];
 
-export interface OrdersParts extends Performer {
+export interface OrdersDeps extends Performer {
   readonly log: Log;
   readonly clock: Clock;
   readonly localOffset: OffsetMinutes;
@@ -41,10 +41,10 @@ const never = new AbortController().signal;
 
 /** Performs operations with the rights of an operator, as the control socket does. */
 export class Orders {
-  readonly #parts: OrdersParts;
+  readonly #deps: OrdersDeps;
 
-  constructor(parts: OrdersParts) {
-    this.#parts = parts;
+  constructor(deps: OrdersDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -55,7 +55,7 @@ export class Orders {
   }
 
   async soon(name: PageOperation, end: Promise<Said>): Promise<Said> {
-    const { clock, limits } = this.#parts;
+    const { clock, limits } = this.#deps;
     const ended = new AbortController();
     const pause = clock.sleep(limits.quickMs, ended.signal).catch(() => {});
     try {
@@ -72,19 +72,19 @@ export class Orders {
       const checked = checkInput(entry, input);
       requireAccess('operators', { name, entry, parameters: {} }, checked, []);
       const path = 'path' in checked ? String(checked.path) : undefined;
-      this.#parts.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
+      this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
       if (entry.kind === 'followed') {
-        return describeOutcome(await follow(this.#parts, { name, input: checked }, () => {}, never), false);
+        return describeOutcome(await follow(this.#deps, { name, input: checked }, () => {}, never), false);
       }
       const deadline = AbortSignal.timeout(ANSWER_MS);
-      return this.#answered(name, await answer(this.#parts, { name, entry, input: checked }, deadline));
+      return this.#answered(name, await answer(this.#deps, { name, entry, input: checked }, deadline));
     } catch (error) {
       return this.#failed(error);
     }
   }
 
   #answered(name: PageOperation, output: object): Said {
-    const { clock, localOffset } = this.#parts;
+    const { clock, localOffset } = this.#deps;
     if (name === 'hold') {
       const held = standstillReport.parse(output);
       return { tone: 'attention', text: describeHold(held, { nowMs: clock.nowMs(), localOffset }) };
@@ -95,7 +95,7 @@ export class Orders {
 
   #failed(error: unknown): Said {
     if (!(error instanceof AgentError)) {
-      this.#parts.log.error({ error: describeError(error) }, 'what the page asked for failed unexpectedly');
+      this.#deps.log.error({ error: describeError(error) }, 'what the page asked for failed unexpectedly');
     }
     const { message, code, advice } = reportError(error);
     return { tone: 'bad', text: `${message} (${code}).`, advice };

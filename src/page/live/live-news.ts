@@ -16,7 +16,7 @@ import { PageData } from './page-data.ts';
 import type { Snapshot } from './page-data.ts';
 import { Viewers } from './viewers.ts';
 
-export interface LiveNewsParts extends Performer {
+export interface LiveNewsDeps extends Performer {
   readonly log: Log;
   readonly clock: Clock;
   readonly localOffset: OffsetMinutes;
@@ -31,7 +31,7 @@ export interface ForViewer {
 
 /** Gathers what the page shows, once for all requests and all viewers together. */
 export class LiveNews implements AsyncDisposable {
-  readonly #parts: LiveNewsParts;
+  readonly #deps: LiveNewsDeps;
   readonly #data: PageData;
   readonly #viewers: Viewers;
   readonly #ending = new AbortController();
@@ -40,14 +40,14 @@ export class LiveNews implements AsyncDisposable {
   #telling: Promise<void> | undefined;
   #mustTellAgain = false;
 
-  constructor(parts: LiveNewsParts) {
-    this.#parts = parts;
-    this.#data = new PageData({ ...parts, gatherMs: parts.limits.gatherMs });
-    this.#viewers = new Viewers(parts.limits);
+  constructor(deps: LiveNewsDeps) {
+    this.#deps = deps;
+    this.#data = new PageData({ ...deps, gatherMs: deps.limits.gatherMs });
+    this.#viewers = new Viewers(deps.limits);
   }
 
   start(): void {
-    this.#watch = this.#parts.runner.watch({
+    this.#watch = this.#deps.runner.watch({
       onEvent: (event) => this.#noteEvent(event),
       onEnd: (outcome) => this.#noteEnd(outcome),
       onFailure: (error) => this.#noteEnd({ error }),
@@ -65,7 +65,7 @@ export class LiveNews implements AsyncDisposable {
 
   /** The whole page, with the forms that this viewer may use. */
   async page({ actions, leave }: ForViewer): Promise<Html> {
-    const snapshot = await this.#data.snapshot(this.#parts.limits.freshMs);
+    const snapshot = await this.#data.snapshot(this.#deps.limits.freshMs);
     const when = this.#when(snapshot);
     return document(
       {
@@ -88,7 +88,7 @@ export class LiveNews implements AsyncDisposable {
   }
 
   #when({ atMs }: Snapshot): When {
-    return { nowMs: atMs, localOffset: this.#parts.localOffset };
+    return { nowMs: atMs, localOffset: this.#deps.localOffset };
   }
 
   /**
@@ -103,7 +103,7 @@ export class LiveNews implements AsyncDisposable {
   #noteEvent(event: OperationEvent): void {
     if (event.kind === 'phase') this.noteChange();
     if (this.#viewers.count === 0) return;
-    this.#viewers.tell('progress', progressOf(this.#parts.runner.activity).text, event.kind !== 'phase');
+    this.#viewers.tell('progress', progressOf(this.#deps.runner.activity).text, event.kind !== 'phase');
   }
 
   /** Discards what was gathered, since a person has changed something, and tells the viewers. */
@@ -123,9 +123,9 @@ export class LiveNews implements AsyncDisposable {
       this.#mustTellAgain = false;
       if (this.#viewers.count === 0) return;
       try {
-        this.#tellAll(await this.#data.snapshot(this.#parts.limits.freshMs));
+        this.#tellAll(await this.#data.snapshot(this.#deps.limits.freshMs));
       } catch (error) {
-        this.#parts.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
+        this.#deps.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
       }
     }
   }
@@ -139,7 +139,7 @@ export class LiveNews implements AsyncDisposable {
   }
 
   async #sample(signal: AbortSignal): Promise<void> {
-    const { clock, limits } = this.#parts;
+    const { clock, limits } = this.#deps;
     try {
       for (;;) {
         await this.#look();
@@ -156,7 +156,7 @@ export class LiveNews implements AsyncDisposable {
     try {
       await this.#data.sample();
     } catch (error) {
-      this.#parts.log.warn({ error: describeError(error) }, 'the page cannot look at the sensors');
+      this.#deps.log.warn({ error: describeError(error) }, 'the page cannot look at the sensors');
     }
   }
 }

@@ -22,26 +22,26 @@ export interface Snapshot {
   readonly lastEnd: { readonly atMs: number; readonly said: Said } | undefined;
 }
 
-export interface PageDataParts extends Performer {
+export interface PageDataDeps extends Performer {
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly gatherMs: number;
 }
 
 /** Gathers what is shown, once for all who ask at the same time. */
 export class PageData {
-  readonly #parts: PageDataParts;
+  readonly #deps: PageDataDeps;
   readonly #traces = new SensorTraces();
   #lastEnd: Snapshot['lastEnd'];
   #gathered: Snapshot | undefined;
   #gathering: Promise<Snapshot> | undefined;
 
-  constructor(parts: PageDataParts) {
-    this.#parts = parts;
+  constructor(deps: PageDataDeps) {
+    this.#deps = deps;
   }
 
   /** A snapshot that is not older than `maxAgeMs`. */
   async snapshot(maxAgeMs: number): Promise<Snapshot> {
-    const { clock } = this.#parts;
+    const { clock } = this.#deps;
     const gathered = this.#gathered;
     if (gathered !== undefined && clock.monotonicMs() - gathered.monotonicMs <= maxAgeMs) return gathered;
     const gathering = this.#gathering ?? this.#gather();
@@ -63,17 +63,17 @@ export class PageData {
 
   /** Asks only the sensors, for their charts. */
   async sample(): Promise<void> {
-    this.#traces.note(await this.#ask('sensors'), this.#parts.clock.monotonicMs());
+    this.#traces.note(await this.#ask('sensors'), this.#deps.clock.monotonicMs());
   }
 
   noteEnd(end: OperationOutcome | { readonly error: unknown }): void {
     const said: Said =
       'error' in end ? { tone: 'bad', text: `It failed: ${describeError(end.error)}` } : describeOutcome(end, false);
-    this.#lastEnd = { atMs: this.#parts.clock.nowMs(), said };
+    this.#lastEnd = { atMs: this.#deps.clock.nowMs(), said };
   }
 
   async #gather(): Promise<Snapshot> {
-    const { clock } = this.#parts;
+    const { clock } = this.#deps;
     const atMs = clock.monotonicMs();
     const [status, history, sensors, security] = await Promise.all([
       this.#ask('status'),
@@ -97,7 +97,7 @@ export class PageData {
 
   async #ask<Name extends 'status' | 'history' | 'sensors' | 'securityLog'>(name: Name): Promise<OutputOf<Name>>;
   async #ask(name: 'status' | 'history' | 'sensors' | 'securityLog'): Promise<object> {
-    const signal = AbortSignal.timeout(this.#parts.gatherMs);
-    return answer(this.#parts, { name, entry: operationTable[name], input: {} }, signal);
+    const signal = AbortSignal.timeout(this.#deps.gatherMs);
+    return answer(this.#deps, { name, entry: operationTable[name], input: {} }, signal);
   }
 }

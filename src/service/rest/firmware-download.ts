@@ -20,7 +20,7 @@ export interface TextReply extends TextHead, AsyncDisposable {
 /** Requests the text, whole or from a byte on. Throws for every status except 2xx and, for a range, 416. */
 export type RequestText = (range: TextRange | undefined, signal: AbortSignal) => Promise<TextReply>;
 
-export interface DownloadContext {
+export interface DownloadDeps {
   /** For messages: "firmware of version 7". */
   readonly operation: string;
   readonly request: RequestText;
@@ -39,7 +39,7 @@ export interface DownloadContext {
  * part that was read before is compared and skipped. The text itself is not kept: only four bytes per MiB are.
  */
 export class FirmwareDownload implements FirmwareText {
-  readonly #context: DownloadContext;
+  readonly #deps: DownloadDeps;
   readonly #deadline: Deadline;
   readonly #identity: TextIdentity;
   readonly #seen = new SeenText();
@@ -48,8 +48,8 @@ export class FirmwareDownload implements FirmwareText {
   /** True until the service shows that it cannot serve ranges. */
   #rangesWork = true;
 
-  private constructor(context: DownloadContext, deadline: Deadline, opened: Opened) {
-    this.#context = context;
+  private constructor(deps: DownloadDeps, deadline: Deadline, opened: Opened) {
+    this.#deps = deps;
     this.#deadline = deadline;
     this.#identity = opened.identity;
     this.#startOffset = opened.startOffset;
@@ -58,15 +58,15 @@ export class FirmwareDownload implements FirmwareText {
 
   /** Sends the first request. If the service does not know the position any more, the download starts at 0. */
   static async open(
-    context: DownloadContext,
+    deps: DownloadDeps,
     from: FirmwarePosition | undefined,
     signal: AbortSignal,
   ): Promise<FirmwareDownload> {
     const why = 'the whole transfer took longer than its deadline';
-    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation: context.operation, why });
-    const deadline = new Deadline(context.deadlineMs, late, signal);
+    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation: deps.operation, why });
+    const deadline = new Deadline(deps.deadlineMs, late, signal);
     try {
-      return new FirmwareDownload(context, deadline, await openText(context, from, deadline.signal));
+      return new FirmwareDownload(deps, deadline, await openText(deps, from, deadline.signal));
     } catch (error) {
       deadline[Symbol.dispose]();
       throw error;
@@ -140,13 +140,13 @@ export class FirmwareDownload implements FirmwareText {
    * meant for a slow service.
    */
   async #rest(bytes: number): Promise<void> {
-    const { throttle } = this.#context;
+    const { throttle } = this.#deps;
     await throttle?.pass(bytes, this.#deadline.signal, (ms) => this.#deadline.extend(ms));
   }
 
   /** Waits before the next attempt. Throws errors that reading on cannot cure, or has not cured often enough. */
   async #pauseAfter(error: unknown, failures: number): Promise<void> {
-    const { resume, clock, random, log, operation } = this.#context;
+    const { resume, clock, random, log, operation } = this.#deps;
     this.#deadline.signal.throwIfAborted();
     if (!(error instanceof ServiceError)) throw error;
     const isCut = error.remedy === 'retry' && !notCuredByReadingOn.has(error.code);
@@ -160,7 +160,7 @@ export class FirmwareDownload implements FirmwareText {
   /** The open reply, or a new one that continues at the present position. */
   async #openReply(): Promise<Continued> {
     if (this.#reply !== undefined) return { reply: this.#reply, replay: undefined };
-    const { request, log, operation } = this.#context;
+    const { request, log, operation } = this.#deps;
     const range = this.#rangesWork ? this.#range() : undefined;
     this.#reply = await request(range, this.#deadline.signal);
     const continuation = judge(this.#reply, this.#identity, this.#position);
@@ -203,7 +203,7 @@ export class FirmwareDownload implements FirmwareText {
   }
 
   #error(code: ServiceErrorCode, why: string): ServiceError {
-    return new ServiceError({ code, operation: this.#context.operation, why });
+    return new ServiceError({ code, operation: this.#deps.operation, why });
   }
 
   async #closeReply(): Promise<void> {
@@ -227,23 +227,19 @@ interface Opened {
   readonly startOffset: number;
 }
 
-async function openText(
-  context: DownloadContext,
-  from: FirmwarePosition | undefined,
-  signal: AbortSignal,
-): Promise<Opened> {
+async function openText(deps: DownloadDeps, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<Opened> {
   if (from === undefined || !isUsable(from)) {
-    const reply = await context.request(undefined, signal);
+    const reply = await deps.request(undefined, signal);
     return { reply, identity: identityOf(reply), startOffset: 0 };
   }
   const { offset, validator, totalBytes } = from;
-  const reply = await context.request({ offset, validator }, signal);
+  const reply = await deps.request({ offset, validator }, signal);
   const identity = { totalBytes, etag: validator };
   const continuation = judge(reply, identity, offset);
   if (continuation.kind === 'onward') return { reply, identity, startOffset: offset };
   if (continuation.kind !== 'unusable') return { reply, identity: identityOf(reply), startOffset: 0 };
   await reply[Symbol.asyncDispose]();
-  return openText(context, undefined, signal);
+  return openText(deps, undefined, signal);
 }
 
 function isUsable({ offset, validator, totalBytes }: FirmwarePosition): boolean {

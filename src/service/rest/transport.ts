@@ -15,7 +15,7 @@ import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts'
 import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
 
-export interface RestContext {
+export interface RestDeps {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -41,13 +41,13 @@ interface Call {
 /** The service in the REST form of interface.md. */
 export class RestTransport implements ServiceTransport {
   readonly #settings: RestSettings;
-  readonly #context: RestContext;
+  readonly #deps: RestDeps;
   readonly #http: HttpClient;
 
-  constructor(settings: RestSettings, context: RestContext) {
+  constructor(settings: RestSettings, deps: RestDeps) {
     this.#settings = settings;
-    this.#context = context;
-    this.#http = new HttpClient(settings, context);
+    this.#deps = deps;
+    this.#http = new HttpClient(settings, deps);
   }
 
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
@@ -73,8 +73,8 @@ export class RestTransport implements ServiceTransport {
       throw await this.#refusal(call, exchange);
     };
     const { resume, deadlines } = this.#settings;
-    const context = { ...this.#context, operation: call.operation, request, resume, deadlineMs: deadlines.transferMs };
-    return FirmwareDownload.open(context, from, signal);
+    const deps = { ...this.#deps, operation: call.operation, request, resume, deadlineMs: deadlines.transferMs };
+    return FirmwareDownload.open(deps, from, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -115,7 +115,7 @@ export class RestTransport implements ServiceTransport {
     const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...contentType } }, signal);
     if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
     const serviceMs = serviceTimeMs(exchange.headers);
-    if (serviceMs !== undefined) this.#context.onServiceTime?.(serviceMs);
+    if (serviceMs !== undefined) this.#deps.onServiceTime?.(serviceMs);
     return exchange;
   }
 
@@ -127,7 +127,7 @@ export class RestTransport implements ServiceTransport {
     const sent = key === 'activation' ? undefined : key.apiKey;
     const excerpt = excerptOf(await readBeginning(exchange), sent);
     const keyState = key === 'activation' ? 'activation' : sent === undefined ? 'not-sent' : 'sent';
-    return errorOfStatus({ operation, status, headers, excerpt, key: keyState }, this.#context.clock.nowMs());
+    return errorOfStatus({ operation, status, headers, excerpt, key: keyState }, this.#deps.clock.nowMs());
   }
 
   #callOf(operation: Row, input: Input): Call {

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { encodeHead } from '../../../../src/helper/link/frame.ts';
 import { Link } from '../../../../src/helper/link/link.ts';
-import type { LinkOptions } from '../../../../src/helper/link/link.ts';
+import type { LinkDeps } from '../../../../src/helper/link/link.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
 
 const never = new AbortController().signal;
@@ -40,7 +40,7 @@ afterEach(async () => {
 
 const gone = new Error('the other side is gone');
 
-function linkOn(socket: Socket, serve: LinkOptions['serve'] = async () => ({ output: {} })): Link {
+function linkOn(socket: Socket, serve: LinkDeps['serve'] = async () => ({ output: {} })): Link {
   const link = new Link(socket, { serve, onNote: () => {}, lost: () => gone });
   stack.defer(() => link.close());
   return link;

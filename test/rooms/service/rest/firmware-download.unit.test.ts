@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { FirmwarePosition } from '../../../../src/service/contract.ts';
 import { ServiceError } from '../../../../src/service/errors.ts';
 import { FirmwareDownload } from '../../../../src/service/rest/firmware-download.ts';
-import type { DownloadContext } from '../../../../src/service/rest/firmware-download.ts';
+import type { DownloadDeps } from '../../../../src/service/rest/firmware-download.ts';
 import { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
@@ -26,7 +26,7 @@ const plain: Turn = {
   chunkBytes: 65_536,
 };
 
-function context(server: TextServer, others: Partial<DownloadContext> = {}): DownloadContext {
+function context(server: TextServer, others: Partial<DownloadDeps> = {}): DownloadDeps {
   return {
     operation: 'firmware of version 1',
     request: server.request,
@@ -39,7 +39,7 @@ function context(server: TextServer, others: Partial<DownloadContext> = {}): Dow
   };
 }
 
-async function download(server: TextServer, from?: FirmwarePosition, others?: Partial<DownloadContext>) {
+async function download(server: TextServer, from?: FirmwarePosition, others?: Partial<DownloadDeps>) {
   await using transfer = await FirmwareDownload.open(context(server, others), from, signal);
   return { transfer, bytes: await readAll(transfer.chunks) };
 }
@@ -167,7 +167,7 @@ describe('a firmware’s text', () => {
     const server = new TextServer([{ ...plain, cutAfter: 1 }, plain]);
     const clock = new ManualClock();
     let calls = 0;
-    const request: DownloadContext['request'] = async (range, requestSignal) => {
+    const request: DownloadDeps['request'] = async (range, requestSignal) => {
       calls += 1;
       if (calls === 2) throw busy;
       return server.request(range, requestSignal);
@@ -179,7 +179,7 @@ describe('a firmware’s text', () => {
   test.each(['key-rejected', 'service-not-found', 'reply-malformed'] as const)('%s is not waited for', async (code) => {
     const server = new TextServer([{ ...plain, cutAfter: 1 }]);
     let calls = 0;
-    const request: DownloadContext['request'] = async (range, requestSignal) => {
+    const request: DownloadDeps['request'] = async (range, requestSignal) => {
       calls += 1;
       if (calls === 2) throw new ServiceError({ code, why: 'no' });
       return server.request(range, requestSignal);
@@ -191,7 +191,7 @@ describe('a firmware’s text', () => {
   test('that is longer than announced is refused', async () => {
     const lying = { ...plain, sendsLength: true };
     const server = new TextServer([lying]);
-    const request: DownloadContext['request'] = async (range, requestSignal) => {
+    const request: DownloadDeps['request'] = async (range, requestSignal) => {
       const reply = await server.request(range, requestSignal);
       return { ...reply, header: (name) => (name === 'content-length' ? '100' : reply.header(name)) };
     };
@@ -200,7 +200,7 @@ describe('a firmware’s text', () => {
 
   test('has a deadline of its own', async () => {
     const server = new TextServer([plain]);
-    const request: DownloadContext['request'] = async (range, requestSignal) => {
+    const request: DownloadDeps['request'] = async (range, requestSignal) => {
       const reply = await server.request(range, requestSignal);
       const silent = async function* (): AsyncGenerator<Uint8Array> {
         await new Promise((_, reject) => requestSignal.addEventListener('abort', () => reject(requestSignal.reason)));
