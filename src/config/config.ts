@@ -1,5 +1,6 @@
-// The configuration as the program uses it: every default applied, durations in milliseconds. What a person writes is
-// described in schema.ts; resolve.ts leads from one to the other. Types only, so that a room may import them freely.
+// The configuration as the program uses it: every default is applied, and durations are in milliseconds. schema.ts
+// describes what a person writes; resolve.ts leads from one to the other. This file has types only, so that every room
+// may import it.
 import type { BoardSettings } from '../mcu/settings.ts';
 import type { SlotsTargetSettings } from '../slots/settings.ts';
 import type { LogLevel } from '../system/log/log.ts';
@@ -35,9 +36,9 @@ export interface ServiceSettings {
   readonly url: string;
   readonly transport: 'rest' | 'messaging';
   readonly keyOnProvisioning: boolean;
-  /** How a property value that is a text is sent: as it is, or as a JSON string. */
+  /** Whether a property value that is a text is sent as it is, or as a JSON string. */
   readonly propertyText: 'plain' | 'json';
-  /** The first whose window it is bounds what a download takes; none: nothing does. */
+  /** The first rate whose window applies bounds downloads; empty: nothing does. */
   readonly maxRates: readonly MaxRate[];
   readonly tls: TlsSettings;
   readonly deadlines: DeadlineSettings;
@@ -62,7 +63,7 @@ export interface DeadlineSettings {
   readonly firstByteMs: number;
   /** Between two chunks of a reply. */
   readonly idleMs: number;
-  /** Of a whole call, its reply included; a firmware transfer has `transferMs` instead. */
+  /** For a whole call with its reply; a firmware transfer has `transferMs` instead. */
   readonly wholeMs: number;
   readonly transferMs: number;
 }
@@ -76,7 +77,7 @@ export interface MessagingSettings {
   readonly username: string | undefined;
   readonly passwordFile: string | undefined;
   readonly tls: TlsSettings;
-  /** In all topics `{topic_id}` is filled in. */
+  /** `{topic_id}` is replaced in all topics. */
   readonly activateTopic: string;
   readonly requestTopic: string;
   readonly replyTopic: string;
@@ -94,7 +95,7 @@ export interface MessagingSettings {
 export interface DeviceSettings {
   readonly serialNumber: string | undefined;
   readonly serialNumberFile: string | undefined;
-  /** What the image calls itself, before an update tells. */
+  /** The version that the image has before any update. */
   readonly factoryVersion: string | undefined;
   /** Undefined: os-release. */
   readonly factoryVersionFile: string | undefined;
@@ -110,7 +111,7 @@ export interface SystemSettings {
   readonly rebootCommand: Command;
   /** Changes with every boot. */
   readonly bootIdFile: string;
-  readonly helper?: string | undefined; // its socket; undefined: the agent installs by itself
+  readonly helper?: string | undefined; // the socket of the helper; undefined: the agent installs by itself
 }
 
 export interface LogSettings {
@@ -123,17 +124,20 @@ export interface LogSettings {
 
 export interface UpdateSettings {
   readonly follow: 'target' | 'updates' | 'none';
-  /** Cron. */
+  /** A cron expression. */
   readonly schedule: string;
   readonly splayMs: number;
   readonly choose: Choice;
   /** Undefined: at any time. */
   readonly window: DailyWindow | undefined;
-  /** Of the reboot into what is staged; undefined: `window`. */
+  /** The window for the reboot into a staged firmware; undefined: `window`. */
   readonly rebootWindow: DailyWindow | undefined;
-  /** Interfaces through which downloads wait; a `*` at the end stands for anything. */
+  /** Metered interfaces, for which downloads wait; a `*` at the end stands for anything. */
   readonly metered: readonly string[];
-  /** Where the whole image is looked for after a delta that did not fit: another version of its name, or the same. */
+  /**
+   * Where the whole image is looked for after a delta did not fit: in another version of the same name, or in the same
+   * version.
+   */
   readonly wholeImage: 'updates' | 'same';
   /** A name of `targets`; undefined: there is no target, or no way to choose among several. */
   readonly defaultTarget: string | undefined;
@@ -143,18 +147,18 @@ export interface UpdateSettings {
   readonly attempts: number;
   /** How often a staged slot may be booted for its trial before it counts as broken. */
   readonly trialAttempts: number;
-  /** After so long what ended badly may be tried again. */
+  /** The time after which a failed version may be tried again. */
   readonly quarantineMs: number;
 }
 
-/** Of several versions to switch to, which one. Several matches of a pattern: the newest of them. */
+/** Which of several versions to switch to. If a pattern matches several, it is the newest of them. */
 export type Choice =
   | { readonly kind: 'newest' }
   | { readonly kind: 'last' }
   | { readonly kind: 'first' }
   | { readonly kind: 'pattern'; readonly pattern: RegExp };
 
-/** Programs of the integrator that are asked, or told; undefined: nobody is. */
+/** Programs of the integrator that are asked or told; undefined: none is. */
 export interface HooksSettings {
   readonly beforeInstall: HookSettings | undefined;
   readonly beforeReboot: HookSettings | undefined;
@@ -164,34 +168,34 @@ export interface HooksSettings {
 
 export interface HookSettings {
   readonly command: Command;
-  /** Whose rights it has; undefined: the agent's. */
+  /** The user whose rights it has; undefined: the agent's. */
   readonly user: string | undefined;
   readonly timeoutMs: number;
 }
 
 export interface HealthSettings {
   readonly deadlineMs: number;
-  /** Healthy when each of them exits with 0. */
+  /** Healthy if each of them exits with 0. */
   readonly commands: readonly Command[];
-  /** Whose rights they have; undefined: the agent's. */
+  /** The user whose rights they have; undefined: the agent's. */
   readonly user?: string | undefined;
-  /** Healthy when each of them is active. */
+  /** Healthy if each of them is active. */
   readonly units: readonly string[];
-  /** Healthy when the service answers. */
+  /** Healthy if the service answers. */
   readonly service: boolean;
 }
 
 export interface TrustSettings {
   readonly keys: readonly KeyFileSettings[];
   readonly allowUnsigned: boolean;
-  /** `match`: a signed release has the name by which the service offers it. */
+  /** `match`: a signed release must have the name by which the service offers it. */
   readonly names: 'match' | 'free';
-  /** `refuse`: semantic versions of signed names only rise. */
+  /** `refuse`: the semantic versions of signed names may only rise. */
   readonly downgrade: 'allow' | 'refuse';
 }
 
 export interface ControlSettings {
-  /** That members of the group may read and write. */
+  /** Properties that members of the group may read and write. */
   readonly properties: readonly string[];
 }
 
@@ -203,7 +207,10 @@ export interface KeyFileSettings {
   readonly notAfterMs?: number | undefined;
 }
 
-/** Properties that receive the end of each attempt, the last security events, and the ids of versions that are wanted whole; undefined: none. */
+/**
+ * Properties that receive the end of each attempt, the last security events, and the ids of versions that are wanted
+ * whole; undefined: none.
+ */
 export interface ReportSettings {
   readonly outcome: string | undefined;
   readonly security: string | undefined;

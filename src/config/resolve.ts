@@ -19,7 +19,7 @@ import { resolvePage } from './resolve-page.ts';
 import type { ConfigFile } from './schema/schema.ts';
 import { parsePattern } from './schema/update-schema.ts';
 
-/** From the file's words to the program's. The file has passed the schema and cross-check.ts. */
+/** Translates the words of the file into those of the program. The file has passed the schema and cross-check.ts. */
 export function resolveConfig(file: ConfigFile): Config {
   return {
     service: resolveService(file.service),

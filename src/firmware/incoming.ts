@@ -1,13 +1,13 @@
 import type { FirmwareHeader } from '../update/ports.ts';
 import type { IncomingPayload } from '../update/ports/incoming.ts';
 
-/** A firmware as it comes out of its container. The reader keeps the bytes open from which it comes. */
+/** A firmware as its container yields it. The reader keeps the bytes open. */
 export interface ReadFirmware {
   readonly header: FirmwareHeader;
   readonly payloads: AsyncIterable<IncomingPayload>;
 }
 
-/** The same payloads; `told` turns an error that occurs while they are read or written into the one that is thrown. */
+/** The same payloads. `told` translates an error that occurs while they are read or written. */
 export async function* tellingOf(
   payloads: AsyncIterable<IncomingPayload>,
   told: (error: unknown) => unknown,

@@ -95,7 +95,7 @@ interface Reading {
   readonly settings: FirmwareSettings;
   readonly request: FirmwareRequest;
   readonly checkpoint: Checkpoint | undefined;
-  /** For what the reading opens. */
+  /** Disposes what the reading opens. */
   readonly opened: AsyncDisposableStack;
 }
 

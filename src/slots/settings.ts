@@ -35,10 +35,10 @@ export type SettingsOfBootloader<K extends BootloaderSettings['kind']> = Extract
   { readonly kind: K }
 >;
 
-/** The one pair that decides which slot boots. */
+/** The one pair of slots that has the bootloader. */
 export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
 
-/** Which file a bootloader's settings name. */
+/** The file that the settings of a bootloader name. */
 export function fileOfBootloader(written: z.output<typeof bootloaderSchema>): BootFile | undefined {
   return withName(bootloaders, written.kind).fileOf(written);
 }

@@ -5,7 +5,7 @@ import { evidenceOfKept } from './evidence.ts';
 import type { FirmwareRecord, PhaseOf } from './journal/state.ts';
 import type { BoardPayload, InPlaceTarget, Verified } from './ports.ts';
 
-/** A payload for a microcontroller, or a package, with its target. */
+/** A payload for a board, or a package, with its target. */
 interface BoardTask {
   readonly target: InPlaceTarget;
   readonly digest: string;
@@ -14,18 +14,19 @@ interface BoardTask {
   readonly back: boolean | undefined;
 }
 
-/** Begun so often without an end, a board is left as it is: it does not answer any more. */
+/** A board whose restoring was begun so often without an end is left as it is, since it does not answer any more. */
 const MAX_RESTORES = 10;
 
-/** Is there anything to flash, or a package to install, in this update? */
+/** Whether this update has anything to flash, or a package to install. */
 export function hasBoards({ payloads }: FirmwareRecord): boolean {
   return payloads.some((payload) => payload.kind !== 'slots');
 }
 
 /**
- * Brings the boards of the update on trial to their new images: in the artifact's order, those without an order in
- * parallel. What was flashed before a cut is found to be there already. Throws what the first failing board throws. Packages come
- * first, one after the other, and are asked again whenever they are judged: what was installed may have been put back since.
+ * Promise `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
+ * without an order in parallel. What was flashed before a cut is found to be there already. Throws the error of the
+ * first board that fails. Packages come first, one after the other, and are asked again at each judgement, since what
+ * was installed may have been put back.
  */
 export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal } = ports;
@@ -52,7 +53,7 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
 
 /**
  * Gives the boards that were touched back what they held, the last one first. Throws while one of them cannot be
- * reached and may be tried again; undefined in the end, or what is wrong with a board that is given up.
+ * reached but may be tried again. Returns what is wrong with a board that is given up; undefined: nothing.
  */
 export async function restoreBoards(
   phase: PhaseOf<'rolling-back'>,
@@ -90,7 +91,7 @@ function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
   return payloads.filter(({ kind }) => kind !== 'slots');
 }
 
-/** A board may have left the configuration meanwhile: then nothing can be done for it. */
+/** The task of a payload. If its board has left the configuration meanwhile, nothing can be done for it. */
 function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
   const target = targets.get(name);
   if (target !== undefined && target.kind !== 'slots') {
@@ -118,7 +119,7 @@ async function readKept({ target, sizeBytes, digest }: BoardTask, signal: AbortS
   return evidenceOfKept({ target: target.name, recorded: digest, found });
 }
 
-/** Waits for all, then throws the first failure: a board that is being flashed is not left alone. */
+/** Waits for all works, then throws the first failure: a board that is being flashed must not be left alone. */
 async function allSettled(works: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(works);
   const failed = results.find((result) => result.status === 'rejected');

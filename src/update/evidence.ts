@@ -18,7 +18,7 @@ export function evidenceOf(firmware: StagedFirmware): Verified {
   return mint(firmware.digest);
 }
 
-/** Evidence after a restart: what the places hold now, read again, is what the journal recorded as verified. */
+/** Evidence after a restart: what the targets hold now, read again, is what the journal recorded as verified. */
 export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: ReadonlyMap<string, string>): Verified {
   for (const { target, digest } of record.payloads)
     evidenceOfKept({ target, recorded: digest, found: digestsByTarget.get(target) ?? 'nothing' });
@@ -26,8 +26,8 @@ export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: Rea
 }
 
 /**
- * Evidence of what is kept for a board or a package, by its own digest: a payload that was verified when it was staged, or what a
- * board held before, and the digest that it has now.
+ * Evidence of what is kept for a board or a package: its digest now is that of a payload which was verified when it was
+ * staged, or of what a board held before.
  */
 export function evidenceOfKept({ target, recorded, found }: ReadPartition): Verified {
   if (found !== recorded) throw notVerified(`target ${target} holds ${found} instead of ${recorded}`);
@@ -36,7 +36,7 @@ export function evidenceOfKept({ target, recorded, found }: ReadPartition): Veri
 
 /** Why a file that a person brings for a board may be flashed. */
 export interface FileGrounds {
-  /** Its own signature was compared with the key of the target. */
+  /** Its own signature was verified with the key of the target. */
   readonly isSigned: boolean;
   readonly allowUnsigned: boolean;
 }
@@ -47,7 +47,7 @@ export function evidenceOfFile(digest: string, { isSigned, allowUnsigned }: File
   return mint(digest);
 }
 
-/** A partition that was verified before, or what is kept for a board, and what is read from it now. */
+/** What was recorded of a partition, or of something kept for a board, and what is read from it now. */
 export interface ReadPartition {
   readonly target: string;
   readonly recorded: string;
@@ -58,9 +58,9 @@ export interface SlotContents {
   readonly slot: SlotName;
   /** The targets of kind slots. */
   readonly configured: readonly string[];
-  /** Targets into which the firmware was written, and found to be what was vouched for. */
+  /** The targets into which the firmware was written and verified. */
   readonly staged: readonly string[];
-  /** The partitions that the firmware did not bring, or all of them after a restart. */
+  /** The partitions that the firmware did not bring; after a restart, all of them. */
   readonly read: readonly ReadPartition[];
 }
 
@@ -78,9 +78,8 @@ export function evidenceOfSlot(firmware: Verified, contents: SlotContents): Whol
 }
 
 /**
- * Evidence for going back: this slot, with what it holds now, was seen to run, and what was read of it is what was
- * verified. Images that are written to while they run cannot be read again: that they were not is in the attempt's
- * report.
+ * Evidence for going back: this slot was seen to run with what it holds now, and what could be read of it is what was
+ * verified. Images that are written to while they run cannot be verified again; the attempt's report says so.
  */
 export function evidenceOfHistory(
   firmware: Pick<FirmwareRecord, 'digest'>,
@@ -111,7 +110,7 @@ function mintWhole(digest: string, slot: SlotName): WholeSlot {
   return evidence;
 }
 
-/** Mints: every check has been made by the callers above. */
+/** Mints evidence: the callers above have made every check. */
 function assertVerified(_evidence: unknown): asserts _evidence is Verified {}
 function assertWhole(_evidence: unknown): asserts _evidence is WholeSlot {}
 
@@ -119,7 +118,7 @@ function notVerified(message: string): AgentError {
   return new UpdateError('not-verified', message);
 }
 
-/** A slot boots as a whole, and this one would not be. */
+/** The error of a slot that would not be whole, and so must not boot. */
 export function notWhole(slot: SlotName, why: string): AgentError {
   return new UpdateError('slot-not-whole', `slot ${slot} would not be whole: ${why}`);
 }

@@ -1,5 +1,5 @@
-// What an update needs of the other rooms. Rooms that implement a port import its type from here (types only); daemon/
-// hands the implementations to update(). Nothing here does anything.
+// What an update needs of the other rooms. A room that implements a port imports its type from here; daemon/ passes the
+// implementations to update(). This file has types only.
 
 import type { WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
 
@@ -16,26 +16,26 @@ export type SlotName = 'A' | 'B';
 
 // ---------------------------------------------------------------------------------------------------------- service
 
-/** The provisioning operations of interface.md, for this thing. Activation, keys and retries are behind it. */
+/** The provisioning operations of interface.md for this thing. Activation, keys and retries are hidden behind it. */
 export interface ProvisioningService {
   currentVersion(signal: AbortSignal): Promise<Version>;
   targetVersion(signal: AbortSignal): Promise<Version>;
   /** The versions to which the thing can switch from the given one. */
   updates(fromVersionId: string, signal: AbortSignal): Promise<readonly Version[]>;
   firmware(versionId: string): FirmwareSource;
-  /** Sets the service's version, or confirms it: the same call. Safe to repeat. */
+  /** Sets the service's version, or confirms it, by the same call. May be repeated. */
   switchTo(versionId: string, signal: AbortSignal): Promise<void>;
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
 }
 
-/** A firmware that can be read from the start, as often as needed. */
+/** A firmware that can be read from its start as often as needed. */
 export interface FirmwareSource {
   /** `json-string`: the encoded text as the service sends it. `decoded`: the bytes themselves, as from a file. */
   readonly form: 'json-string' | 'decoded';
   /**
    * Opens a transfer. It starts at `from.offset` if the other side still has the same text, else at 0 (see
-   * `startOffset`). A cut connection is taken up again inside; if the text changed meanwhile, reading throws
-   * `firmware-changed` (retry).
+   * `startOffset`), and continues by itself after a cut. Reading throws `firmware-changed` (retry) if the text changed
+   * meanwhile.
    */
   open(from: WirePosition | undefined, signal: AbortSignal): Promise<FirmwareTransfer>;
 }
@@ -44,68 +44,72 @@ export interface FirmwareTransfer extends AsyncDisposable {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;
   readonly validator: string | undefined;
-  /** In order, without gaps. A chunk is valid until the next one is asked for. Read once. */
+  /** The bytes in order, without gaps, to be read once. A chunk is valid until the next one is asked for. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
 // --------------------------------------------------------------------------------------------------------- firmware
 
-/** What is known of a firmware before its first payload byte is used: for an artifact, verified against a trusted key. */
+/**
+ * What is known of a firmware before its first payload byte is used. For an artifact it is verified with a trusted key.
+ */
 export interface FirmwareHeader {
-  /** `trust-list`: keys and revocations, for no target; in effect once it was read to its end. */
+  /** `trust-list`: keys and revocations, for no target. It is in effect after it was read to its end. */
   readonly kind: 'artifact' | 'image' | 'trust-list';
-  /** `sha256:` and hex: of an artifact's manifest; undefined for a raw image, which is known only at its end. */
+  /**
+   * `sha256:` and the hex digest of an artifact's manifest; undefined: a raw image, whose digest is known at its end.
+   */
   readonly digest: string | undefined;
   /** The artifact's name. */
   readonly name: string | undefined;
   readonly deviceTypes?: readonly string[] | undefined;
-  /** What the artifact itself provides as `security_version`. */
+  /** The `security_version` that the artifact itself provides. */
   readonly securityVersion?: number | undefined;
-  /** Which trusted key signed it; undefined: unsigned, and the operator wrote that it may be installed. */
+  /** The trusted key that signed it; undefined: it is unsigned, and the operator permits that. */
   readonly signedBy: string | undefined;
-  /** It has a signature, but by no trusted key, and counts as unsigned. */
+  /** It has a signature, but of no trusted key, and counts as unsigned. */
   readonly unknownSigner?: boolean | undefined;
   readonly payloads: readonly PayloadHeader[];
-  /** As of a StagedFirmware; undefined: not known before its end. */
+  /** As in a StagedFirmware; undefined: not known before its end. */
   readonly provides?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface PayloadHeader {
   readonly fileName: string;
-  /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: a raw image. */
+  /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: that of a raw image. */
   readonly target: { readonly name: string } | 'rootfs-image' | 'default';
   /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
   readonly order?: number | undefined;
-  /** `sha256:` and hex of what its place is to hold, as was signed; undefined: a raw image. */
+  /** `sha256:` and the hex digest of what the target is to hold, as it was signed; undefined: a raw image. */
   readonly digest?: string | undefined;
   /** The file is no image: it is rebuilt from the one that runs. */
   readonly delta?: DeltaPromise | undefined;
 }
 
-/** What was signed of a delta. */
+/** What was signed about a delta. */
 export interface DeltaPromise {
-  /** What the partition must hold that runs: its first bytes. */
+  /** What the running partition must hold: its first bytes. */
   readonly base: WrittenPrefix;
   readonly result: WrittenPrefix;
 }
 
 /** The bytes from which a delta is rebuilt. */
 export interface BaseReader extends AsyncDisposable {
-  /** Up to 2 MiB; valid until the next call. */
+  /** At most 2 MiB, valid until the next call. */
   read(position: number, sizeBytes: number, signal: AbortSignal): Promise<Uint8Array>;
 }
 
 export interface PayloadOpening {
   readonly payload: PayloadHeader;
-  /** Of what is written; known for artifacts, undefined for a raw image. */
+  /** The size of what is written; undefined for a raw image. */
   readonly sizeBytes: number | undefined;
-  /** Go on after this prefix: it is read back and compared; `checkpoint-stale` (retry) is thrown where it differs. */
+  /** Continue behind this prefix, which is read back and compared. Throws `checkpoint-stale` (retry) if it differs. */
   readonly resumeAt: WrittenPrefix | undefined;
 }
 
-/** Takes one payload. Disposing it unfinished leaves the place unusable, which is safe. */
+/** Takes one payload. Disposing it before `finish` leaves its place unusable, which is safe. */
 export interface PayloadWriter extends AsyncDisposable {
-  /** Takes the whole chunk before it returns. A promise asks the caller to wait before the next chunk. */
+  /** Takes the whole chunk before it returns. If it returns a promise, wait for it before the next chunk. */
   write(chunk: Uint8Array): Promise<void> | undefined;
   /** Makes durable what was written so far. */
   checkpoint(signal: AbortSignal): Promise<WrittenPrefix>;
@@ -120,42 +124,45 @@ export interface ImageClaims {
 }
 
 export interface WrittenPayload extends WrittenPrefix, ImageClaims {
-  /** Blocks that held these bytes already and were not written again. */
+  /** Bytes that were already there, and were not written again. */
   readonly unchangedBytes: number;
-  /** Of a delta: so many more bytes than came; they are of the slot that runs. */
+  /** With a delta: bytes that were taken from the running slot and not received. */
   readonly fromBaseBytes?: number | undefined;
 }
 
 // ---------------------------------------------------------------------------------------------------------- targets
 
-/** Something that a payload is installed on. */
+/** Something on which a payload is installed. */
 export type Target = SlotsTarget | InPlaceTarget;
 
-/** Without a second place: what stood there before is kept, and put back where the new one proves bad. */
+/** A target without a second place: what it held before is kept, and put back if the new one proves bad. */
 export type InPlaceTarget = McuTarget | PackageTarget;
 
 /** A pair of partitions. */
 export interface SlotsTarget {
   readonly kind: 'slots';
   readonly name: string;
-  /** Refuses a slot that is booted, mounted, missing or too small, before the first byte is written. */
+  /**
+   * Promise `running-slot`: refuses a slot that is booted, mounted, missing or too small, before its first byte is
+   * written.
+   */
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
-  /** `sha256:` and hex of the slot's first bytes, read from the medium. */
+  /** `sha256:` and the hex digest of the slot's first bytes, read from the medium. */
   digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
-  /** The slot's bytes, as they are asked for: the slot may run. */
+  /** The slot's bytes, read as they are asked for. The slot may be running. */
   openBase(slot: SlotName, signal: AbortSignal): Promise<BaseReader>;
-  /** Whether its image is one to which nothing writes while it runs. */
+  /** Whether nothing writes to the image of this slot while it runs. */
   isReadOnly(slot: SlotName, signal: AbortSignal): Promise<boolean>;
-  /** Writes the slot's first bytes, read from the medium; leaves it to the caller to finish. */
+  /** Writes the slot's first bytes, read from the medium. The caller finishes the writer. */
   copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A microcontroller. */
+/** A board. */
 export interface McuTarget extends InPlace {
   readonly kind: 'mcu';
 }
 
-/** A package of this system. Who installs it may be ended and started anew by its scripts; asked again, it goes on. */
+/** A package of this system. Its scripts may restart the agent that installs it; asked again, it continues. */
 export interface PackageTarget extends InPlace {
   readonly kind: 'package';
 }
@@ -163,15 +170,20 @@ export interface PackageTarget extends InPlace {
 /** A payload is named by the digest with which it was staged. */
 interface InPlace {
   readonly name: string;
-  /** Keeps the payload in the state directory until it is flashed; `finish` refuses what is nothing for this target. */
+  /** Keeps the payload in the state directory until it is flashed. `finish` refuses what is not for this target. */
   openFile(opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
-  /** `sha256:` and hex of the kept payload's first bytes. */
+  /** `sha256:` and the hex digest of the kept payload's first bytes. */
   digestOf(sizeBytes: number, signal: AbortSignal, digest: string): Promise<string>;
-  /** Flashes, or installs, the kept payload, of which the evidence is. What the board held is kept first, once for each payload. Harmless to repeat. */
+  /**
+   * Flashes, or installs, the kept payload, to which the evidence must belong. What the board held is kept first, once
+   * for each payload. May be repeated.
+   */
   flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
-  /** Flashes what the board held before this payload was flashed; nothing if it never was. Harmless to repeat. */
+  /**
+   * Flashes what the board held before this payload; does nothing if the payload was never flashed. May be repeated.
+   */
   restore(payload: BoardPayload, vouch: VouchForKept, signal: AbortSignal): Promise<void>;
-  /** Whether the payload of this digest can be flashed again, and whether what the board held before it can be restored. */
+  /** Whether this payload can be flashed again, and whether what the board held before it can be restored. */
   keeps(digest: string): Promise<KeptForBoard>;
 }
 
@@ -186,7 +198,7 @@ export interface BoardPayload {
 }
 
 export interface BoardProgress {
-  /** The target's name. */
+  /** The name of the target. */
   readonly board: string;
   /** One word: connecting, keeping, writing, … */
   readonly step: string;
@@ -196,13 +208,19 @@ export interface BoardProgress {
 
 declare const verified: unique symbol;
 
-/** Evidence that a firmware, or what is kept for a board, is what a trusted key or the operator vouched for, by its digest. Made only by update/evidence.ts. */
+/**
+ * Invariant 1: evidence that a firmware, or what is kept for a board, is what a trusted key or the operator vouched
+ * for, by its digest. Only update/evidence.ts makes it.
+ */
 export interface Verified {
   readonly digest: string;
   readonly [verified]: true;
 }
 
-/** Makes the evidence for what a board held before: the digest that was kept with it, and the one that it has now. Throws where they differ. */
+/**
+ * Makes evidence for what a board held before, from the digest that was kept with it and its digest now. Throws if they
+ * differ.
+ */
 export type VouchForKept = (kept: {
   readonly target: string;
   readonly recorded: string;
@@ -211,54 +229,61 @@ export type VouchForKept = (kept: {
 
 declare const wholeSlot: unique symbol;
 
-/** Evidence that every partition of a slot holds what was vouched for. Made only by update/evidence.ts. */
+/**
+ * Invariant 1: evidence that every partition of a slot holds what was vouched for. Only update/evidence.ts makes it.
+ */
 export interface WholeSlot extends Verified {
   readonly slot: SlotName;
   readonly [wholeSlot]: true;
 }
 
-/** Which slot boots. Each method is one atomic change of the boot environment, and harmless to repeat. */
+/** Decides which slot boots. Each method is one atomic change of the boot environment, and may be repeated. */
 export interface Bootloader {
-  /** Passed to the reboot command when a trial is to be booted, e.g. `0 tryboot`. */
+  /** The argument of the reboot command that boots a trial, for example `0 tryboot`. */
   readonly trialRebootArgument: string | undefined;
-  /** The slot that runs now, from the bootloader, checked against what is mounted. */
+  /** The slot that runs, according to the bootloader and checked with what is mounted. */
   bootedSlot(signal: AbortSignal): Promise<SlotName>;
-  /** Whether this boot falls back by itself unless it is committed. A journal may be missing in a slot that nobody judged. */
+  /** Whether this boot falls back by itself unless it is committed. The slot of a trial may have no journal. */
   onTrial(signal: AbortSignal): Promise<boolean>;
-  /** Changes and reads back a harmless variable; throws where the boot environment cannot be written. */
+  /** Changes a harmless variable and reads it back. Throws if the boot environment cannot be written. */
   canary(signal: AbortSignal): Promise<void>;
   /**
-   * This slot will not boot, whatever happens, until `tryOnce`. Refuses the booted slot unless another can boot.
-   * `lastWord`: the code of an error, for the agent in the other slot, where this one cannot write its journal.
+   * Invariant 2: makes the slot unbootable until `tryOnce`. Refuses the booted slot unless another one can boot.
+   * `lastWord` is the code of an error for the agent in the other slot, if this one cannot write its journal.
    */
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void>;
-  /** Boot this slot next, once; without `commit` the bootloader falls back to the other by itself. The evidence is of this slot, or nothing is armed. */
+  /**
+   * Boots this slot next, once. Without `commit`, the bootloader then falls back to the other one by itself. Throws if
+   * the evidence is not of this slot.
+   */
   tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void>;
-  /** The one write that decides: this slot boots from now on, with fresh boot counters. */
+  /** Invariant 3: the one write that decides. This slot boots from now on, with fresh boot counters. */
   commit(slot: SlotName, signal: AbortSignal): Promise<void>;
   inspect(signal: AbortSignal): Promise<BootState>;
 }
 
 export interface BootState {
-  /** Boots next if nothing fails. */
+  /** The slot that boots next if nothing fails. */
   readonly primary: SlotName;
-  /** Nobody has written yet which boots are trials: `onTrial` goes by counters, which power cuts run down as well. */
+  /**
+   * Nobody has written yet which boots are trials: `onTrial` is derived from counters, which power cuts run down, too.
+   */
   readonly trialIsGuessed?: boolean | undefined;
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;
-  /** As `Bootloader.onTrial`, of the boot of each slot, should it be the one that runs. */
+  /** Like `Bootloader.onTrial`, for each slot in case it is the running one. */
   readonly onTrial: Readonly<Record<SlotName, boolean>>;
 }
 
 export interface SlotBootState {
   readonly bootable: boolean;
   readonly detail: string;
-  /** What the agent in this slot said when it left it; undefined: nothing, or the bootloader has no place for it. */
+  /** The last word of the agent that left this slot; undefined: none, or the bootloader has no place for it. */
   readonly lastWord?: string | undefined;
 }
 
 export interface Machine {
   /** Changes with every boot of the kernel. */
   bootId(): Promise<string>;
-  /** Starts a reboot and returns; the argument is the bootloader's. */
+  /** Starts a reboot and returns. The argument is the bootloader's. */
   reboot(argument: string | undefined, signal: AbortSignal): Promise<void>;
 }

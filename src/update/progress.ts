@@ -1,7 +1,7 @@
 import type { BoardProgress } from './ports.ts';
 import type { TransferProgress } from './ports/incoming.ts';
 
-/** What a person and `status` can follow. */
+/** The progress that a person and `status` can follow. */
 export type UpdateProgress =
   | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
   | ({ readonly kind: 'transfer' } & TransferProgress)

@@ -17,8 +17,8 @@ import { consentToReboot, judgeTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 
 /**
- * Installs one firmware up to the reboot into its trial; settle() is the other half. Cut anywhere, the journal says
- * where it stands.
+ * Promise `power-cut`: installs one firmware up to the reboot into its trial; settle() is the other half. Wherever this
+ * is cut off, the journal says where it stands.
  */
 export async function update(order: InstallOrder, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
@@ -68,8 +68,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
 }
 
 /**
- * Where nothing can be kept, nothing is begun. What is under way may only be known now: the journal could not be read when
- * it was settled.
+ * Refuses to begin if nothing can be kept. If the journal could not be read when it was settled, only now is it known
+ * that an update is under way.
  */
 async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<void> {
   await journal.probe(STAGING_ROOM_BYTES);

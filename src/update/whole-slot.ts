@@ -5,12 +5,12 @@ import type { PartitionRecord } from './journal/state.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
 
-/** A partition that a firmware does not bring, and how it comes to hold what the same partition of the running slot does. */
+/** A partition that a firmware leaves out, and how it comes to hold the same as that of the running slot. */
 export interface Completion {
   readonly target: SlotsTarget;
-  /** What it must hold. */
+  /** What the partition must hold. */
   readonly record: PartitionRecord;
-  /** `holds`: it was read, and does already. */
+  /** `holds`: it was read and holds that already. */
   readonly how: 'holds' | 'copy';
 }
 
@@ -21,8 +21,9 @@ export function slotsTargets(targets: Iterable<Target>): readonly SlotsTarget[] 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
 /**
- * What is to be done with the partitions of a slot that a firmware leaves out: it belongs to what runs beside it, so they
- * must hold the same, and that must be what was verified. Throws `slot-not-whole`; nothing is written here.
+ * Promise `whole-slot`: plans what happens to the partitions of a slot that a firmware leaves out. The firmware belongs
+ * to what runs beside it, so they must hold the same as in the running slot, and that must be what was verified. Throws
+ * `slot-not-whole`; nothing is written here.
  */
 export async function planCompletion(
   brought: Iterable<Target>,
@@ -65,7 +66,7 @@ export function openingOfCopy({ target: { name }, record }: Completion, slot: Sl
   return { payload, sizeBytes: record.sizeBytes, resumeAt: undefined };
 }
 
-/** Copies a partition from the slot that runs; throws where that does not hold any more what it was found to hold. */
+/** Copies a partition from the running slot. Throws if that does not hold any more what it was found to hold. */
 export async function copyPartition(
   { target, record }: Completion,
   slot: SlotName,
@@ -81,7 +82,7 @@ export async function copyPartition(
   return written;
 }
 
-/** Reads the partitions of a slot of which it is recorded what they hold. A record that proves wrong is forgotten. */
+/** Reads the recorded partitions of a slot. A record that proves wrong is removed. */
 export async function readPartitions(
   slot: SlotName,
   targets: readonly SlotsTarget[],
@@ -108,7 +109,7 @@ export interface FoundBefore {
   readonly unverified: readonly string[];
 }
 
-/** Reads a slot again that ran before. Throws `not-verified` where something changed that nothing writes to. */
+/** Reads a slot again that ran before. Throws `not-verified` if a partition has changed that nothing writes to. */
 export async function findBefore(slot: SlotName, ports: Ports, signal: AbortSignal): Promise<FoundBefore> {
   const { records } = ports.journal.state.slots[slot];
   const unverified: string[] = [];
@@ -124,7 +125,7 @@ export async function findBefore(slot: SlotName, ports: Ports, signal: AbortSign
   return { read, unverified };
 }
 
-/** The records of partitions, with what their images say of themselves. */
+/** The records of partitions, with the format that their images show. */
 export async function withFormats(
   records: Readonly<Record<string, PartitionRecord>>,
   slot: SlotName,

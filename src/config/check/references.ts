@@ -2,8 +2,8 @@ import { fileOfBootloader } from '../../slots/settings.ts';
 import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
- * What a file that the configuration names must be. `secret`: one that nobody else may write, and not everybody read. `trusted`:
- * one that nobody else may write. `program`: may be looked for in $PATH; `own program`: one that runs with the agent's rights.
+ * What a file that the configuration names must be. `secret`: nobody else may write it, and not everybody may read it.
+ * `trusted`: nobody else may write it. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
  */
 export type Need =
   | 'readable file'
@@ -27,7 +27,7 @@ interface MaybeReference extends Omit<Reference, 'file'> {
   readonly file: string | undefined;
 }
 
-/** All files that the tables name which are right. */
+/** All files that the correct part of the tables names. */
 export function referencesOf(tables: SoundTables): readonly Reference[] {
   const all: readonly MaybeReference[] = [
     ...serviceReferences(tables.service),
@@ -97,7 +97,7 @@ function hookReferences(hooks: ConfigFile['hooks'] | undefined): readonly MaybeR
   });
 }
 
-/** Of a program that runs as that user. */
+/** What a program must be, depending on the user it runs as. */
 function needOf({ user }: { readonly user?: string | undefined }): Need {
   return user === undefined ? 'own program' : 'program';
 }

@@ -44,7 +44,7 @@ interface PackedMember {
   readonly compression: Compression;
 }
 
-/** The same member, and the readers of its content. */
+/** The member `data/NNNN.tar`, and the readers of its content. */
 interface DataMember {
   readonly number: number;
   readonly outer: TarReader;
@@ -62,7 +62,7 @@ interface FileMember {
   readonly delta?: ArtifactPlace['delta'];
 }
 
-/** A file of the artifact, where its bytes begin. */
+/** A file of the artifact whose bytes come next. */
 interface FoundFile {
   readonly data: DataMember;
   readonly member: FileMember;
@@ -71,7 +71,10 @@ interface FoundFile {
 
 type Payloads = AsyncGenerator<IncomingPayload, void, undefined>;
 
-/** The payloads of one artifact. As each file is written, its digest is compared with that in the manifest. */
+/**
+ * Reads the payloads of one artifact. While each file is written, its digest is computed and compared with the
+ * manifest.
+ */
 export class PayloadReader {
   readonly #context: PayloadContext;
   readonly #whole: WholeFile[] = [];
@@ -136,7 +139,7 @@ export class PayloadReader {
     yield* this.#files({ number, outer, sizeBytes, inner, unpacked, isCompressed }, undefined);
   }
 
-  /** `begun`: the one within which the reading begins. */
+  /** `begun`: the file within which the reading begins. */
   async *#files(data: DataMember, begun: FileMember | undefined): Payloads {
     const before = this.#whole.filter(({ payload }) => payload === data.number).map(({ name }) => name);
     const awaited = new Map(this.#promised(data.number).map((file) => [file.header.fileName, file]));

@@ -5,9 +5,9 @@ import type { Config } from '../../config/config.ts';
 import { systemErrorCode } from '../../system/errors.ts';
 
 /**
- * Where there is a helper, root's own commands do the agent's part with the agent's rights: what lies in the agent's folders is the
- * agent's to change, and root would write through it. `config`: as the agent goes by it. Before there is such a folder, the socket
- * says whose it is.
+ * If there is a helper, root's own commands take the agent's rights for the agent's part: the agent can change its
+ * folders, and root would write through them. `config` is that of the agent. Before there is such a folder, the owner
+ * of the socket is taken.
  */
 export async function becomeAgent({ system, paths }: Config): Promise<void> {
   if (system.helper === undefined || process.geteuid?.() !== 0) return;
@@ -18,7 +18,7 @@ export async function becomeAgent({ system, paths }: Config): Promise<void> {
   process.setuid?.(owner.uid);
 }
 
-/** Undefined: nothing is there. */
+/** The owner of a file; undefined: it does not exist. */
 async function ownerOf(path: string): Promise<{ readonly uid: number; readonly gid: number } | undefined> {
   try {
     return await stat(path);

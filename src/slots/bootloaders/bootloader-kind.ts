@@ -25,7 +25,10 @@ export interface BootParts {
   readonly run: RunProgram;
   readonly log: Log;
   readonly deviceTreePartition: string;
-  /** The Bootloader port over this environment; `clues`: of the slot that runs, beside those that every bootloader has. */
+  /**
+   * Implements the Bootloader port with this environment. `clues` name the running slot, besides those of every
+   * bootloader.
+   */
   readonly over: <State>(environment: BootEnvironment<State>, more?: MoreOfBoot) => Bootloader;
 }
 
@@ -34,18 +37,18 @@ export interface MoreOfBoot {
   readonly trialRebootArgument?: string;
 }
 
-/** The file that a bootloader's settings name, and the setting. */
+/** The file that the settings of a bootloader name, and the key of that setting. */
 export interface BootFile {
   readonly key: string;
   readonly file: string;
   readonly need: 'readable file' | 'handler';
 }
 
-/** How a bootloader describes itself: itself, and a line in bootloaders.ts. */
+/** A bootloader as it describes itself to the configuration and to createBootloader. It is listed in bootloaders.ts. */
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
-  /** Nothing is read or run before a method of it is called. */
+  /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
   readonly create: (settings: OwnSettings<Name, Shape>, parts: BootParts) => Bootloader;
   readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
   /** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
@@ -58,7 +61,7 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
 
 export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
   const { name, create, fileOf, lookAt } = described;
-  // Of a table that was accepted the kind says which it is.
+  // The `kind` of an accepted table shows whose it is.
   const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
   const isWritten = (all: OfKind): all is OwnTable<Name, Shape> => all.kind === name;
   const own = (all: OfKind): OwnSettings<Name, Shape> => {

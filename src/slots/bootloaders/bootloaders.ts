@@ -3,5 +3,5 @@ import { grub } from './grub/grub.ts';
 import { tryboot } from './tryboot/tryboot.ts';
 import { uboot } from './uboot.ts';
 
-/** All that there are; `kind` of `[targets.NAME.bootloader]` is one of their names. */
+/** All bootloaders; `kind` of `[targets.NAME.bootloader]` names one of them. */
 export const bootloaders = [uboot, grub, tryboot, custom] as const;

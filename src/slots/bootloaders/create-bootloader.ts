@@ -14,10 +14,10 @@ import { EnvironmentBootloader } from './environment-bootloader.ts';
 import type { GrubReaderParts } from './grub/grub-reader.ts';
 
 export interface BootloaderSurroundings {
-  /** The slot whose device is mounted as the root file system, if it is one. */
+  /** The slot whose device is mounted as the root file system; undefined: none is. */
   readonly mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>;
   readonly log: Log;
-  /** Told of each commit of the slot that runs. */
+  /** Called after each commit of the running slot. */
   readonly onKept?: () => Promise<void>;
   readonly fs?: BootFs;
   readonly run?: RunProgram;
@@ -25,7 +25,7 @@ export interface BootloaderSurroundings {
   readonly deviceTreePartition?: string;
 }
 
-/** The bootloader of a target of kind slots. Nothing is read or run before its first method is called. */
+/** The bootloader of a target of kind slots. Nothing is read or run before one of its methods is called. */
 export function createBootloader(
   { bootloader, slots }: BootingSlotsSettings,
   surroundings: BootloaderSurroundings,
@@ -51,7 +51,10 @@ function namesOf(settings: BootloaderSettings): Readonly<Record<SlotName, string
   return 'names' in settings ? settings.names : { A: 'A', B: 'B' };
 }
 
-/** Checks where the bootloader keeps its choice. Changes nothing. Throws BootloaderError if no trial can be counted there. */
+/**
+ * Checks where the bootloader keeps its choice, without changing anything. Throws BootloaderError if no trial can be
+ * counted there.
+ */
 export async function lookAtPlace(
   settings: BootloaderSettings,
   parts: GrubReaderParts,

@@ -2,18 +2,18 @@ import * as z from 'zod';
 
 import type { SettingsOf } from './settings.ts';
 
-// Of a list whose members describe themselves: protocols, bootloaders, sources.
+// Functions for lists whose members describe themselves: protocols, bootloaders, sources.
 
 interface Named {
   readonly name: string;
 }
 
-/** For an enum. */
+/** The names of all members, for an enum. */
 export function namesOf<T extends Named>(list: readonly T[]): readonly T['name'][] {
   return list.map(({ name }) => name);
 }
 
-/** `name` was checked against the list. */
+/** The member with this name, which was checked with the list. */
 export function withName<T extends Named>(list: readonly T[], name: T['name']): T {
   const found = list.find((one) => one.name === name);
   if (found === undefined) throw new RangeError(`${name} is none of ${namesOf(list).join(', ')}`);
@@ -26,19 +26,19 @@ interface HasSettings {
 
 type Intersection<T> = (T extends unknown ? (one: T) => void : never) extends (all: infer All) => void ? All : never;
 
-/** What they want to be told, side by side; what several want stands there once. The second line is for the compiler. */
+/** The settings of all members together; a setting of several members occurs once. The overload is for the compiler. */
 export function allSettings<T extends HasSettings>(list: readonly T[]): Intersection<T['settings']>;
 export function allSettings(list: readonly HasSettings[]): z.ZodRawShape {
   return Object.fromEntries(list.flatMap(({ settings }) => Object.entries(settings)));
 }
 
-/** A table of the file whose `kind` says which it is. */
+/** A table of the file whose `kind` names its member. */
 export type TableOfKind<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
   { readonly kind: z.ZodLiteral<Name> } & Shape,
   z.core.$strict
 >;
 
-/** What such a table holds, in the file's words and in the program's. */
+/** The content of such a table, in the words of the file and of the program. */
 export type OwnTable<Name extends string, Shape extends z.ZodRawShape> = { readonly kind: Name } & z.output<
   z.ZodObject<Shape>
 >;
@@ -57,7 +57,7 @@ interface HasTable {
   readonly table: z.ZodObject;
 }
 
-/** For a union by `kind`. */
+/** The tables of all members, for a union by `kind`. */
 export function tablesOf<T extends readonly [HasTable, ...HasTable[]]>([first, ...more]: T): readonly [
   T[number]['table'],
   ...T[number]['table'][],

@@ -5,8 +5,8 @@ import { unitOf } from './values.ts';
 import type { DurationText, RateText, SizeText, UtcText, WindowText } from './values.ts';
 
 /**
- * A table of the file as the program uses it: `first_byte = "1m"` is `firstByteMs: 60_000`, and what may be left out is there as
- * undefined.
+ * A table of the file as the program uses it: `first_byte = "1m"` becomes `firstByteMs: 60_000`, and optional members
+ * are always there, perhaps as undefined.
  */
 export type Settings<T> = T extends DurationText | SizeText | RateText | UtcText
   ? number
@@ -18,7 +18,7 @@ export type Settings<T> = T extends DurationText | SizeText | RateText | UtcText
         ? { readonly [K in keyof T as K extends string ? `${Camel<K>}${Suffix<T[K]>}` : K]-?: Settings<T[K]> }
         : T;
 
-/** Of a schema. */
+/** The settings of a schema. */
 export type SettingsOf<S extends z.ZodType> = Settings<z.output<S>>;
 
 type Camel<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : K;
@@ -32,7 +32,7 @@ type Suffix<T> =
         ? 'BytesPerSecond'
         : '';
 
-/** Of what the schema made. The second line is for the compiler: it follows no schema. */
+/** Turns what the schema accepted into settings. The overload is for the compiler, which cannot follow a schema. */
 export function settingsOf<S extends z.ZodType>(schema: S, value: z.output<S>): SettingsOf<S>;
 export function settingsOf(schema: unknown, value: unknown): unknown {
   return read(schema, value);
@@ -60,7 +60,7 @@ function nameOf(key: string, schema: unknown): string {
   return `${name}${type instanceof z.ZodType ? (unitOf(type)?.suffix ?? '') : ''}`;
 }
 
-/** Without what says that it may be left out. */
+/** The schema without the wrappers that make it optional. */
 export function innermost(schema: unknown): unknown {
   let type = schema;
   while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {

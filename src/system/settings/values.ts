@@ -5,14 +5,17 @@ import { durationPattern, parseDuration } from '../time/duration.ts';
 import { parseUtcTime } from '../time/utc-time.ts';
 
 /**
- * The kinds of values in the file. The message of each completes the sentence "expected …"; config/file/problems.ts builds
- * on it.
+ * The kinds of values in the file. The message of each one completes the sentence "expected …", which
+ * config/file/problems.ts writes.
  */
 
-/** A program and its arguments; never a shell line. */
+/** A program and its arguments; never a line for a shell. */
 export type Command = readonly [string, ...string[]];
 
-/** What a text with a unit is in the program, and what its setting is called there: `splay = "10m"` is `splayMs: 600_000`. */
+/**
+ * What a text with a unit becomes in the program, and the name of its setting there: `splay = "10m"` becomes `splayMs:
+ * 600_000`.
+ */
 interface Unit {
   readonly suffix: string;
   readonly read: (text: string) => unknown;
@@ -29,14 +32,14 @@ export function unitOf(schema: z.core.$ZodType): Unit | undefined {
   return units.get(schema);
 }
 
-// These say in the types what `unitOf` says while the program runs; settings.ts needs both.
+// These types say what `unitOf` finds out at run time; settings.ts needs both.
 export type DurationText = `${number}${'d' | 'h' | 'm' | 's' | 'ms'}${string}`;
 export type SizeText = `${number}${'K' | 'M'}iB`;
 export type RateText = `${SizeText}/s`;
 export type UtcText = `${number}-${number}-${string}`;
 export type WindowText = `${number}:${number}-${number}:${number}`;
 
-/** No timer of the runtime lasts longer than 24 days. */
+/** Below the longest timer of the runtime, which is 24 days. */
 const LONGEST_DURATION = '7d';
 
 export function text(what = 'a text that is not empty', maxLength = 1024) {
@@ -62,12 +65,12 @@ export function duration(min = '0s', max = LONGEST_DURATION) {
   });
 }
 
-/** Of text that `duration` has accepted. */
+/** The milliseconds of a text that `duration` accepted. */
 export function durationMs(value: string): number {
   return parseDuration(value) ?? Number.NaN;
 }
 
-/** `512KiB`, `64MiB`; from and to are written the same way. */
+/** `512KiB`, `64MiB`. The bounds are written the same way. */
 export function byteSize(min: string, max: string) {
   const what = `a size such as "${min}" or "64MiB", from ${min} to ${max}`;
   const inRange = (value: string): value is SizeText =>
@@ -79,7 +82,7 @@ export function byteSize(min: string, max: string) {
   return inUnit(written, { suffix: 'Bytes', read: sizeBytes });
 }
 
-/** `200KiB/s`; from and to are written as sizes. */
+/** `200KiB/s`. The bounds are written as sizes. */
 export function byteRate(min: string, max: string) {
   const what = `a rate such as "200KiB/s", from ${min}/s to ${max}/s`;
   const size = byteSize(min, max);
@@ -88,7 +91,7 @@ export function byteRate(min: string, max: string) {
   return inUnit(z.string({ error: what }).refine(isRate, what), { suffix: 'BytesPerSecond', read: sizeBytes });
 }
 
-/** Of text that `byteSize` or `byteRate` has accepted. */
+/** The bytes of a text that `byteSize` or `byteRate` accepted. */
 export function sizeBytes(value: string): number {
   return Number.parseInt(value, 10) * (value.includes('MiB') ? 1024 * 1024 : 1024);
 }
@@ -98,7 +101,7 @@ export function absolutePath(sample = '/etc/thing-agent/ca.pem') {
   return text(what, 4096).regex(/^\/[^\0]*$/, what);
 }
 
-/** A day or a time in UTC; TOML’s own dates are taken, too. */
+/** A day, or a time in UTC. TOML’s own dates are accepted, too. */
 export function utcTime() {
   const what = 'a date such as 2026-12-31, or a time in UTC such as 2026-12-31T18:00:00Z';
   const isTime = (value: string): value is UtcText => parseUtcTime(value) !== undefined;
@@ -109,7 +112,7 @@ export function utcTime() {
   );
 }
 
-/** An address without query and fragment; schemes without the colon. */
+/** An address without query and fragment. `schemes` are without the colon. */
 export function address(schemes: readonly string[]) {
   const what = `an address that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}, without "?" and "#"`;
   return text(what).refine((value) => isAddress(value, schemes), what);
@@ -121,7 +124,7 @@ function isAddress(value: string, schemes: readonly string[]): boolean {
   return schemes.some((scheme) => url.protocol === `${scheme}:` && value.startsWith(`${scheme}://`)) && url.host !== '';
 }
 
-/** Of a user of this machine, whose rights a program gets. */
+/** The name of a user of this machine, whose rights a program gets. */
 export function user() {
   const what = 'the name of a user such as "app"';
   return text(what, 64)
@@ -130,7 +133,10 @@ export function user() {
     .describe('Whose rights the program has; default: the agent’s');
 }
 
-/** Of a network interface: at most 15 characters (IFNAMSIZ, netdevice(7)); a `*` at the end stands for anything, and is the only pattern. */
+/**
+ * The name of a network interface: at most 15 characters (IFNAMSIZ, netdevice(7)). A `*` at the end stands for
+ * anything, and is the only pattern.
+ */
 export function interfaceName() {
   const what = 'the name of a network interface such as "wwan0" or "wwan*"';
   return z.string({ error: what }).regex(/^(?!\.{1,2}$)[^\s/:*?]{1,15}\*?$/, what);

@@ -7,13 +7,13 @@ import type { InstallOrder, UpdatePorts } from './order.ts';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'openFirmware'>;
 
-/** What a firmware says of itself, without the rest of it. Throws as its opening does, where it is refused or cannot be read. */
+/** The header of a firmware. Throws as opening it does, if it is refused or cannot be read. */
 export async function headerOf(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<FirmwareHeader> {
   await using firmware = await open(source, ports, signal);
   return firmware.header;
 }
 
-/** Takes a list of keys and revocations, which is in effect then; of another firmware no more than the header is read. */
+/** Takes a list of keys and revocations, which is then in effect. Of any other firmware only the header is read. */
 export async function takeIfList(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<boolean> {
   await using firmware = await open(source, ports, signal);
   if (firmware.header.kind !== 'trust-list') return false;
@@ -30,7 +30,10 @@ async function open(
   return openFirmware({ source, installedProvides, onProgress: () => {} }, signal);
 }
 
-/** The same, where what is refused counts as nothing: that is told when it is installed. Throws what a next time may cure. */
+/**
+ * The header of a firmware; undefined if it is refused, which is told when it is installed. Throws what another try may
+ * cure.
+ */
 export async function acceptableHeaderOf(
   source: FirmwareSource,
   ports: Ports,
@@ -48,9 +51,9 @@ const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 86_400_000;
 
 export interface Scouting {
-  /** A person waits for it. */
+  /** A person waits for the answer. */
   readonly manual: boolean;
-  /** False: nothing follows from what is found, so that it delays no other look. */
+  /** False: a failure has no consequences, so that it delays no other look. */
   readonly counts: boolean;
 }
 
@@ -62,16 +65,19 @@ interface ScoutParts {
 /** Finds out whether a version that has to wait is a list of keys and revocations. */
 export class ListScout {
   readonly #parts: ScoutParts;
-  /** Its header was read, and is that of a firmware. */
+  /** The version whose header was read, and is not that of a list. */
   #firmwareId: string | undefined;
-  /** Of what was refused, or was a list and could not be taken. */
+  /** The version that was refused, or was a list that could not be taken. */
   #asked: { readonly id: string; readonly times: number; readonly atMs: number } | undefined;
 
   constructor(parts: ScoutParts) {
     this.#parts = parts;
   }
 
-  /** Reads the header: of a firmware once, else after pauses that grow, but for a person who waits. */
+  /**
+   * Whether the version is a list. The header of a firmware is read once; after a failure it is read again after
+   * growing pauses, or at once if a person waits.
+   */
   async isList({ id, name }: Version, { manual, counts }: Scouting, signal: AbortSignal): Promise<boolean> {
     const { ports, service } = this.#parts;
     if (id === this.#firmwareId || isPartlyStaged(id, ports.journal.state)) return false;
@@ -103,15 +109,18 @@ export class ListScout {
   }
 }
 
-/** A list leaves no checkpoint. */
+/** Whether a version is partly staged. It is then no list, since a list leaves no checkpoint. */
 function isPartlyStaged(id: string, { phase }: UpdateState): boolean {
   return phase.kind === 'staging' && phase.attempt.version.id === id && checkpointOf(phase) !== undefined;
 }
 
-/** `list`: of keys and revocations, which goes into no slot. */
+/** `list`: a list of keys and revocations, which goes into no slot. */
 export type Beside = 'same' | 'another' | 'list';
 
-/** What a file is, beside what waits for its boot. An image has no digest before its end, and counts by its name. */
+/**
+ * What a file is compared with the firmware that waits for its boot. An image has no digest before its end, and is
+ * compared by its name.
+ */
 export async function compareToWaiting(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   file: Pick<InstallOrder, 'source' | 'version'>,
@@ -124,7 +133,7 @@ export async function compareToWaiting(
   return digest === undefined || digest !== firmware.digest ? 'another' : 'same';
 }
 
-/** It begins no attempt, so that nobody else tells of it. */
+/** Reports a refusal. Reading a header begins no attempt, so nothing else would report it. */
 async function tellingOfRefusal<T>(work: () => Promise<T>, { onRefused }: Pick<UpdatePorts, 'onRefused'>): Promise<T> {
   try {
     return await work();

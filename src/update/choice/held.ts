@@ -15,12 +15,12 @@ import type { InstallOrder, UpdatePorts } from './order.ts';
 export type Held =
   /** It runs. */
   | { readonly kind: 'installed' }
-  /** The slot that is to be tried holds it, as was read just now. */
+  /** The slot that is to be tried holds it, as was just read. */
   | { readonly kind: 'in-slot'; readonly firmware: StagedFirmware };
 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
-/** Undefined: it has to be transferred. */
+/** Where the firmware is already; undefined: it has to be transferred. */
 export async function findHeld(
   header: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -38,7 +38,7 @@ export async function findHeld(
   return { kind: 'in-slot', firmware: { header, digest, provides, payloads } };
 }
 
-/** Whether a firmware of the service is what is installed, told by its header. What is refused counts as another one. */
+/** Whether a firmware of the service is the installed one, by its header. A refused firmware counts as another one. */
 export async function isInstalled(
   source: FirmwareSource,
   ports: Pick<UpdatePorts, 'journal' | 'openFirmware'>,
@@ -48,12 +48,18 @@ export async function isInstalled(
   return header !== undefined && isOfInstalled(header, ports.journal.state);
 }
 
-/** A raw image has no digest before its end, and counts as another one. */
+/**
+ * Whether a header is that of the installed firmware. A raw image has no digest before its end, and counts as another
+ * one.
+ */
 function isOfInstalled({ digest }: FirmwareHeader, { installed }: UpdateState): boolean {
   return digest !== undefined && digest === installed?.digest;
 }
 
-/** In another form, as a delta of what was installed as a whole: it would change nothing of what runs, nor of what is known of it. */
+/**
+ * Whether it is the installed release in another form, such as a delta of what was installed as a whole. It would
+ * change nothing.
+ */
 function isSameRelease(
   { name, provides }: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -65,7 +71,9 @@ function isSameRelease(
   return [...targets].every(([{ digest }, target]) => digest !== undefined && records[target.name]?.digest === digest);
 }
 
-/** Undefined: the slot does not hold all of them; boards keep no payload that was not flashed. */
+/**
+ * The payloads in the slot; undefined: the slot does not hold all of them. Boards keep no payload that was not flashed.
+ */
 async function readPayloads(
   targets: ReadonlyMap<PayloadHeader, Target>,
   slot: SlotName,
@@ -88,7 +96,7 @@ async function readPayloads(
   return payloads;
 }
 
-/** What runs is what was ordered, perhaps under another name. */
+/** Ends an attempt whose firmware already runs, perhaps under another name. */
 export async function endInstalled(
   { version }: InstallOrder,
   { journal, clock }: UpdatePorts,

@@ -22,7 +22,7 @@ import { endUnwantedWait } from './withdraw.ts';
 export interface LookSettings {
   readonly follow: Follow;
   readonly policy: Policy;
-  /** `same`, if not given. */
+  /** Default: `same`. */
   readonly wholeImage?: WholeImage;
 }
 
@@ -38,7 +38,7 @@ export interface LookoutParts {
   readonly hooks?: Pick<Hooks, 'wants'> | undefined;
 }
 
-/** Of the whole question; without an answer the trial is judged all the same. */
+/** Invariant 6: the deadline for asking about a list. Without an answer, the trial is judged nevertheless. */
 const LIST_LOOK_MS = 60_000;
 
 type SettlingPorts = Pick<
@@ -47,12 +47,12 @@ type SettlingPorts = Pick<
 >;
 
 export interface LookOptions {
-  /** A person waits for it. */
+  /** A person waits for the result. */
   readonly manual: boolean;
   readonly force: boolean;
 }
 
-/** What was found at the service, and what it means. */
+/** What the service offers, and what follows from it. */
 export interface Look {
   readonly offered: Version | undefined;
   readonly plan: Plan;
@@ -63,7 +63,7 @@ export interface Look {
 /** Asks the service what is to run, and plans. */
 export class Lookout {
   readonly #parts: LookoutParts;
-  /** What the last look found outside of the journal. */
+  /** What the last look found, besides what is in the journal. */
   #found: { readonly offered: Version | undefined; readonly meteredLink: string | undefined } | undefined;
   readonly #scout: ListScout;
 
@@ -72,7 +72,10 @@ export class Lookout {
     this.#scout = new ListScout(parts);
   }
 
-  /** What the service named last, and what would be done about it now: it may be installed since, have failed, or be held. */
+  /**
+   * What the service named last, and what would be done about it now: meanwhile it may be installed, have failed, or be
+   * held.
+   */
   get lastLook(): Look | undefined {
     if (this.#found === undefined) return undefined;
     const { offered, meteredLink } = this.#found;
@@ -80,7 +83,7 @@ export class Lookout {
     return lookOf(this.#parts.ports.journal.state, offered, circumstances);
   }
 
-  /** Changes nothing, also not when the header of what has to wait is read again. */
+  /** Looks without changing anything, even if the header of a waiting version is read again. */
   async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
     return this.#letListPass(await this.#look(options, signal), { ...options, counts: false }, signal);
   }
@@ -99,14 +102,17 @@ export class Lookout {
     return lookForVersion(follow, { state: ports.journal.state, lists, wholeImage }, service, signal);
   }
 
-  /** Before what the journal says is gone on with: the service may have named something else since. */
+  /** Asks the service before settling: it may have named something else since. */
   async lookBeforeSettling(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
     if (this.#parts.settings.follow.kind === 'none') return;
     await endUnwantedWait(async () => this.offered(signal), ports, signal);
     if (await runsOnTrial(ports, signal)) await this.#takeListDuringTrial(ports, signal);
   }
 
-  /** What a list revokes is not kept: it takes effect before the trial is judged, and is acknowledged after it. */
+  /**
+   * Takes a list before a trial is judged, since what the list revokes must not be kept. The list is acknowledged
+   * afterwards.
+   */
   async #takeListDuringTrial(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
     using deadline = new Deadline(LIST_LOOK_MS, () => new Error('the service took too long'), signal);
     try {
@@ -120,7 +126,7 @@ export class Lookout {
     }
   }
 
-  /** What the look finds out is kept: what the service names, and whether that is what a person installed. */
+  /** Looks, and notes what the service names and whether that is what a person installed. */
   async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
     const { ports, service } = this.#parts;
     const { journal, clock } = ports;
@@ -132,7 +138,7 @@ export class Lookout {
     if (plan.kind === 'up-to-date') await agree(journal);
     if (plan.kind !== 'reconcile') return this.#letListPass(look, { ...options, counts: true }, signal);
     const { id: versionId } = plan.version;
-    const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own word
+    const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own
     if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return look;
     await journal.append({ type: 'told-apart', versionId });
     const again = await this.#plan(journal.state, offered, options);
@@ -140,8 +146,9 @@ export class Lookout {
   }
 
   /**
-   * A list of keys and revocations takes effect at once, whatever holds back what the service names: what it forbids must not run on
-   * until a person lifts a hold, a window opens, a hook consents, or failures of the way to the service are forgotten.
+   * Promise `revocation`: lets a list of keys and revocations pass, whatever holds back what the service names. What it
+   * forbids must not run on until a person lifts a hold, a window opens, a hook consents, or failures of the connection
+   * are forgotten.
    */
   async #letListPass(look: Look, options: LookOptions & Scouting, signal: AbortSignal): Promise<Look> {
     const { offered, plan } = look;
@@ -170,14 +177,17 @@ export class Lookout {
   }
 }
 
-/** What was taken as a list before is one; what is to be installed may be another thing under the same name. */
+/**
+ * The look at an offered version. A list that was taken before is known as one; a version still to be installed may be
+ * something else under the same name.
+ */
 function lookOf(state: UpdateState, offered: Version | undefined, circumstances: Circumstances): Look {
   const plan = planUpdate(state, offered, circumstances);
   const isTaken = plan.kind === 'up-to-date' && state.listVersion === offered?.id;
   return { offered, plan, ...(isTaken && { isList: true }) };
 }
 
-/** The service names what a person had installed instead of something else: nothing is overridden any more. */
+/** Notes that the service names what a person had installed instead: nothing is overridden any more. */
 async function agree(journal: UpdatePorts['journal']): Promise<void> {
   const { overrides, version } = journal.state.installed ?? {};
   if (overrides === undefined || version?.id === undefined) return;
@@ -194,7 +204,10 @@ function isOfAttempt({ id }: Version, { phase }: UpdateState): boolean {
   return 'attempt' in phase && phase.attempt.version.id === id;
 }
 
-/** A person's firmware learns at the first look what the service names instead of it. */
+/**
+ * Whether the service names another version than before. For a person's firmware, the first look tells what it
+ * overrides.
+ */
 function namesOther({ named: last, installed }: UpdateState, offered: Version | undefined): boolean {
   return last === undefined || last.id !== offered?.id || installed?.byHand === true;
 }

@@ -6,7 +6,7 @@ import type { Hold } from './plan.ts';
 
 const LOOK_EVERY_MS = 5_000;
 
-/** The link became a metered one while a firmware was transferred. The attempt stays as it is, and goes on through another link. */
+/** The link became metered during a transfer. The attempt remains, and continues through another link. */
 export class LinkMetered extends Error {
   readonly hold: Hold;
 
@@ -16,7 +16,10 @@ export class LinkMetered extends Error {
   }
 }
 
-/** The order's source, which throws LinkMetered where the link is metered. What a person brings, and a list, comes all the same. */
+/**
+ * Promise `metered`: the source of an order, which throws LinkMetered while the link is metered. What a person brings,
+ * and a list, is transferred nevertheless.
+ */
 export function sparingSource(
   { source, by, isList }: Pick<InstallOrder, 'source' | 'by' | 'isList'>,
   { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,

@@ -12,20 +12,23 @@ import type { HealthGate } from '../trial/health-gate.ts';
 import type { Hold } from './plan.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 
-/** One firmware to install, from wherever it comes. */
+/** One firmware to install, wherever it comes from. */
 export interface InstallOrder {
   readonly version: VersionRef;
   readonly by: Exclude<Attempt['by'], 'rollback'>;
   readonly source: FirmwareSource;
   /** false: stop before the reboot. */
   readonly reboot: boolean;
-  /** A person lifted the quarantine for this once. */
+  /** A person lifted the quarantine, this once. */
   readonly force: boolean;
   /** A person waits for it, not the schedule. */
   readonly byPerson?: boolean | undefined;
-  /** Root lifted the floor for this once. */
+  /** Root lifted the floor, this once. */
   readonly allowDowngrade?: boolean | undefined;
-  /** Its header was that of a list of keys and revocations, which asks for nobody's consent. It is refused if it turns out to be another thing. */
+  /**
+   * Its header was that of a list of keys and revocations, for which nobody's consent is needed. It is refused if it
+   * turns out to be anything else.
+   */
   readonly isList?: boolean | undefined;
 }
 
@@ -39,34 +42,37 @@ export interface UpdatePorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
-  /** By digest; undefined, or not given: nobody revokes any. */
+  /** The digests of revoked releases; undefined, or absent: nothing is revoked. */
   readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
-  /** Why a firmware that was accepted before would not be now, in words that follow its name; undefined: it would. */
+  /** Why a firmware that was accepted before would not be now, worded to follow its name; undefined: it would. */
   readonly distrusted?: ((firmware: StagedBefore, signal: AbortSignal) => Promise<string | undefined>) | undefined;
-  /** Why a signed list of revocations forbids a firmware that runs already, in words that follow its name. */
+  /** Why a signed list of revocations forbids a firmware that already runs, worded to follow its name. */
   readonly revoked?: ((firmware: StagedBefore) => Promise<string | undefined>) | undefined;
-  /** What the image that runs calls itself; undefined: it does not say. */
+  /** The version that the running image states; undefined: it states none. */
   readonly imageVersion: () => Promise<string | undefined>;
-  /** It is the configuration that says so, which both slots may share: true of what the factory installed alone. */
+  /**
+   * True if the configuration states that version, which both slots may share: it is true only of what the factory
+   * installed.
+   */
   readonly isVersionConfigured?: boolean;
   readonly newAttemptId: () => string;
-  /** Told why a firmware was not staged. */
+  /** Called with the reason why a firmware was not staged. */
   readonly onRefused?: ((error: AgentError) => Promise<void>) | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
-  /** Why an update that was interrupted has to wait before it goes on; nothing holds it, if not given. */
+  /** Why an interrupted update has to wait before it continues. Absent: nothing holds it. */
   readonly hold?: (() => Hold | undefined) | undefined;
-  /** Why the reboot into what was staged has to wait; nothing holds it, if not given. */
+  /** Why the reboot into a staged firmware has to wait. Absent: nothing holds it. */
   readonly holdReboot?: (() => Hold | undefined) | undefined;
-  /** The number of the list of keys and revocations; undefined, or not given: there is none, or none that can be read. */
+  /** The number of the list of keys and revocations; undefined, or absent: there is none that can be read. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
-  /** False: what sets the clock has not done so since the start, and it may be years late. Not given: it has. */
+  /** False: the clock was not set since the start, and may be years late. Absent: it was set. */
   readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
-  /** The interface through which downloads cost, if that is the way to the service now; undefined, or not given: they cost nothing. */
+  /** The metered interface that is the way to the service now; undefined, or absent: there is none. */
   readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
-  /** Whose consent is asked for; nobody's, if not given. */
+  /** Asks for consent. Absent: nobody is asked. */
   readonly askHook?: AskHook | undefined;
-  /** Whether this program of the gateway wants to be told; none does, if not given. */
+  /** Whether this program of the gateway wants to be told. Absent: none does. */
   readonly wantsHook?: ((hook: OwedHook['hook']) => boolean) | undefined;
   /** The person who asked makes the reboot. */
   readonly rebootByHand?: boolean | undefined;
@@ -75,15 +81,15 @@ export interface UpdatePorts {
 export type StagedBefore = Pick<FirmwareRecord, 'digest' | 'signedBy'>;
 
 export interface UpdateSettings {
-  /** Where a raw image goes; undefined: nowhere. */
+  /** The target of a raw image; undefined: there is none. */
   readonly defaultTarget: string | undefined;
-  /** Where a root file system goes: the pair of slots that boots. */
+  /** The target of a root file system: the pair of slots that boots. */
   readonly bootingTarget: string | undefined;
-  /** How often a staged slot is booted on trial before it is given up: 1 or more. */
+  /** How often a staged slot is booted on trial before it is given up, at least once. */
   readonly trials: number;
-  /** How often one version may fail before it is held back: 1 or more. */
+  /** How often one version may fail before it is held back, at least once. */
   readonly attempts: number;
-  /** After so long a firmware that ended badly may be tried again. */
+  /** The time after which a failed firmware may be tried again. */
   readonly quarantineMs: number;
   readonly release: ReleaseSettings;
 }

@@ -10,7 +10,10 @@ import type { StagedFirmware } from '../ports/incoming.ts';
 import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
-/** A list of keys and revocations is in effect: the attempt ends, and what runs stays, under the id that the service gave it. */
+/**
+ * Ends the attempt of a list of keys and revocations that is in effect. What runs stays, under the id that the service
+ * gave the list.
+ */
 export async function endListTaken(
   { header }: StagedFirmware,
   { version }: InstallOrder,
@@ -24,7 +27,7 @@ export async function endListTaken(
   return { kind: 'installed', version: name };
 }
 
-/** Pure. */
+/** The state after a list was taken. Pure. */
 export function takeList(state: UpdateState, { at, name, number: list }: EventOf<'list-taken'>): UpdateState {
   const { phase, installed } = state;
   assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
@@ -32,7 +35,7 @@ export function takeList(state: UpdateState, { at, name, number: list }: EventOf
   const reason = 'a list of keys and revocations took effect';
   const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
   const { reports, lastOutcome } = withOutcomes(state, [ended]);
-  // A list is no firmware: it makes up for none that was rolled back.
+  // A list is no firmware, and does not make up for one that was rolled back.
   const last =
     state.lastOutcome?.outcome === 'rolled-back' ? state.lastOutcome : lastOutcome && { ...lastOutcome, list };
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };

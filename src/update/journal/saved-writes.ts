@@ -1,6 +1,6 @@
 import type { StagedFirmware } from '../ports/incoming.ts';
 
-/** For a person who watches. */
+/** For a person who watches: how much was written, and how much was there already. */
 export function savedWrites(firmware: StagedFirmware): string {
   const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
   const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);

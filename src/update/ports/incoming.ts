@@ -11,31 +11,34 @@ import type {
 
 export interface FirmwareRequest {
   readonly source: FirmwareSource;
-  /** What is installed provides, for the artifact's `artifact_depends`. */
+  /** What the installed firmware provides, for `artifact_depends` of the artifact. */
   readonly installedProvides: Readonly<Record<string, string>>;
-  /** As far as an earlier transfer came; `checkpoint-stale` (retry) is thrown, now or later, where that is of no use. */
+  /** The checkpoint of an earlier transfer. Throws `checkpoint-stale` (retry), now or later, if it is of no use. */
   readonly resume?: Checkpoint | undefined;
-  /** What was opened before a transfer started over: another firmware is `firmware-changed` (retry). */
+  /** What was opened before a transfer started over. Throws `firmware-changed` (retry) for another firmware. */
   readonly expected?: FirmwareHeader | undefined;
-  /** Called after the data before it was made durable. Undefined: none are wanted. */
+  /** Called after the data before the checkpoint was made durable. Undefined: no checkpoints are wanted. */
   readonly onCheckpoint?: ((checkpoint: Checkpoint) => Promise<void>) | undefined;
   readonly onProgress: (progress: TransferProgress) => void;
 }
 
-/** A firmware of which the header was read, and nothing behind it. */
+/** A firmware whose header was read, and nothing behind it. */
 export interface IncomingFirmware extends AsyncDisposable {
   readonly header: FirmwareHeader;
   /**
-   * In the order of the artifact: each is written before the next one is asked for. Read once; behind the last one the firmware was
-   * read to its end, and a list is in effect.
+   * The payloads in the order of the artifact, to be iterated once. Each must be written before the next one is asked
+   * for. After the last one, the firmware was read to its end, and a list is in effect.
    */
   readonly payloads: AsyncIterable<IncomingPayload>;
 }
 
 export interface IncomingPayload extends PayloadOpening {
-  /** `write` needs a base. */
+  /** True if `write` needs a base. */
   readonly isRebuilt: boolean;
-  /** From its first byte to its end, and judges it. Without a base, a delta is only read, and its own bytes are written. */
+  /**
+   * Writes the payload from its first byte to its end, and judges it. Without a base, a delta is only read, and its own
+   * bytes are written.
+   */
   write(place: PayloadPlace, signal: AbortSignal): Promise<StagedPayload>;
 }
 
@@ -45,14 +48,17 @@ export interface PayloadPlace {
 }
 
 export interface TransferProgress {
-  /** Of the wire text. */
+  /** Bytes of the wire text. */
   readonly receivedBytes: number;
   readonly totalBytes: number | undefined;
 }
 
 export interface StagedFirmware {
   readonly header: FirmwareHeader;
-  /** `sha256:` and hex: of an artifact's manifest, or of the raw image (decompressed). Names it in the quarantine. */
+  /**
+   * `sha256:` and the hex digest of an artifact's manifest, or of the raw image (decompressed). It names the firmware
+   * in the quarantine.
+   */
   readonly digest: string;
   readonly provides: Readonly<Record<string, string>>;
   readonly payloads: readonly StagedPayload[];
@@ -61,9 +67,9 @@ export interface StagedFirmware {
 export interface StagedPayload {
   readonly header: PayloadHeader;
   readonly written: WrittenPayload;
-  /** The digest that a signed manifest promises, or the operator's word that unsigned firmware may be installed. */
+  /** The digest in a signed manifest, or the operator's permission to install unsigned firmware. */
   readonly promise: { readonly kind: 'manifest'; readonly digest: string } | { readonly kind: 'unsigned-permitted' };
 }
 
-/** From the encoded text to payloads that are verified as they are written (firmware/). Throws to refuse. */
+/** Turns the encoded text into payloads that are verified while they are written (firmware/). Throws to refuse. */
 export type OpenFirmware = (request: FirmwareRequest, signal: AbortSignal) => Promise<IncomingFirmware>;

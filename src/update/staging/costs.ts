@@ -1,7 +1,7 @@
 import type { Figures } from '../journal/parts/figures.ts';
 import type { FirmwareSource, WrittenPayload } from '../ports.ts';
 
-/** Counts what one attempt costs, on from what it had cost before this start. */
+/** Counts what one attempt costs, continuing from its costs before this start. */
 export class Costs {
   #figures: Figures;
 
@@ -20,7 +20,7 @@ export class Costs {
     this.#figures.savedBytes = savedBytes + unchangedBytes;
   }
 
-  /** The same source. What comes from a file of this gateway is fetched from nowhere. */
+  /** The same source, counted. A file of this gateway counts as nothing fetched. */
   counting(source: FirmwareSource): FirmwareSource {
     return source.form === 'decoded' ? source : withChunks(source, (chunks) => this.#count(chunks));
   }
@@ -33,7 +33,7 @@ export class Costs {
   }
 }
 
-/** The same source, whose chunks pass through this. */
+/** The same source, whose chunks pass through `pass`. */
 export function withChunks(
   source: FirmwareSource,
   pass: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>,

@@ -20,7 +20,7 @@ import type { Completion } from '../whole-slot.ts';
 import { Costs } from './costs.ts';
 import { placesOf, recordOf, resolveTargets } from './targets.ts';
 
-/** Within one attempt; the transfer itself takes up cut connections before that. */
+/** Retries within one attempt. Before them, the transfer itself continues after cut connections. */
 const STAGING_RETRIES: RetryPolicy = {
   attempts: 3,
   firstDelayMs: 2_000,
@@ -43,7 +43,7 @@ export class Staging {
   #isUnbootable = false;
   #completions: readonly Completion[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
-  /** Why the release is below the floor, where root allowed it. */
+  /** Why the release is below the floor, if root allowed that. */
   downgrade: string | undefined;
 
   constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
@@ -69,7 +69,7 @@ export class Staging {
     return { slot: this.#slot, configured, staged: names(this.targets.values()), read };
   }
 
-  /** Of the partitions that the firmware did not bring. */
+  /** The records of the partitions that the firmware did not bring. */
   completed(at: string): Record<string, PartitionRecord> {
     return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
   }
@@ -248,7 +248,8 @@ export class Staging {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,
         reason: error.message,
-        // A login page of the network, say, in place of the firmware; or the service has the whole image later.
+        // for example a login page of the network instead of the firmware, or a delta for which the service has the
+        // whole image later
         curable: error.exit === 'protocol' || error.code === 'delta-base',
       },
     });

@@ -6,7 +6,7 @@ import type { StagedFirmware } from '../ports/incoming.ts';
 
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 
-/** The configured target of each payload; refuses the firmware where one is missing. */
+/** The configured target of each payload. Refuses the firmware if one is missing. */
 export function resolveTargets(
   header: FirmwareHeader,
   targets: ReadonlyMap<string, Target>,
@@ -24,7 +24,7 @@ export function resolveTargets(
   return resolved;
 }
 
-/** For a person: the slot, and each board and package by its name. */
+/** The targets for a person: the slot, and each board and package by its name. */
 export function placesOf(targets: Iterable<Target>, slot: SlotName): string {
   const places = [...targets].map((target) => (target.kind === 'slots' ? `slot ${slot}` : target.name));
   return [...new Set(places)].join(', ');
