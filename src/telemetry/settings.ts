@@ -16,7 +16,7 @@ import { serial } from './sources/serial.ts';
 import { system } from './sources/system.ts';
 import { w1 } from './sources/w1.ts';
 
-/** All that there are; `kind` of a `source` is one of their names. */
+/** All sources; `kind` of a `source` names one of them. */
 export const sources = [exec, mqtt, modbusTcp, modbusRtu, hwmon, thermal, iio, w1, serial, gpio, file, system] as const;
 
 const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
@@ -29,7 +29,7 @@ const positive = () => number().positive('a number above 0');
 
 const pointClass = () => z.enum(['urgent', 'normal', 'bulk']);
 
-/** What becomes of a reading. */
+/** How a reading is processed. */
 const treatment = {
   pointer: text('a JSON pointer such as "/temperature"')
     .regex(/^\//, 'a JSON pointer such as "/temperature"')
@@ -144,21 +144,21 @@ export function telemetrySettings(written: Written<typeof telemetrySchema>) {
   return {
     ...others,
     bounds: { maxBytes, urgent, normal, bulk },
-    /** What one source that speaks by itself may say. */
+    /** The bounds for one source that sends by itself. */
     rate: { pointsPerSecond, bytesPerSecond },
   };
 }
 
-/** A property that is polled; its value goes somewhere when it changes. */
+/** A property that is polled; its value is passed on when it changes. */
 export type WatchSettings = SettingsOf<typeof watchSchema>;
 
 export function watchSettings(written: readonly Written<typeof watchSchema>[]): readonly WatchSettings[] {
   return written.map((one) => settingsOf(watchSchema, one));
 }
 
-/** One source, and what is made of its readings: sensors and properties alike. */
+/** One source and the processing of its readings, for sensors and properties alike. */
 export interface MeasurementSettings {
-  /** For a person: `sensors[0] (temperature)`. */
+  /** The name for a person: `sensors[0] (temperature)`. */
   readonly name: string;
   readonly everyMs: number;
   readonly timeoutMs: number;
@@ -170,7 +170,7 @@ export interface OutputSettings {
   readonly to:
     | { readonly kind: 'event'; readonly event: string; readonly class: 'urgent' | 'normal' | 'bulk' }
     | { readonly kind: 'property'; readonly id: string };
-  /** RFC 6901; empty: the whole reading. */
+  /** A JSON pointer (RFC 6901); empty: the whole reading. */
   readonly pointer: string;
   readonly reduction: ReductionSettings;
 }

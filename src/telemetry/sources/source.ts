@@ -58,22 +58,22 @@ export interface SourceParts extends SourceContext {
   readonly buses: RtuBuses;
 }
 
-/** How a source describes itself: itself, and a line in the list of settings.ts. */
+/** A source as it describes itself to the configuration. It is listed in settings.ts. */
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
   readonly create: (settings: OwnSettings<Name, Shape>, parts: SourceParts) => Source;
   /** What is read, without secrets: a device, a file, a program, an address. */
   readonly place: (settings: OwnSettings<Name, Shape>) => string;
-  /** For who tries it in vain; undefined: what is always advised. */
+  /** Advice for somebody whose try failed; absent: the usual one. */
   readonly advice?: (settings: OwnSettings<Name, Shape>) => string;
-  /** Left out: it is asked. */
+  /** Whether the source sends by itself. Absent: it is read at intervals. */
   readonly speaks?: (settings: OwnSettings<Name, Shape>) => boolean;
 }
 
 export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
   const { name, create, place, advice, speaks } = described;
-  // Of a table that was accepted the kind says which it is.
+  // The `kind` of an accepted table shows whose it is.
   const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
   const own = (all: OfKind): OwnSettings<Name, Shape> => {
     if (isOwn(all)) return all;
