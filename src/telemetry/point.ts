@@ -1,11 +1,11 @@
-/** What is kept longest comes first, and is sent first. */
+/** The classes of points, in the order in which they are kept and sent. */
 export const pointClasses = ['urgent', 'normal', 'bulk'] as const;
 
 export type PointClass = (typeof pointClasses)[number];
 
 /**
- * When something was measured. `given`: by the caller, kept as it is. `known`: by a clock that was set. `since-boot`: the
- * clock was not set; the time follows when it is.
+ * When something was measured. `given`: stated by the caller and kept as it is. `known`: by a clock that was set.
+ * `since-boot`: the clock was not set; the time is computed when it is.
  */
 export type PointTime =
   | { readonly kind: 'given'; readonly atMs: number }
@@ -22,7 +22,7 @@ export interface NewPoint {
 /** Why a point was not delivered. */
 export type DropReason = 'too-old' | 'spool-full' | 'memory-full' | 'refused' | 'damaged';
 
-/** What a point costs beside its value, in memory and on disk; about. */
+/** What a point costs beside its value, in memory and on disk, approximately. */
 export const pointOverheadBytes = 32;
 
 export function pointBytes(text: string): number {

@@ -1,14 +1,14 @@
 import type { BootRecord } from '../spool/database/records.ts';
 
-/** Between the end of a boot whose clock was never set and the start of the next, at the least. */
+/** The least time between the end of a boot whose clock was never set and the start of the next one. */
 const REBOOT_MS = 1_000;
 
-/** This boot and those before it: when each began, which dates the points that came while the clock was not set. */
+/** This boot and earlier ones, with their beginnings, which date the points that came while the clock was not set. */
 export class Boots {
   readonly #name: string;
   #known: BootRecord[];
   #current: BootRecord;
-  /** Boots whose clock was never set: their times are the latest that are possible. */
+  /** The number of boots whose clock was never set: the times of their points are the latest possible ones. */
   estimated = 0;
 
   constructor(name: string) {
@@ -25,7 +25,7 @@ export class Boots {
     return this.#known;
   }
 
-  /** What a database holds. Tells whether it was of this boot already. */
+  /** Takes over the boots of a database. Returns whether it was already of this boot. */
   adopt(records: readonly BootRecord[]): boolean {
     const { startedAtMs, lastMs } = this.#current;
     const here = records.find((record) => record.name === this.#name);
@@ -45,7 +45,7 @@ export class Boots {
     if (sinceBootMs > this.#current.lastMs) this.#replace({ ...this.#current, lastMs: sinceBootMs });
   }
 
-  /** When this boot began, by a clock that is set. Boots before it that never knew get an estimate. */
+  /** Notes when this boot began, by a clock that is set. Earlier boots without a beginning get an estimate. */
   learnStart(startedAtMs: number): void {
     this.#replace({ ...this.#current, startedAtMs });
     let next = startedAtMs;
@@ -59,13 +59,13 @@ export class Boots {
     }
   }
 
-  /** Wall clock of a moment; undefined: nobody knows yet. */
+  /** The wall clock at a moment; undefined: not known yet. */
   wallMs(boot: number, sinceBootMs: number): number | undefined {
     const started = this.#known.find((record) => record.id === boot)?.startedAtMs;
     return started === undefined ? undefined : started + sinceBootMs;
   }
 
-  /** How long ago a moment was; undefined: nobody knows yet. */
+  /** How long ago a moment was; undefined: not known yet. */
   ageMs(boot: number, sinceBootMs: number, nowSinceBootMs: number): number | undefined {
     if (boot === this.#current.id) return nowSinceBootMs - sinceBootMs;
     const now = this.wallMs(this.#current.id, nowSinceBootMs);
@@ -73,7 +73,7 @@ export class Boots {
     return now === undefined || then === undefined ? undefined : now - then;
   }
 
-  /** Tells which they were. */
+  /** Forgets earlier boots, and returns them. */
   forgetPast(): readonly BootRecord[] {
     const past = this.#known.filter(({ id }) => id !== this.#current.id);
     if (past.length > 0) this.#known = [this.#current];

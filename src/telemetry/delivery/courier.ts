@@ -8,11 +8,11 @@ import type { Gate } from './gate.ts';
 import { judge } from './verdict.ts';
 import type { Verdict } from './verdict.ts';
 
-/** Of one request. */
+/** The bound for one request. */
 const MAX_REQUEST_BYTES = 256 * 1024;
 /** `{"value":,"at":"2027-01-01T00:00:00.000Z"},` */
 const POINT_FRAME_BYTES = 48;
-/** After so many refused points and not one accepted, the points are not what is wrong. */
+/** After so many refused points without an accepted one, the points are not to blame. */
 const MAX_REFUSALS_IN_A_ROW = 20;
 
 export interface CourierContext {
@@ -26,17 +26,23 @@ export interface CourierContext {
 
 type Slice = readonly SpooledPoint[];
 
-/** Takes one batch to the service, in as many requests as it takes; a request that is repeated is the same, byte for byte. */
+/**
+ * Delivers one batch to the service in as many requests as needed. A request that is repeated is identical, byte for
+ * byte.
+ */
 export class Courier {
   readonly #context: CourierContext;
-  /** Learnt from a service that finds requests too large. */
+  /** Learned from a service that finds requests too large. */
   #maxPoints = Number.POSITIVE_INFINITY;
 
   constructor(context: CourierContext) {
     this.#context = context;
   }
 
-  /** Slice by slice, in their order. `parked`: what is left has to wait, and other events can go on. Returns only when the service has spoken. */
+  /**
+   * Delivers a batch slice by slice, in order. `parked`: the rest has to wait, and other events can continue. Returns
+   * only when the service has answered.
+   */
   async deliver(batch: Batch, signal: AbortSignal): Promise<'delivered' | 'parked'> {
     const { spool, log } = this.#context;
     const slices = this.#cut(batch.points).toReversed();
@@ -66,7 +72,7 @@ export class Courier {
     return 'delivered';
   }
 
-  /** Until the service has spoken about these points. */
+  /** Posts these points until the service has answered. */
   async #post(
     event: string,
     slice: Slice,

@@ -2,17 +2,20 @@ import type { Receipt } from '../delivery/receipt.ts';
 import type { PointClass } from '../point.ts';
 import type { Stream } from './streams.ts';
 
-/** A point that can be sent: its time is known. */
+/** A point that can be sent, since its time is known. */
 export interface SpooledPoint {
   readonly atMs: number;
   /** JSON. */
   readonly text: string;
-  /** Of its row; undefined: it is in memory only. */
+  /** The seq of its row; undefined: it is only in memory. */
   readonly seq: number | undefined;
   readonly receipt?: Receipt | undefined;
 }
 
-/** Points of one event on their way to the service, oldest first, and how far they are. `live`: out of memory, `backlog`: from the disk. */
+/**
+ * Points of one event on their way to the service, oldest first, and how far they have come. `live`: from memory,
+ * `backlog`: from the disk.
+ */
 export class Batch<Point extends SpooledPoint = SpooledPoint> {
   readonly lane: 'live' | 'backlog';
   readonly stream: Stream;
@@ -33,7 +36,7 @@ export class Batch<Point extends SpooledPoint = SpooledPoint> {
     return this.stream.class;
   }
 
-  /** The first that is not settled; undefined: all are. */
+  /** The first point that is not settled; undefined: all are. */
   get next(): Point | undefined {
     return this.points[this.#settled];
   }
@@ -42,7 +45,7 @@ export class Batch<Point extends SpooledPoint = SpooledPoint> {
     return this.points.slice(this.#settled);
   }
 
-  /** The next `count` are at the service, or will never be. Tells which they were. */
+  /** Settles the next `count` points, which the service has or will never accept. Returns them. */
   settle(count: number): readonly Point[] {
     const settled = this.points.slice(this.#settled, this.#settled + count);
     this.#settled += settled.length;

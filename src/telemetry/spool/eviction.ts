@@ -12,7 +12,7 @@ export interface ClassBounds {
 }
 
 export type SpoolBounds = Readonly<Record<PointClass, ClassBounds>> & {
-  /** Of all classes together. */
+  /** The bound for all classes together. */
   readonly maxBytes: number;
 };
 
@@ -22,8 +22,8 @@ export interface Evicted {
 }
 
 /**
- * Takes away what is beyond the bounds: the oldest of a class; where all together are too much, of the lowest class. `ageMs`: how
- * long a point has waited; undefined: nobody knows yet.
+ * Removes what exceeds the bounds: the oldest points of a class, or of the lowest class if all together are too much.
+ * `ageMs` tells how long a point has waited; undefined: not known yet.
  */
 export function evict(
   db: SpoolDatabase,
@@ -49,7 +49,7 @@ export function evict(
   return evicted;
 }
 
-/** The oldest, until so many bytes are gone. */
+/** Selects the oldest points until so many bytes are removed. */
 function beyond(bytes: number): (oldest: StoredPoint) => boolean {
   let left = bytes;
   return ({ text }) => {
@@ -59,7 +59,7 @@ function beyond(bytes: number): (oldest: StoredPoint) => boolean {
   };
 }
 
-/** Tells how many went, piece by piece. */
+/** Removes the oldest points piece by piece. Yields how many were removed. */
 function* evictFront(
   db: SpoolDatabase,
   table: PointClass,

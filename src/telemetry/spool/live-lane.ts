@@ -8,7 +8,7 @@ import type { Stream } from './streams.ts';
 
 /** A point that came since the agent started. */
 export interface LivePoint {
-  /** Rises with each that comes. */
+  /** Rises with each point that comes. */
   readonly n: number;
   readonly stream: Stream;
   /** Undefined: the clock was not set. */
@@ -17,19 +17,22 @@ export interface LivePoint {
   /** JSON. */
   readonly text: string;
   readonly receipt: Receipt | undefined;
-  /** Of its row; undefined: it is in memory only. */
+  /** The seq of its row; undefined: it is only in memory. */
   seq: number | undefined;
 }
 
 type TimedPoint = LivePoint & SpooledPoint;
 
-/** The part of the spool that is in memory: what waits to be written, and what is on its way to the service meanwhile. */
+/**
+ * The part of the spool in memory: points that wait to be written, and those that are on their way to the service
+ * meanwhile.
+ */
 export class LiveLane {
   readonly #boots: Boots;
-  /** What is not on its way, in its order; none is empty. */
+  /** The points that are not on their way, in their order. No queue is empty. */
   readonly #queues = new Map<Stream, LivePoint[]>();
   readonly #out = new Map<Stream, Batch<TimedPoint>>();
-  /** Of points that are in memory only, those on their way too. */
+  /** The number of points that are only in memory, including those on their way. */
   #points = 0;
   #bytes = 0;
   #n = 0;
@@ -38,7 +41,7 @@ export class LiveLane {
     this.#boots = boots;
   }
 
-  /** Points that are in memory only. */
+  /** The number of points that are only in memory. */
   get unwritten(): number {
     return this.#points;
   }
@@ -47,12 +50,15 @@ export class LiveLane {
     return this.#bytes;
   }
 
-  /** Something could be taken, were its time known and its event not held up. */
+  /** Whether points wait, which could be taken if their time were known and their event not held up. */
   get isWaiting(): boolean {
     return this.#queues.size > 0;
   }
 
-  /** The first row of a stream that is on its way out of memory, and so not to be read from the disk, like all behind it. */
+  /**
+   * The first row of a stream that is on its way out of memory. It must not be read from the disk, and neither must
+   * those behind it.
+   */
   ceilingOf(stream: Stream): number {
     return this.#out.get(stream)?.next?.seq ?? Number.POSITIVE_INFINITY;
   }
@@ -74,7 +80,10 @@ export class LiveLane {
     return oldestMs;
   }
 
-  /** The next of one event, up to the first whose time is not known yet; `skip`: events that have to wait. */
+  /**
+   * Takes the next points of one event, up to the first one whose time is not known yet. `skip`: events that have to
+   * wait.
+   */
   take(limit: number, skip: ReadonlySet<string>): Batch | undefined {
     const stream = this.#next(pointClasses, (oldest) => {
       return !skip.has(oldest.stream.event) && !this.#out.has(oldest.stream) && this.#timeOf(oldest) !== undefined;
@@ -92,12 +101,12 @@ export class LiveLane {
     return batch;
   }
 
-  /** Those that are in memory only are forgotten. */
+  /** Forgets those points that are only in memory. */
   settle(points: readonly SpooledPoint[]): void {
     for (const point of points) if (point.seq === undefined) this.#count(-1, point);
   }
 
-  /** What is left of it waits again, unless it is on disk. */
+  /** Lets the unsettled points of a batch wait again, unless they are on disk. */
   release(batch: Batch): void {
     const out = this.#out.get(batch.stream);
     if (out !== batch) return;
@@ -106,20 +115,20 @@ export class LiveLane {
     if (back.length > 0) this.#queues.set(batch.stream, [...back, ...(this.#queues.get(batch.stream) ?? [])]);
   }
 
-  /** All that is in memory only, in the order in which it came. */
+  /** All points that are only in memory, in the order in which they came. */
   toWrite(): LivePoint[] {
     const out = this.#out.values().flatMap(({ left }) => left.filter(({ seq }) => seq === undefined));
     return [...out, ...this.#queues.values().flatMap((queue) => queue)].sort((a, b) => a.n - b.n);
   }
 
-  /** What `toWrite` returned has its rows. */
+  /** The points that `toWrite` returned have their rows now. */
   written(): void {
     this.#queues.clear();
     this.#points = 0;
     this.#bytes = 0;
   }
 
-  /** The oldest of the lowest class that is not on its way. */
+  /** Drops the oldest point of the lowest class that is not on its way. */
   dropOldest(): LivePoint | undefined {
     const stream = this.#next(pointClasses.toReversed(), () => true);
     const [dropped] = stream === undefined ? [] : this.#takeFront(stream, 1);
@@ -129,7 +138,7 @@ export class LiveLane {
     return dropped;
   }
 
-  /** The stream whose turn it is: of the first class, the one whose oldest point waits longest. */
+  /** The stream whose turn it is: in the first class that has any, the one whose oldest point has waited longest. */
   #next(classes: typeof pointClasses | Stream['class'][], mayGo: (oldest: LivePoint) => boolean): Stream | undefined {
     for (const pointClass of classes) {
       let found: LivePoint | undefined;
@@ -149,7 +158,7 @@ export class LiveLane {
     return taken;
   }
 
-  /** What was first of all that is there, of each stream. */
+  /** The first point of each stream. */
   *#fronts(): Generator<LivePoint> {
     for (const { next } of this.#out.values()) if (next !== undefined) yield next;
     for (const [oldest] of this.#queues.values()) if (oldest !== undefined) yield oldest;

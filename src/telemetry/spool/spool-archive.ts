@@ -16,9 +16,9 @@ import type { FlashFigure } from './flash-figure.ts';
 import type { LivePoint } from './live-lane.ts';
 import type { Stream, StreamBook } from './streams.ts';
 
-/** Rows that are read at once; what a batch is made of. */
+/** The rows that are read at once, from which a batch is made. */
 const WINDOW = 1_000;
-/** A file that is larger when it becomes empty gives its room back. */
+/** A larger file gives its room back when it becomes empty. */
 const SHRINK_ABOVE_BYTES = 1024 * 1024;
 
 export interface ArchiveOptions {
@@ -38,18 +38,18 @@ export interface ArchiveParts {
   readonly boots: Boots;
   readonly drops: Drops;
   readonly properties: PropertyQueue;
-  /** Of streams whose newest points are on their way out of memory: the first of these that is on disk, too. */
+  /** The first point on disk that is also on its way out of memory, for streams whose newest points are. */
   readonly ceilingOf: (stream: Stream) => number;
 }
 
-/** The part of the spool that is on disk: what is written, read back in batches, taken away, and given up. */
+/** The part of the spool on disk. It is written, read back in batches, removed when settled, and evicted. */
 export class SpoolArchive implements Disposable {
   readonly #options: ArchiveOptions;
   readonly #parts: ArchiveParts;
   readonly #disk: SpoolDisk;
-  /** What the database counted last. */
+  /** The last counts of the database. */
   #holdings = nothingHeld;
-  /** No row had more; a row gets its seq when it is written. */
+  /** The highest seq so far. A row gets its seq when it is written. */
   #lastSeq = 0;
   #removals: PointRange[] = [];
   #dead: DeadLetter[] = [];
@@ -78,7 +78,7 @@ export class SpoolArchive implements Disposable {
     return this.#disk.trouble;
   }
 
-  /** After a trouble it is tried, though there is nothing to write. */
+  /** Whether the disk can be used. After a trouble it is tried, although there is nothing to write. */
   isUsable(): boolean {
     return this.trouble === undefined || this.#disk.write(true, () => {});
   }
@@ -91,12 +91,12 @@ export class SpoolArchive implements Disposable {
     return totalOf(this.#holdings).bytes;
   }
 
-  /** Something was settled that is still on disk. */
+  /** Whether something settled is still on disk. */
   get isDirty(): boolean {
     return this.#removals.length > 0 || this.#dead.length > 0;
   }
 
-  /** Reads nothing but counts, so that it takes no time whatever waits. */
+  /** Opens the file. Reads only counts, so that it takes no time however much waits. */
   open(): void {
     this.#disk.read(() => undefined, undefined);
   }
@@ -113,14 +113,14 @@ export class SpoolArchive implements Disposable {
     return this.#disk.read((db) => db.countDeadLetters(), 0);
   }
 
-  /** When the oldest came, on this boot's clock (negative: before this boot); undefined: nothing waits, or nobody knows. */
+  /** The age of the oldest point by this boot's clock; undefined: nothing waits, or the age is not known. */
   oldestAgeMs(): number | undefined {
     const oldest = this.#disk.read((db) => pointClasses.flatMap((table) => db.oldest(table, 1)), []);
     const ages = oldest.map((point) => this.#ageMs(point)).filter((age) => age !== undefined);
     return ages.length === 0 ? undefined : Math.max(...ages);
   }
 
-  /** Writes points and properties, and takes away what was settled or is beyond the bounds: all at once, durably. */
+  /** Writes points and properties, and removes what was settled or exceeds the bounds: all at once, durably. */
   write(points: readonly LivePoint[]): boolean {
     const { drops, properties } = this.#parts;
     const removals = this.#removals;
@@ -148,7 +148,7 @@ export class SpoolArchive implements Disposable {
     return true;
   }
 
-  /** The next batch of what is on disk, most urgent and oldest first; only one is out at a time. */
+  /** The next batch from the disk, most urgent and oldest first. Only one is out at a time. */
   nextBatch(limit: number, skip: ReadonlySet<string>): Batch | undefined {
     if (this.#inFlight !== undefined) return undefined;
     const isFree = ({ event }: Batch): boolean => !skip.has(event);
@@ -162,7 +162,7 @@ export class SpoolArchive implements Disposable {
     return this.#inFlight;
   }
 
-  /** Those that have rows need not be kept any longer; they are neighbours in their stream. */
+  /** Removes settled points that have rows, which are neighbours in their stream, with the next write. */
   settle(stream: Stream, points: readonly SpooledPoint[]): void {
     const seqs = points.flatMap(({ seq }) => seq ?? []);
     const [first, last] = [seqs[0], seqs.at(-1)];
@@ -174,7 +174,7 @@ export class SpoolArchive implements Disposable {
     this.#dead.push(letter);
   }
 
-  /** What is left of it is read again. */
+  /** Lets the unsettled points of a batch be read again. */
   release(batch: Batch): void {
     if (this.#inFlight !== batch) return;
     this.#inFlight = undefined;
@@ -191,7 +191,7 @@ export class SpoolArchive implements Disposable {
     return [];
   }
 
-  /** Streams whose oldest point has no time yet are passed over. */
+  /** Reads a class. Streams whose oldest point has no time yet are skipped. */
   #readClass(table: PointClass, limit: number, without: readonly number[]): Batch[] {
     const passedOver = new Set(without);
     for (;;) {
@@ -234,7 +234,10 @@ export class SpoolArchive implements Disposable {
     for (const boot of boots.all) db.saveBoot(boot);
   }
 
-  /** Its seq is used up, whatever becomes of the transaction: a disk that fails may have kept it. */
+  /**
+   * The row of a point. Its seq is used up whatever becomes of the transaction, since a disk that fails may have kept
+   * it.
+   */
   #row(point: LivePoint): StoredPoint {
     const { book, boots } = this.#parts;
     const { stream, atMs, sinceBootMs, text } = point;
@@ -259,7 +262,7 @@ export class SpoolArchive implements Disposable {
     if (lost > 0) drops.note('damaged', lost);
   }
 
-  /** Where nothing waits, nothing is to be dated any more either. */
+  /** Forgets past boots when nothing waits, since nothing has to be dated any more. */
   #tidy(): void {
     if (this.points > 0) return;
     const past = this.#parts.boots.forgetPast();

@@ -29,28 +29,28 @@ export interface SpoolOptions extends Omit<ArchiveOptions, 'flash' | 'monotonicM
   readonly groupPoints: number;
   readonly maxMemoryPoints: number;
   readonly maxMemoryBytes: number;
-  /** Beyond this, groups become as large as the memory takes. */
+  /** Beyond this, groups become as large as the memory allows. */
   readonly maxFlashBytesPerDay: number;
   readonly flash?: FlashFigure;
-  /** They find a place, however many names others use. */
+  /** The events of the configuration, which find a place however many names others use. */
   readonly configuredEvents?: ReadonlySet<string>;
   readonly log: Log;
 }
 
-/** The kernel's monotonic clock, which goes on while the agent is started anew. */
+/** The kernel's monotonic clock, which runs on while the agent restarts. */
 export interface BootTime {
   readonly name: string;
   readonly sinceBootMs: () => number;
 }
 
-/** After a disk failed, until it is asked whether it works again. */
+/** The time after which a disk that failed is tried again. */
 const PAUSE_MS = 1_000;
 const LONGEST_SLEEP_MS = 60_000;
 
 /**
- * The durable queue of what the service has not accepted yet. Points wait in memory, where delivery may fetch them
- * (`live`); after a while they are written together, and wait on disk (`backlog`). Opening never fails: a disk that
- * cannot be used is a figure, not an error.
+ * Promise `datapoints`: the durable queue of what the service has not accepted yet. Points wait in memory, where
+ * delivery may fetch them (`live`); after a while they are written together, and wait on disk (`backlog`). Opening
+ * never fails: a disk that cannot be used is a figure and not an error.
  */
 export class Spool implements Disposable {
   readonly #options: SpoolOptions;
@@ -87,13 +87,13 @@ export class Spool implements Disposable {
     this.#archive.open();
   }
 
-  /** Writes what is in memory. */
+  /** Writes what is in memory, and closes. */
   [Symbol.dispose](): void {
     this.flush();
     this.#archive[Symbol.dispose]();
   }
 
-  /** Takes all or none. Throws TelemetryError for a value or a name that cannot be sent. */
+  /** Takes all points or none. Throws TelemetryError for a value or a name that cannot be sent. */
   push(points: readonly NewPoint[]): Receipt {
     const prepared = points.map((point) => ({ point, text: toText(point.value), event: checkName(point.event) }));
     const streams = prepared.map(({ point }) => this.#book.of(point));
@@ -113,14 +113,14 @@ export class Spool implements Disposable {
     return receipt;
   }
 
-  /** Resolves when the points are durable or delivered; throws TelemetryError when they are neither in time. */
+  /** Resolves when the points are durable or delivered. Throws TelemetryError if they are neither in time. */
   async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<SafePlace> {
     this.#isUrgent = true;
     const receipt = this.push(points);
     return acknowledged(receipt.settled, this.#acknowledging, signal);
   }
 
-  /** Only the last value of a property counts. */
+  /** Sets a property; only its last value counts. */
   setProperty(id: string, value: unknown): QueuedProperty {
     const queued = this.#properties.set(checkName(id), toText(value));
     this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
@@ -135,7 +135,7 @@ export class Spool implements Disposable {
     return acknowledged(this.#properties.safe(queued), this.#acknowledging, signal);
   }
 
-  /** The clock is set: it shows when this boot began. What waited for that can go. */
+  /** The clock was set, and shows when this boot began. Points that waited for that can be sent. */
   learnClock(startedAtMs: number): void {
     this.#boots.learnStart(Math.round(startedAtMs));
     this.#book.learnStart(Math.round(startedAtMs));
@@ -143,7 +143,7 @@ export class Spool implements Disposable {
     this.arrival.backlog.ring();
   }
 
-  /** Writes what is due, until the signal ends it. */
+  /** Writes what is due, until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
@@ -152,7 +152,7 @@ export class Spool implements Disposable {
     }
   }
 
-  /** 0: now; infinity: there is nothing to write. */
+  /** The time until a write is due; 0: now; infinity: there is nothing to write. */
   msUntilDue(): number {
     const { clock, boot, groupMs, groupPoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#options;
     if (this.#isUrgent && this.#live.unwritten > 0) return 0;
@@ -169,7 +169,7 @@ export class Spool implements Disposable {
     return Math.max(0, Math.min(...waits));
   }
 
-  /** Writes now; false: the disk cannot be used, everything stays in memory. */
+  /** Writes now. False: the disk cannot be used, and everything stays in memory. */
   flush(): boolean {
     const points = this.#live.toWrite();
     if (points.length === 0 && !this.#archive.isDirty && !this.#properties.isDirty) return true;
@@ -182,24 +182,24 @@ export class Spool implements Disposable {
     return true;
   }
 
-  /** The next points of one event out of memory; `skip`: events that have to wait. */
+  /** Takes the next points of one event from memory. `skip`: events that have to wait. */
   takeLive(limit: number, skip: ReadonlySet<string>): Batch | undefined {
     return this.#live.take(limit, skip);
   }
 
-  /** The next points of one event from the disk; one batch at a time. */
+  /** Takes the next points of one event from the disk, one batch at a time. */
   takeBacklog(limit: number, skip: ReadonlySet<string>): Batch | undefined {
     return this.#archive.nextBatch(limit, skip);
   }
 
-  /** The service has the next `count` of it. */
+  /** The service has accepted the next `count` points. */
   accepted(batch: Batch, count: number): void {
     const points = batch.settle(count);
     for (const { seq, receipt } of points) if (seq === undefined) receipt?.safe('service');
     this.#forget(batch.stream, points);
   }
 
-  /** The service will never take the next of it. */
+  /** The service will never accept the next point. */
   refused(batch: Batch, reason: string): void {
     const points = batch.settle(1);
     const { event } = batch;
@@ -211,7 +211,7 @@ export class Spool implements Disposable {
     this.#forget(batch.stream, points);
   }
 
-  /** Done with, or given up for now: what was neither accepted nor refused waits again. */
+  /** Ends the delivery of a batch. Points that were neither accepted nor refused wait again. */
   release(batch: Batch): void {
     this.#live.release(batch);
     this.#archive.release(batch);
@@ -222,13 +222,13 @@ export class Spool implements Disposable {
     return this.#properties.next(skip);
   }
 
-  /** The service has it, or will never take it. */
+  /** The service has the value, or will never accept it. */
   settleProperty(property: QueuedProperty): void {
     this.#properties.settle(property);
     this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
   }
 
-  /** Points that are not at the service yet. */
+  /** The number of points that are not at the service yet. */
   get waiting(): number {
     return this.#live.unwritten + this.#archive.points;
   }
@@ -258,7 +258,7 @@ export class Spool implements Disposable {
     };
   }
 
-  /** What comes when the clock is set already needs no dating afterwards. */
+  /** Dates a point that comes when the clock is already set, so that it needs no dating later. */
   #dated(time: PointTime, sinceBootMs: number): PointTime {
     const { startedAtMs } = this.#boots.current;
     if (time.kind !== 'since-boot' || startedAtMs === undefined) return time;

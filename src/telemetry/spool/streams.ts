@@ -2,12 +2,12 @@ import { TelemetryError } from '../errors.ts';
 import type { NewPoint, PointClass, PointTime } from '../point.ts';
 import type { StreamRecord } from './database/records.ts';
 
-/** Of events, each in each class. More are a mistake: a name made of a measured value, for instance. */
+/** The bound for events in each class. More are a mistake, for example names made of measured values. */
 const MAX_STREAMS = 10_000;
-/** Points of one moment get times one after the other; what is further ahead was stamped by a clock that was wrong. */
+/** Points of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
 const MAX_AHEAD_MS = 3_600_000;
 
-/** The last times that were given out for an event; the next ones are later. */
+/** The last times that were given to points of an event; the next ones are later. */
 interface LastTimes {
   atMs: number;
   sinceBootMs: number;
@@ -15,7 +15,7 @@ interface LastTimes {
 
 /** An event in a class. */
 export interface Stream {
-  /** Its row; undefined: it has none yet. */
+  /** The id of its row; undefined: it has none yet. */
   id: number | undefined;
   readonly event: string;
   readonly class: PointClass;
@@ -28,9 +28,9 @@ export interface Stamp {
   readonly sinceBootMs: number;
 }
 
-/** All streams, and the times that their points get: unique and rising within an event. */
+/** All streams, and the times of their points, which are unique and rise within an event. */
 export class StreamBook {
-  /** Those of the configuration: however many names others make up, these are taken. */
+  /** The events of the configuration, which are accepted however many names others make up. */
   readonly #configured: ReadonlySet<string>;
   readonly #streams = new Map<string, Stream>();
   readonly #byId = new Map<number, Stream>();
@@ -80,7 +80,7 @@ export class StreamBook {
     return { id: this.idOf(stream), event, class: stream.class, ...times };
   }
 
-  /** What a database that was opened just now holds; streams that it does not know get an id when they are written. */
+  /** Takes over the streams of a newly opened database. Streams that it lacks get an id when they are written. */
   adopt(records: readonly StreamRecord[], isThisBoot: boolean): void {
     this.#byId.clear();
     for (const stream of this.#streams.values()) stream.id = undefined;
@@ -108,7 +108,7 @@ export class StreamBook {
     }
   }
 
-  /** The clock is set: what comes now is later than what waited for that. */
+  /** The clock was set: new points get later times than those that waited for that. */
   learnStart(startedAtMs: number): void {
     for (const last of this.#last.values()) last.atMs = Math.max(last.atMs, startedAtMs + last.sinceBootMs);
   }

@@ -5,7 +5,7 @@ export interface StoredPoint {
   readonly stream: number;
   /** Undefined: the clock was not set. */
   readonly atMs: number | undefined;
-  /** Of `boots`, and the time since then when the point came. */
+  /** The row of `boots` in which the point came; `sinceBootMs` is the time since then. */
   readonly boot: number;
   readonly sinceBootMs: number;
   /** JSON. */
@@ -16,7 +16,7 @@ export interface StreamRecord {
   readonly id: number;
   readonly event: string;
   readonly class: PointClass;
-  /** The latest `at` that was given out; the next is later. */
+  /** The latest `at` that was given to a point; the next one gets a later time. */
   readonly lastAtMs: number;
   /** The same for points that came before the clock was set. */
   readonly lastSinceBootMs: number;
@@ -25,9 +25,9 @@ export interface StreamRecord {
 export interface BootRecord {
   readonly id: number;
   readonly name: string;
-  /** When its last point came. */
+  /** The time of the last point. */
   readonly lastMs: number;
-  /** Wall clock at its start; undefined: its clock was never set. */
+  /** The wall clock at its start; undefined: its clock was never set. */
   readonly startedAtMs: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** Points of one class, by their seq, both ends included; of one stream, or of all. */
+/** Points of one class by their seq, both ends included; of one stream, or of all. */
 export interface PointRange {
   readonly class: PointClass;
   readonly first: number;

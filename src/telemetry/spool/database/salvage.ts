@@ -5,12 +5,15 @@ import type { StoredPoint, StreamRecord } from './records.ts';
 import type { SpoolDatabase } from './spool-database.ts';
 
 const CHUNK = 512;
-/** Reads that may fail in all, so that a file of nothing but rubbish ends too. */
+/** The number of reads that may fail, so that a file of garbage comes to an end, too. */
 const MAX_FAILURES = 5_000;
-/** Seqs beyond this are not looked for in a file that cannot even tell its last one. */
+/** Seqs above this are not looked for in a file that cannot even tell its last one. */
 const UNKNOWN_LAST_SEQ = 2 ** 40;
 
-/** Every point of a damaged table that can be read, in order, in chunks: around what cannot, in ever larger steps. */
+/**
+ * Every readable point of a damaged table, in order and in chunks. Parts that cannot be read are skipped in growing
+ * steps.
+ */
 function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number): Generator<readonly StoredPoint[]> {
   let after = 0;
   let limit = CHUNK;
@@ -35,7 +38,7 @@ function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number):
   }
 }
 
-/** What the spool has in memory, if the file cannot tell any more. */
+/** What the spool has in memory, in case the file cannot tell it any more. */
 export interface Remembered {
   readonly streams: readonly StreamRecord[];
   readonly points: number;
@@ -43,8 +46,8 @@ export interface Remembered {
 }
 
 /**
- * What a damaged spool still tells, point for point, into a new one. Streams that are not known by name are left out.
- * Returns how many points there should be and are not.
+ * Copies what a damaged spool still holds into a new one, point for point. Streams whose name is not known are left
+ * out. Returns the number of points that are missing.
  */
 export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: Remembered): number {
   const streams = attempt(() => from.streams()) ?? remembered.streams;
@@ -71,7 +74,7 @@ export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: Reme
   return Math.max(0, points - totalOf(to.holdings()).points);
 }
 
-/** Undefined where the file cannot be read there. */
+/** The result of a read; undefined: the file cannot be read there. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

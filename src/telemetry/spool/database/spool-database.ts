@@ -11,7 +11,9 @@ import { spoolError } from './sqlite-errors.ts';
 
 type Row = Record<string, SQLOutputValue>;
 
-/** The spool's tables. Everything is synchronous and throws TelemetryError; nothing is remembered between calls. */
+/**
+ * The tables of the spool. Everything is synchronous and throws TelemetryError; nothing is remembered between calls.
+ */
 export class SpoolDatabase implements Disposable {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -20,7 +22,7 @@ export class SpoolDatabase implements Disposable {
     this.#db = db;
   }
 
-  /** Makes the tables where there are none. */
+  /** Opens a file, and makes the tables if they are missing. */
   static open(path: string): SpoolDatabase {
     let db: DatabaseSync | undefined;
     try {
@@ -49,7 +51,7 @@ export class SpoolDatabase implements Disposable {
     this.#db.close();
   }
 
-  /** All of it or nothing; durable when it returns. */
+  /** Does all of the work or nothing. It is durable when this returns. */
   transaction(work: () => void): void {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
@@ -81,7 +83,7 @@ export class SpoolDatabase implements Disposable {
     this.#run(sql, [id, event, pointClass, lastAtMs, lastSinceBootMs]);
   }
 
-  /** What there is of each class: the counts of its streams, which follow what is added and removed. */
+  /** The points and bytes of each class. These counts of the streams follow every addition and removal. */
   holdings(): Holdings {
     const sql = 'SELECT class, sum(points) AS points, sum(bytes) AS bytes FROM streams GROUP BY class';
     const holdings: Record<PointClass, Amount> = { ...nothingHeld };
@@ -100,7 +102,7 @@ export class SpoolDatabase implements Disposable {
     }));
   }
 
-  /** One that is there already, just so, costs no write. */
+  /** Saves a boot. If nothing has changed, nothing is written. */
   saveBoot({ id, name, lastMs, startedAtMs }: BootRecord): void {
     const update = 'UPDATE SET last_ms = excluded.last_ms, offset = excluded.offset';
     const differs = 'last_ms IS NOT excluded.last_ms OR offset IS NOT excluded.offset';
@@ -118,7 +120,7 @@ export class SpoolDatabase implements Disposable {
     return Number(rows[0]?.['n']);
   }
 
-  /** In the order of their seqs, which are new. Their streams are there. */
+  /** Adds points in the order of their seqs, which must be new. Their streams must exist. */
   addPoints(table: PointClass, points: readonly StoredPoint[]): void {
     const [first, last] = [points[0], points.at(-1)];
     if (first === undefined || last === undefined) return;
@@ -129,7 +131,7 @@ export class SpoolDatabase implements Disposable {
     this.#count('+', { class: table, first: first.seq, last: last.seq });
   }
 
-  /** The oldest of a class, but for some streams. */
+  /** The oldest points of a class, without those of some streams. */
   oldest(table: PointClass, limit: number, without: readonly number[] = []): readonly StoredPoint[] {
     const others = `NOT IN (${without.join(', ')})`;
     const isThere = `EXISTS (SELECT 1 FROM streams WHERE class = '${table}' AND points > 0 AND id ${others})`;
@@ -144,12 +146,12 @@ export class SpoolDatabase implements Disposable {
     }
   }
 
-  /** Of one class after a seq, whatever is readable; for salvage. */
+  /** The readable points of a class after a seq, for salvage. */
   after(table: PointClass, seq: number, limit: number): readonly StoredPoint[] {
     return this.#all(`SELECT * FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ?`, [seq, limit]).map(storedPoint);
   }
 
-  /** Tells how many there were. */
+  /** Removes points. Returns how many there were. */
   remove(range: PointRange): number {
     this.#count('-', range);
     const { where, values } = rowsOf(range);
@@ -182,14 +184,14 @@ export class SpoolDatabase implements Disposable {
     return Number(this.#all('SELECT count(*) AS n FROM dead')[0]?.['n']);
   }
 
-  /** Keeps the newest `keep`. */
+  /** Keeps a dead letter; only the newest `keep` ones remain. */
   bury({ event, atMs, text, reason }: DeadLetter, keep: number): void {
     this.#run('INSERT INTO dead VALUES (NULL, ?, ?, ?, ?)', [event, atMs, text, reason]);
     const beyond = 'SELECT seq FROM dead ORDER BY seq DESC LIMIT -1 OFFSET ?';
     this.#run(`DELETE FROM dead WHERE seq IN (${beyond})`, [keep]);
   }
 
-  /** Of the file, without the write-ahead log. */
+  /** The size of the file, without the write-ahead log. */
   fileBytes(): number {
     const pages = Number(this.#all('PRAGMA page_count')[0]?.['page_count']);
     return pages * Number(this.#all('PRAGMA page_size')[0]?.['page_size']);
@@ -204,7 +206,7 @@ export class SpoolDatabase implements Disposable {
     }
   }
 
-  /** What is in a range comes to the counts of its streams, or goes from them. */
+  /** Adds what is in a range to the counts of its streams, or subtracts it. */
   #count(sign: '+' | '-', range: PointRange): void {
     const { where, values } = rowsOf(range);
     const size = `octet_length(value) + ${pointOverheadBytes}`;
@@ -221,7 +223,7 @@ export class SpoolDatabase implements Disposable {
     }
   }
 
-  /** Tells how many rows it has changed. */
+  /** Runs a statement. Returns the number of rows that it has changed. */
   #run(sql: string, values: readonly SQLInputValue[]): number {
     try {
       return Number(this.#statement(sql, true).run(...values).changes);

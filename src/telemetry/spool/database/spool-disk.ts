@@ -11,21 +11,21 @@ import { SpoolDatabase } from './spool-database.ts';
 
 export interface SpoolDiskOptions {
   readonly path: string;
-  /** Left free on that file system, for the agent's own state. */
+  /** The bytes that stay free on this file system, for the agent's own state. */
   readonly reserveBytes: number;
   readonly flash: FlashFigure;
   readonly monotonicMs: () => number;
   readonly log: Log;
   readonly remembered: () => Remembered;
-  /** Called with every database that was opened, and how many points a damaged one has lost. */
+  /** Called with each opened database, and with the number of points that a damaged one has lost. */
   readonly onOpen: (db: SpoolDatabase, lostPoints: number) => void;
   readonly open?: ((path: string) => SpoolDatabase) | undefined;
 }
 
-/** Between two attempts on a disk that failed. */
+/** The pause between two attempts on a disk that failed. */
 const RETRY_MS = 30_000;
 
-/** The spool's file, through everything that can happen to it: it is there or it is not; it never throws. */
+/** The file of the spool, with everything that can happen to it. It may be missing; no method ever throws. */
 export class SpoolDisk implements Disposable {
   readonly #options: SpoolDiskOptions;
   #db: SpoolDatabase | undefined;
@@ -37,7 +37,7 @@ export class SpoolDisk implements Disposable {
     this.#options = options;
   }
 
-  /** Why nothing is stored now; undefined: all is well. */
+  /** Why nothing can be stored now; undefined: it can. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
@@ -47,7 +47,7 @@ export class SpoolDisk implements Disposable {
     this.#db = undefined;
   }
 
-  /** In one transaction; false: it did not happen. `grows`: it needs room. */
+  /** Does work in one transaction; false: it did not happen. `grows`: it needs room. */
   write(grows: boolean, work: (db: SpoolDatabase) => void): boolean {
     const { flash, monotonicMs } = this.#options;
     return this.#use(
@@ -111,7 +111,7 @@ export class SpoolDisk implements Disposable {
     return db;
   }
 
-  /** The damaged file is set aside, the one before it is given up. */
+  /** Begins a new file. A damaged file is set aside, and replaces the one set aside before. */
   #renew(): [SpoolDatabase, number] {
     const { path, log, open = openDatabase } = this.#options;
     const aside = `${path}.damaged`;
@@ -154,7 +154,7 @@ function isDamage(error: unknown): error is TelemetryError {
   return error instanceof TelemetryError && error.code === 'spool-damaged';
 }
 
-/** A disk that cannot be used for now, in SQLite's words or the file system's. */
+/** Whether an error, of SQLite or of the file system, means that the disk cannot be used for now. */
 function isTrouble(error: unknown): error is Error & { readonly code: string } {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && !error.code.startsWith('ERR_');
 }
