@@ -1,23 +1,23 @@
 import type { Payload } from '../../mqtt/payload.ts';
 
 /**
- * Where the members of a JSON object (RFC 8259) stand in its text, without parsing their values: a value of many MiB is
- * found, not copied. Values are delimited here and judged by whoever parses them.
+ * A member of a JSON object (RFC 8259), with the place of its value in the text. The value is not parsed: one of many
+ * MiB is found but not copied, and judged by whoever parses it.
  */
 export interface JsonMember {
   readonly name: string;
-  /** Of the value: its first byte, and the one after its last. */
+  /** The first byte of the value; `end` is the byte behind its last one. */
   readonly start: number;
   readonly end: number;
 }
 
 export interface JsonMembers {
   readonly members: readonly JsonMember[];
-  /** Why the text is not a JSON object; the members before that place are there all the same. */
+  /** Why the text is not a JSON object. The members before that place were found nevertheless. */
   readonly problem: string | undefined;
 }
 
-/** A value that is no string. */
+/** The bound for a value that is no string. */
 export const maxValueBytes = 1024 * 1024;
 const maxScalarBytes = 1024;
 const maxNameBytes = 256;
@@ -74,7 +74,7 @@ function readName(cursor: Cursor, text: Payload): string {
   return name;
 }
 
-/** Undefined: it is not JSON in UTF-8. */
+/** Parses JSON in UTF-8; undefined: it is neither. */
 export function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -84,7 +84,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** A place in a text that lies in blocks. Moves forward only. */
+/** A place in a text that consists of blocks. It only moves forward. */
 class Cursor {
   readonly #blocks: readonly Uint8Array[];
   #index = 0;
@@ -100,7 +100,7 @@ class Cursor {
     return this.#blockOffset + this.#at;
   }
 
-  /** UTF-8's. RFC 8259, section 8.1: must not be sent, may be ignored. */
+  /** Skips the byte order mark of UTF-8, which must not be sent but may be ignored (RFC 8259, section 8.1). */
   skipByteOrderMark(): void {
     if (this.#peek() !== 0xef) return;
     for (const byte of [0xef, 0xbb, 0xbf]) {
@@ -108,7 +108,7 @@ class Cursor {
     }
   }
 
-  /** The next byte that is no white space; END: there is none. */
+  /** The next byte that is not white space; END: there is none. */
   peekToken(): number {
     let byte = this.#peek();
     while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) {
@@ -130,7 +130,7 @@ class Cursor {
     else this.#skipScalar();
   }
 
-  /** From one quotation mark to behind the next that is not escaped. */
+  /** Skips a string from its opening quotation mark to behind its closing one. */
   skipString(): void {
     this.#take();
     let escaped = false;
@@ -181,7 +181,7 @@ class Cursor {
     return byte;
   }
 
-  /** At the end of a block: to the beginning of the next that is not empty. */
+  /** Moves from the end of a block to the beginning of the next block that is not empty. */
   #enter(): void {
     for (let block = this.#blocks[this.#index]; block !== undefined; block = this.#blocks[this.#index]) {
       if (this.#at < block.byteLength) return;
@@ -193,14 +193,14 @@ class Cursor {
 }
 
 interface ScannedString {
-  /** Behind the closing quotation mark, or the end of the block. */
+  /** The place behind the closing quotation mark, or the end of the block. */
   readonly end: number;
   readonly closed: boolean;
-  /** The block ends with a backslash that escapes what follows. */
+  /** True if the block ends with a backslash, which escapes the next byte. */
   readonly escaped: boolean;
 }
 
-/** Goes on inside a string. The bytes are looked at one by one only in a block that has escapes. */
+/** Continues inside a string. Only in a block with escapes are the bytes examined one by one. */
 function scanString(block: Uint8Array, from: number, isEscaped: boolean): ScannedString {
   const quote = block.indexOf(QUOTE, from);
   const end = quote === -1 ? block.byteLength : quote + 1;

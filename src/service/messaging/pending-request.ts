@@ -2,23 +2,23 @@ import { ServiceError } from '../errors.ts';
 import type { PayloadRange } from './reply.ts';
 
 export interface RpcCall {
-  /** What is being done, for messages. */
+  /** The name of the operation in messages. */
   readonly operation: string;
   readonly topic: string;
   readonly method: string;
   readonly params: Readonly<Record<string, string>>;
-  /** Asked twice it does what it does asked once. */
+  /** True if repeating the request has no further effect. */
   readonly isRepeatable: boolean;
   /** The reply may be as large as any message. */
   readonly isLarge: boolean;
-  /** What no error may say, though the service says it. */
+  /** A secret that no error may contain, even if the service repeats it. */
   readonly secret?: string | undefined;
 }
 
-/** How far a request got: with the broker, and by its account heard or not. */
+/** How far a request came: to the broker, and whether the broker says that anybody received it. */
 export type Delivery = 'sent' | 'heard' | 'unheard';
 
-/** A request whose reply is waited for. */
+/** A request that waits for its reply. */
 export class PendingRequest {
   readonly id: string;
   readonly call: RpcCall;
@@ -47,14 +47,14 @@ export class PendingRequest {
     return JSON.stringify({ jsonrpc: '2.0', id: this.id, method, params });
   }
 
-  /** Not longer than this, from now on. */
+  /** Shortens the wait for the reply to at most this, from now on. */
   limitPatience(patienceMs: number): void {
     this.stop();
     this.#patienceMs = Math.min(this.#patienceMs, patienceMs);
     this.#timer = setTimeout(this.#onSilence, this.#patienceMs);
   }
 
-  /** Something came that may be the beginning of the reply: the patience begins anew. */
+  /** Something arrived that may be the beginning of the reply: the wait begins anew. */
   hearten(): void {
     this.#timer.refresh();
   }
@@ -69,7 +69,7 @@ export class PendingRequest {
     this.#outcome.reject(reason.during(this.call.operation));
   }
 
-  /** Nobody can tell whether the service did it. */
+  /** Ends a request of which nobody can tell whether the service performed it. */
   giveUp(reason: ServiceError): void {
     if (this.call.isRepeatable || this.delivery === 'unheard') this.fail(reason);
     else this.fail(new ServiceError({ code: 'activation-unanswered', why: reason.message, cause: reason }));

@@ -4,7 +4,7 @@ import type { Payload } from '../../mqtt/payload.ts';
 import { findMembers, parseJson } from './json-members.ts';
 import type { JsonMember } from './json-members.ts';
 
-/** Where a value stands in a payload. */
+/** The place of a value in a payload. */
 export interface PayloadRange {
   readonly payload: Payload;
   readonly start: number;
@@ -17,22 +17,22 @@ export interface RpcFailure {
   readonly data: unknown;
 }
 
-/** A message on a reply topic, by JSON-RPC 2.0 (section 5, "Response object") and interface.md, "Messaging form". */
+/** A message on a reply topic: JSON-RPC 2.0 (section 5, "Response object") and interface.md, "Messaging form". */
 export type Reply =
   | { readonly kind: 'result'; readonly id: string; readonly result: PayloadRange | undefined }
-  /** Without an id where the service could not read that of the request. */
+  /** Without an id if the service could not read that of the request. */
   | { readonly kind: 'failure'; readonly id: string | undefined; readonly failure: RpcFailure }
-  /** No reply at all: our own request, or another device's. */
+  /** No reply: our own request, or another device's. */
   | { readonly kind: 'request' }
   | { readonly kind: 'broken'; readonly id: string | undefined; readonly why: string };
 
-/** Errors of a service are short; what they say beyond it is not kept. */
+/** Errors of a service are short; the rest of a longer one is dropped. */
 const maxErrorBytes = 64 * 1024;
 const maxIdBytes = 1024;
 
 const failureSchema = z.object({ code: z.int(), message: z.string(), data: z.unknown().optional() });
 
-/** Pure and linear; a `result` is found, not parsed. */
+/** Reads a reply in linear time. A `result` is found, but not parsed. Pure. */
 export function readReply(payload: Payload): Reply {
   const { members, problem } = findMembers(payload);
   const named = new Map(members.map((member) => [member.name, member]));
@@ -56,14 +56,14 @@ export function readReply(payload: Payload): Reply {
   return { kind: 'result', id, result: result === undefined ? undefined : { payload, ...result } };
 }
 
-/** Ids are ours, and ours are strings. */
+/** The id of a reply; ours are strings. */
 function readId(payload: Payload, member: JsonMember | undefined): string | undefined {
   if (member === undefined || member.end - member.start > maxIdBytes) return undefined;
   const id = readSmall(payload, member);
   return typeof id === 'string' ? id : undefined;
 }
 
-/** Undefined: absent, too large, or no JSON. */
+/** A small value; undefined: it is missing, too large, or no JSON. */
 function readSmall(payload: Payload, member: JsonMember | undefined): unknown {
   if (member === undefined || member.end - member.start > maxErrorBytes) return undefined;
   return parseJson(payload.join(member.start, member.end));

@@ -10,7 +10,7 @@ export class RpcError extends ServiceError {
   /** Whatever the service adds; undefined: nothing. */
   readonly data: unknown;
 
-  /** `secret`: what the service may repeat, and nobody else. */
+  /** `secret`: a text that the service may repeat, but nobody else may see. */
   constructor({ code, message, data }: RpcFailure, operation: string, isActivation: boolean, secret?: string) {
     const { meant, phrase } = meaningOf(code, isActivation);
     const said = excerptOf(Buffer.from(message), secret);
@@ -20,7 +20,7 @@ export class RpcError extends ServiceError {
     this.data = data;
   }
 
-  /** It says so already. */
+  /** The error already names the operation. */
   override during(_operation: string): RpcError {
     return this;
   }
@@ -35,8 +35,9 @@ const rejected: Meaning = { meant: 'service-rejected', phrase: 'the service reje
 const failed: Meaning = { meant: 'service-failed', phrase: 'the service failed' };
 
 /**
- * interface.md shows no error object. The codes of JSON-RPC are taken as they are defined; those of 400 to 599 as the HTTP
- * statuses that the same service would answer in REST form; of others it is only known that the service judged.
+ * The meaning of a code; interface.md shows no error object. Codes of JSON-RPC have their defined meaning; those from
+ * 400 to 599 count as the HTTP statuses that the same service would answer in REST form; of others it is only known
+ * that the service refused.
  */
 function meaningOf(code: number, isActivation: boolean): Meaning {
   if (isActivation && (code === 401 || code === 403)) return activationRefused;
@@ -52,7 +53,7 @@ const activationRefused: Meaning = {
 };
 
 const knownCodes: ReadonlyMap<number, Meaning> = new Map([
-  // our request was well-formed when it left
+  // our request was well-formed when it was sent
   [-32_700, { meant: 'service-failed', phrase: 'the service could not read the request' }],
   [-32_600, { meant: 'service-rejected', phrase: 'the service does not take it for a request' }],
   [-32_601, { meant: 'service-rejected', phrase: 'the service does not know the method' }],

@@ -1,7 +1,7 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { TlsFiles } from '../rest/settings.ts';
 
-/** How the service is reached in messaging form. Filled from `[service.messaging]`. */
+/** How the service is reached in messaging form, from `[service.messaging]`. */
 export interface MessagingSettings {
   /** mqtts or mqtt. */
   readonly url: string;
@@ -9,19 +9,19 @@ export interface MessagingSettings {
   readonly protocolVersion: 4 | 5;
   readonly clientId: string;
   readonly username: string | undefined;
-  /** Read for each connection, as are the TLS files, so that they can be renewed in place. */
+  /** Read for each connection, as are the TLS files, so that they can be replaced. */
   readonly passwordFile: string | undefined;
   readonly tls: TlsFiles;
   readonly topics: Topics;
   readonly keepAliveMs: number;
   /** 0: the broker forgets the session with the connection. */
   readonly sessionExpiryMs: number;
-  /** Of a firmware's text. */
+  /** The bound for the text of a firmware. */
   readonly maxMessageBytes: number;
   readonly deadlines: MessagingDeadlines;
-  /** Pauses between two attempts to connect; there is no end to them. */
+  /** The pauses between two attempts to connect, which never end. */
   readonly reconnect: Pick<RetryPolicy, 'firstDelayMs' | 'maxDelayMs'>;
-  /** Tells the status topic who is online. */
+  /** Published in the status topic. */
   readonly serialNumber: string;
   readonly agentVersion: string;
 }
@@ -35,17 +35,17 @@ export interface Topics {
   readonly wake: string | undefined;
 }
 
-/** Milliseconds. */
+/** Invariant 6: deadlines in milliseconds. */
 export interface MessagingDeadlines {
-  /** Until the broker let us in and took our subscriptions. */
+  /** From the attempt to connect until the broker has accepted us and our subscriptions. */
   readonly connectMs: number;
   /** From a request to its reply, or to more of a large message. */
   readonly requestMs: number;
-  /** From a request of which the broker said that nobody listens: not every broker knows all who do. */
+  /** From a request of which the broker said that nobody listens, which not every broker knows exactly. */
   readonly unheardMs: number;
-  /** A whole call, whatever else comes meanwhile. */
+  /** For a whole call, whatever else arrives meanwhile. */
   readonly wholeMs: number;
-  /** A whole firmware. */
+  /** For a whole firmware. */
   readonly transferMs: number;
 }
 
@@ -53,17 +53,17 @@ export const defaultUnheardMs = 5_000;
 
 export const defaultReconnect: MessagingSettings['reconnect'] = { firstDelayMs: 1_000, maxDelayMs: 120_000 };
 
-/** A connection that lasted so long was a good one: the failures before it count no more. */
+/** A connection that lasted so long was a good one: earlier failures do not count any more. */
 export const STABLE_MS = 60_000;
 
-/** Requests that wait for their reply at a time; the agent makes one or two. */
+/** The most requests that wait for a reply; the agent makes one or two. */
 export const MAX_PENDING_REQUESTS = 8;
 
-/** Of a reply, around its result: so that a text of the largest size still comes through. */
+/** The bytes of a reply around its result, so that a text of the largest size still fits. */
 export const ENVELOPE_BYTES = 4096;
 
-/** A reply that is not a firmware. */
+/** The bound for a reply that is not a firmware. */
 export const MAX_REPLY_BYTES = 1024 * 1024;
 
-/** For saying goodbye: a broker that does not listen is left without it. */
+/** The time for saying goodbye to a broker, which may not listen. */
 export const GOODBYE_MS = 2_000;

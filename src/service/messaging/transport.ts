@@ -22,7 +22,7 @@ export interface BrokerReport {
   readonly ignored: IgnoredCounts;
 }
 
-/** The messaging form of interface.md. */
+/** The service in the messaging form of interface.md. */
 export class MessagingTransport implements ServiceTransport {
   readonly #settings: MessagingSettings;
   readonly #rpc: RpcClient;
@@ -32,12 +32,14 @@ export class MessagingTransport implements ServiceTransport {
     this.#rpc = new RpcClient(settings, { ...context, newId: randomUUID });
   }
 
-  /** To be woken, and to be known as online, from the first connection on. Say it before any request. */
+  /**
+   * Publishes the status and subscribes to the wake topic, from the first connection on. Call this before any request.
+   */
   attend(attendant: Attendant): void {
     this.#rpc.attend(attendant);
   }
 
-  /** Now, and from now on; else it is done for the first request. */
+  /** Connects now and stays connected; otherwise the first request does that. */
   connect(): void {
     this.#rpc.broker.connect();
   }
@@ -55,7 +57,7 @@ export class MessagingTransport implements ServiceTransport {
     return operation.reply.read(value, call.operation);
   }
 
-  /** Always from the beginning: a message comes whole or not at all. */
+  /** Reads a firmware, always from the beginning: a message arrives entirely or not at all. */
   async firmware(input: OfVersion, _from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
     const call = this.#callOf(operations.firmware, input);
     const result = await this.#rpc.call(call, signal);
@@ -82,7 +84,7 @@ export class MessagingTransport implements ServiceTransport {
   }
 }
 
-/** The text as it lies in the message, from quotation mark to quotation mark: whoever reads it judges it. */
+/** The text in the message, from quotation mark to quotation mark. Whoever reads it judges it. */
 function firmwareText({ payload, start, end }: PayloadRange, signal: AbortSignal): FirmwareText {
   async function* chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     for (const chunk of payload.consume(start, end)) {

@@ -10,7 +10,7 @@ import { readTlsFiles } from '../../rest/tls-files.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { socketError } from './broker-errors.ts';
 
-/** A socket on which MQTT can be spoken. Throws ServiceErrors, or the signal's reason. */
+/** Opens a socket for MQTT. Throws ServiceErrors, or the signal's reason. */
 export async function openBrokerSocket(
   settings: Pick<MessagingSettings, 'url' | 'tls'>,
   { clock, traffic }: ConnectorContext,

@@ -14,9 +14,9 @@ export interface BrokerContext {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** Of what comes from the broker; undefined: as fast as it comes. */
+  /** Bounds everything from the broker; undefined: full speed. */
   readonly throttle?: Throttle | undefined;
-  /** Told what the connections carry. */
+  /** Counts what the connections carry. */
   readonly traffic?: Traffic | undefined;
 }
 
@@ -27,8 +27,8 @@ export interface BrokerEvents extends ConnectionEvents {
 export type BrokerState = 'unused' | 'connecting' | 'connected' | 'waiting';
 
 /**
- * The way to the broker, kept open from the first time it is needed: after a loss it is opened again, with pauses of full
- * jitter between the attempts, without end. Whoever waits for it is told why an attempt failed, and ends a pause.
+ * The connection to the broker, which stays open once it was needed. After a loss it is opened again without end, with
+ * pauses of full jitter between the attempts. Whoever waits for it is told why an attempt failed, and ends the pause.
  */
 export class Broker implements AsyncDisposable {
   readonly #settings: MessagingSettings;
@@ -39,9 +39,9 @@ export class Broker implements AsyncDisposable {
   #isPresent = false;
   #problem: ServiceError | undefined;
   #refusal: ServiceError | undefined;
-  /** Why it could not be reached, as it was told: an outage of days is told once. */
+  /** The reason that was logged why the broker cannot be reached: an outage of days is logged once. */
   #told: string | undefined;
-  /** The attempt that runs, or the next. */
+  /** The attempt that runs, or the next one. */
   #attempt = Promise.withResolvers<BrokerConnection>();
   #pause = new AbortController();
   #current: BrokerConnection | undefined;
@@ -51,7 +51,7 @@ export class Broker implements AsyncDisposable {
     this.#settings = settings;
     this.#events = events;
     this.#context = context;
-    this.#attempt.promise.catch(() => {}); // whoever waits for it is told
+    this.#attempt.promise.catch(() => {}); // the error is told to whoever waits for the attempt
   }
 
   get state(): BrokerState {
@@ -63,22 +63,22 @@ export class Broker implements AsyncDisposable {
     return this.#problem;
   }
 
-  /** What the broker does not permit on the connection that stands, which is of use all the same. */
+  /** What the broker does not permit on the open connection, which is useful nevertheless. */
   get refusal(): ServiceError | undefined {
     return this.#refusal;
   }
 
-  /** From the first connection on: tells the status topic, listens to the wake topic. Say it before that. */
+  /** Publishes the status topic and subscribes to the wake topic, from the first connection on. Call this before it. */
   attend(): void {
     this.#isPresent = true;
   }
 
-  /** Now, and from now on, whether anybody asks or not. */
+  /** Opens the connection now and keeps it open, whether anybody asks or not. */
   connect(): void {
     if (this.#state === 'unused' && !this.#life.signal.aborted) this.#loop = this.#run();
   }
 
-  /** Resolves with a connection that stands; rejects with what the next attempt fails of. */
+  /** Resolves with an open connection. Rejects with the failure of the next attempt. */
   async connection(signal: AbortSignal): Promise<BrokerConnection> {
     signal.throwIfAborted();
     this.#life.signal.throwIfAborted();
@@ -88,7 +88,7 @@ export class Broker implements AsyncDisposable {
     return abortable(attempt, signal);
   }
 
-  /** Goes on with another connection: what came on this one cannot be understood, or nothing comes. */
+  /** Gives up the connection for another one, since what came on it cannot be understood, or nothing comes. */
   abandonConnection(reason: ServiceError): void {
     this.#current?.abandon(reason);
   }
@@ -117,7 +117,7 @@ export class Broker implements AsyncDisposable {
     }
   }
 
-  /** From the attempt to the end of the connection. Returns why it ended; undefined: because we wanted it. */
+  /** Opens one connection and waits for its end. Returns why it ended; undefined: we ended it. */
   async #connectOnce(): Promise<ServiceError | undefined> {
     const { signal } = this.#life;
     this.#state = 'connecting';
@@ -156,7 +156,7 @@ export class Broker implements AsyncDisposable {
     this.#problem = reason;
     this.#attempt.reject(reason);
     this.#attempt = Promise.withResolvers();
-    this.#attempt.promise.catch(() => {}); // whoever waits for it is told
+    this.#attempt.promise.catch(() => {}); // the error is told to whoever waits for the attempt
     return reason;
   }
 

@@ -1,18 +1,18 @@
-/** Messages that were no answer to a question of ours, by what they were. */
+/** The kinds of messages that answered none of our requests. */
 const ignoredKinds = [
-  /** A reply with an id that we never gave out: another device's, or a forged one. */
+  /** A reply with an id that we never used: another device's, or a forged one. */
   'unknown',
   /** A second reply to a request that was answered. */
   'duplicate',
   /** A reply to a request that nobody waits for any more. */
   'late',
-  /** Kept by the broker, so of any age. */
+  /** A message that the broker had kept, so that it may be of any age. */
   'retained',
-  /** A request: our own or another device's, where requests and replies share a topic. */
+  /** A request, ours or another device's, where requests and replies share a topic. */
   'request',
   /** Its correlation data is not that of the request whose id it names. */
   'mismatched',
-  /** No reply that can be read, and it does not say whose it would be. */
+  /** No reply that can be read, and it does not tell whose it would be. */
   'unreadable',
   /** Larger than anything that was asked for. */
   'unwanted',
@@ -20,18 +20,18 @@ const ignoredKinds = [
 
 export type IgnoredKind = (typeof ignoredKinds)[number];
 
-/** How many of each were ignored since the start. */
+/** The number of ignored messages of each kind since the start. */
 export type IgnoredCounts = Readonly<Record<IgnoredKind, number>>;
 
 const maxRemembered = 256;
 
-/** Counts what is ignored, and remembers the last requests to tell late replies from forged ones. */
+/** Counts ignored messages. Remembers the last requests, to tell late replies from forged ones. */
 export class IgnoredMessages {
   readonly #counts = new Map<IgnoredKind, number>();
   /** Oldest first. */
   readonly #finished = new Map<string, 'duplicate' | 'late'>();
 
-  /** A request is over: what comes with its id from now on is ignored as this. */
+  /** Notes that a request has ended. Later messages with its id are ignored as duplicate or late. */
   finish(id: string, how: 'answered' | 'given-up'): void {
     this.#finished.set(id, how === 'answered' ? 'duplicate' : 'late');
     for (const oldest of this.#finished.keys()) {
@@ -44,7 +44,7 @@ export class IgnoredMessages {
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
   }
 
-  /** A reply with an id that nobody waits for. */
+  /** Counts a reply with an id that nobody waits for. */
   countReply(id: string): void {
     this.count(this.#finished.get(id) ?? 'unknown');
   }

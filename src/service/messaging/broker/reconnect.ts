@@ -3,12 +3,14 @@ import type { ServiceError } from '../../errors.ts';
 import { STABLE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
 
-/** Enough for the longest pause. */
+/** Enough failures for the longest pause. */
 const MANY_FAILURES = 30;
-/** Enough for half a minute: a whole fleet loses a good connection at one moment. */
+/** Enough failures for half a minute, since a whole fleet may lose a good connection at the same moment. */
 const LOST_GOOD_ONE = 6;
 
-/** The pauses before the broker is tried again: of full jitter, longer with each failure. They know no clock. */
+/**
+ * Computes the pauses before the broker is tried again, with full jitter, longer after each failure. It has no clock.
+ */
 export class ReconnectPauses {
   readonly #settings: Pick<MessagingSettings, 'reconnect'>;
   readonly #random: () => number;
@@ -19,11 +21,11 @@ export class ReconnectPauses {
     this.#random = random;
   }
 
-  /** After an attempt that ended so, so long after it was begun. */
+  /** The pause after an attempt that ended like this, so long after it was begun. */
   nextMs({ code }: Pick<ServiceError, 'code'>, lastedMs: number): number {
     this.#failures = lastedMs >= STABLE_MS ? LOST_GOOD_ONE : this.#failures + 1;
     const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };
-    // two clients with one id would take the session from each other as fast as they can
+    // two clients with the same id would otherwise take the session from each other as fast as they can
     return backoffMs(policy, code === 'broker-session-taken' ? MANY_FAILURES : this.#failures, this.#random);
   }
 }
