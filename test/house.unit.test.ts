@@ -21,7 +21,7 @@ test('the program and its package have one version', () => {
 
 describe('a third-party package', () => {
   /** The exceptions that the Decisions of src/README.md name. */
-  const everywhere = new Set(['zod', 'mqtt']);
+  const everywhere = new Set(['zod']);
 
   test('is named in one file or one folder', () => {
     const users = new Map<string, Set<string>>();

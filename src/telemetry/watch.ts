@@ -82,7 +82,7 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       await requireReplaceable(into.path);
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
-      const { publish } = await import('./sources/mqtt.ts'); // a large package that few gateways need
+      const { publish } = await import('./sources/mqtt.ts'); // a package that few gateways need
       return publish(await withPassword(into, signal), text, signal);
     }
   }

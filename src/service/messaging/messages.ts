@@ -1,13 +1,5 @@
-import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
-
-export interface Inbound {
-  readonly topic: string;
-  readonly content: Content;
-  /** The broker kept it for whoever subscribes: it may be of any age. */
-  readonly isRetained: boolean;
-  /** Correlation data as text; undefined: none, or MQTT 3.1.1. */
-  readonly correlation: string | undefined;
-}
+import type { Message } from '../../mqtt/connection.ts';
+import type { AnnouncedMessage } from '../../mqtt/packet-reader.ts';
 
 export interface Outbound {
   readonly topic: string;
@@ -18,7 +10,7 @@ export interface Outbound {
 }
 
 export interface ConnectionEvents {
-  readonly onMessage: (message: Inbound) => void;
+  readonly onMessage: (message: Message) => void;
   /** Is the content of this large message wanted? */
   readonly admits: (message: AnnouncedMessage) => boolean;
   /** Bytes of a large message came. */

@@ -1,5 +1,6 @@
+import type { Message } from '../../mqtt/connection.ts';
 import { brokerName } from '../../mqtt/open-socket.ts';
-import type { AnnouncedMessage, Content } from '../../mqtt/publish-splitter.ts';
+import type { AnnouncedMessage, Content } from '../../mqtt/packet-reader.ts';
 import { abortable } from '../../system/abortable.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ServiceError } from '../errors.ts';
@@ -9,7 +10,6 @@ import { lostError, silentError } from './broker/broker-errors.ts';
 import { Broker } from './broker/broker.ts';
 import type { BrokerContext } from './broker/broker.ts';
 import { IgnoredMessages } from './broker/ignored.ts';
-import type { Inbound } from './messages.ts';
 import { PendingRequest } from './pending-request.ts';
 import type { RpcCall } from './pending-request.ts';
 import { readReply } from './reply.ts';
@@ -50,7 +50,7 @@ export class RpcClient implements AsyncDisposable {
     this.#context = context;
     const events = {
       onUp: (connection: BrokerConnection) => this.#resume(connection),
-      onMessage: (message: Inbound) => this.#receive(message),
+      onMessage: (message: Message) => this.#receive(message),
       admits: (message: AnnouncedMessage) => this.#admits(message),
       onProgress: () => this.#progress(),
       onNap: (ms: number) => this.#transfers.forEach((deadline) => deadline.extend(ms)),
@@ -170,7 +170,7 @@ export class RpcClient implements AsyncDisposable {
     );
   }
 
-  #receive({ topic, content, isRetained, correlation }: Inbound): void {
+  #receive({ topic, content, isRetained, correlation }: Message): void {
     const { topics } = this.#settings;
     if (isRetained) this.ignored.count('retained');
     else if (topic === topics.wake) this.#attendant?.onWake();

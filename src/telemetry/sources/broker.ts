@@ -28,7 +28,7 @@ export const mqtt = sourceKind({
   create: (settings) => ({
     kind: 'pushed',
     run: async (intake, signal) => {
-      const { mqttSource } = await import('./mqtt.ts'); // a large package, for few
+      const { mqttSource } = await import('./mqtt.ts'); // a package that few gateways need
       await mqttSource(await withPassword(settings, signal)).run(intake, signal);
     },
   }),

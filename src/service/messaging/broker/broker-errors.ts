@@ -32,6 +32,11 @@ export function entryError(error: unknown): unknown {
   });
 }
 
+export function brokenError(error: Error, broker: string): ServiceError {
+  const why = `the broker ${broker} does not keep to MQTT: ${error.message}`;
+  return new ServiceError({ code: 'broker-unsuitable', why, cause: error });
+}
+
 export function silentError(broker: string, why: string): ServiceError {
   return new ServiceError({ code: 'broker-silent', why: `the broker ${broker} ${why}` });
 }

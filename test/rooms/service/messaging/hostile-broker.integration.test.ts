@@ -104,7 +104,7 @@ describe('a broker', () => {
         if (rest !== undefined && chunk.includes(PINGREQ)) socket.write(rest);
       });
     });
-    await using rig = messagingRig(broker.url, { protocolVersion: 4 });
+    await using rig = messagingRig(broker.url, { protocolVersion: 4, keepAliveMs: 1_000 });
     await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect(text.totalBytes).toBe(100_002);
   });

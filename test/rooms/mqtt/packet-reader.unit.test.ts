@@ -1,46 +1,33 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { BrokenPacket, LARGE_BYTES } from '../../../src/mqtt/packet-head.ts';
-import { PublishSplitter } from '../../../src/mqtt/publish-splitter.ts';
-import type { AnnouncedMessage, Content } from '../../../src/mqtt/publish-splitter.ts';
+import { BrokenPacket } from '../../../src/mqtt/errors.ts';
+import { LARGE_BYTES } from '../../../src/mqtt/packet-head.ts';
+import { PacketReader } from '../../../src/mqtt/packet-reader.ts';
+import type { AnnouncedMessage, Content, Received } from '../../../src/mqtt/packet-reader.ts';
 import { anyPlaces, cut } from './blocks.ts';
 import { correlationProperty, packet, publishPacket } from './packets.ts';
+import { connack } from './pretend-broker.ts';
 
-const TICKET = Buffer.from('a ticket, 16 byt');
 const topic = 'v1.a1b2.reply.json';
 
-const accepted = packet(0x20, Buffer.from([0, 0, 0]));
-
-interface Split {
-  /** Everything that the client would read. */
-  readonly passed: Buffer;
+interface Read {
+  readonly received: readonly Received[];
   readonly contents: readonly Content[];
   readonly announced: readonly AnnouncedMessage[];
 }
 
-function split(chunks: readonly Uint8Array[], protocolVersion: 4 | 5, admits = true): Split {
+function read(chunks: readonly Uint8Array[], protocolVersion: 4 | 5, admits = true): Read {
   const announced: AnnouncedMessage[] = [];
-  const splitter = new PublishSplitter({
-    protocolVersion,
-    admits: ({ topic: name, retain, contentBytes }) => {
-      announced.push({ topic: name, retain, contentBytes });
-      return admits;
-    },
-    newTicket: () => TICKET,
+  const reader = new PacketReader(protocolVersion, (message) => {
+    announced.push(message);
+    return admits;
   });
-  const passed: Uint8Array[] = [];
-  const contents: Content[] = [];
-  const greeting = [...splitter.push(accepted)];
-  expect(greeting).toEqual([{ kind: 'bytes', bytes: accepted }]);
-  for (const chunk of chunks) {
-    for (const piece of splitter.push(chunk)) {
-      passed.push(Buffer.from(piece.bytes));
-      if (piece.kind === 'ticket') contents.push(piece.content);
-    }
-  }
-  expect(splitter.isBusy).toBe(false);
-  return { passed: Buffer.concat(passed), contents, announced };
+  expect([...reader.push(connack[protocolVersion])]).toMatchObject([{ packet: { cmd: 'connack' } }]);
+  const received = chunks.flatMap((chunk) => [...reader.push(chunk)]);
+  expect(reader.isBusy).toBe(false);
+  const contents = received.flatMap((one) => (one.content === undefined ? [] : [one.content]));
+  return { received, contents, announced };
 }
 
 function bytesOf(content: Content | undefined): Buffer {
@@ -59,36 +46,42 @@ function withPropertiesLength(bodyBytes: number, lastDigit: number): Buffer {
 
 const version = fc.constantFrom<4 | 5>(4, 5);
 
-describe('PublishSplitter', () => {
-  test('passes small packets as they are, and takes the content out of large ones, however they are cut', () => {
-    const small = fc.tuple(fc.constantFrom(0xd0, 0xe0, 0x40, 0x90), fc.uint8Array({ minLength: 2, maxLength: 40 }));
+/** What a broker answers with, and how it is read. */
+const answers = [
+  [packet(0x40, Buffer.from([0x12, 0x34])), { cmd: 'puback', messageId: 0x1234 }],
+  [packet(0xd0, Buffer.alloc(0)), { cmd: 'pingresp' }],
+  [packet(0xe0, Buffer.alloc(0)), { cmd: 'disconnect' }],
+] as const;
+
+describe('PacketReader', () => {
+  test('reads packets, small and large, however they are cut', () => {
     const size = fc.constantFrom(0, 1, LARGE_BYTES - 60, LARGE_BYTES, LARGE_BYTES + 70_001, 1_100_000);
     const message = fc.record({ size, qos: fc.constantFrom<0 | 1>(0, 1), retain: fc.boolean() });
     fc.assert(
       fc.property(
         version,
-        fc.array(fc.oneof(small, message), { maxLength: 5 }),
+        fc.array(fc.oneof(fc.constantFrom(...answers), message), { maxLength: 5 }),
         anyPlaces,
         (protocolVersion, parts, places) => {
           const packets: Buffer[] = [];
-          const expected: Buffer[] = [];
+          const expected: unknown[] = [];
           const contents: Buffer[] = [];
           for (const part of parts) {
-            if (Array.isArray(part)) {
-              packets.push(packet(part[0], part[1]));
-              expected.push(packet(part[0], part[1]));
+            if (!('size' in part)) {
+              packets.push(part[0]);
+              expected.push({ packet: part[1] });
               continue;
             }
-            const setup = { ...part, protocolVersion, topic, properties: correlationProperty('id') };
+            const { qos, retain } = part;
             const content = textOfBytes(part.size);
-            const whole = publishPacket({ ...setup, content });
-            const isLarge = whole.byteLength - content.byteLength + part.size - 4 >= LARGE_BYTES;
-            packets.push(whole);
-            expected.push(isLarge ? publishPacket({ ...setup, content: TICKET }) : whole);
-            if (isLarge) contents.push(content);
+            const properties = correlationProperty('id');
+            packets.push(publishPacket({ qos, retain, protocolVersion, topic, properties, content }));
+            const correlated = protocolVersion === 5 ? { properties: { correlationData: Buffer.from('id') } } : {};
+            expected.push({ packet: { cmd: 'publish', topic, qos, retain, ...correlated } });
+            contents.push(content);
           }
-          const result = split(cut(Buffer.concat(packets), places), protocolVersion);
-          expect(result.passed.equals(Buffer.concat(expected))).toBe(true);
+          const result = read(cut(Buffer.concat(packets), places), protocolVersion);
+          expect(result.received).toMatchObject(expected);
           expect(
             result.contents.map(bytesOf).map((bytes, index) => bytes.equals(contents[index] ?? Buffer.of(1))),
           ).toEqual(contents.map(() => true));
@@ -98,9 +91,19 @@ describe('PublishSplitter', () => {
     );
   });
 
+  test('keeps no more of a small packet that comes in single bytes than it will have', () => {
+    const whole = publishPacket({ protocolVersion: 4, topic, content: textOfBytes(60_000) });
+    expect(
+      read(
+        Array.from(whole, (_, at) => whole.subarray(at, at + 1)),
+        4,
+      ).contents.map(bytesOf),
+    ).toEqual([textOfBytes(60_000)]);
+  });
+
   test('asks before it keeps anything, and says of which message', () => {
     const whole = publishPacket({ protocolVersion: 5, topic: 'ä/b', content: Buffer.alloc(100_000), retain: true });
-    expect(split([whole], 5).announced).toEqual([{ topic: 'ä/b', retain: true, contentBytes: 100_000 }]);
+    expect(read([whole], 5).announced).toEqual([{ topic: 'ä/b', retain: true, contentBytes: 100_000 }]);
   });
 
   test('keeps only the beginning and the end of what is not wanted', () => {
@@ -112,7 +115,7 @@ describe('PublishSplitter', () => {
           Buffer.from('the end'),
         ]);
         const whole = publishPacket({ protocolVersion: 4, topic, content });
-        const [skipped] = split(cut(whole, places), 4, false).contents;
+        const [skipped] = read(cut(whole, places), 4, false).contents;
         if (skipped?.kind !== 'skipped') throw new Error('not skipped');
         expect(skipped.contentBytes).toBe(content.byteLength);
         expect(skipped.sample.byteLength).toBe(2 * 4096);
@@ -129,6 +132,7 @@ describe('PublishSplitter', () => {
     ['a large message of QoS 2', publishPacket({ protocolVersion: 5, topic, content: large, qos: 2 })],
     ['a packet that only a client sends', packet(0x82, Buffer.alloc(4))],
     ['a packet with flags that only a message has', packet(0x42, Buffer.from([0, 1]))],
+    ['an answer to what was never asked', packet(0xb0, Buffer.from([0, 1, 0]))],
     ['a second answer to CONNECT, by its first byte', Buffer.from([0x20])],
     ['a length without end', Buffer.from([0x30, 0xff, 0xff, 0xff, 0xff, 0x01])],
     ['an acknowledgement without an identifier', packet(0x40, Buffer.from([1]))],
@@ -138,11 +142,11 @@ describe('PublishSplitter', () => {
     ['properties longer than their packet', packet(0x30, withPropertiesLength(70_000, 0x7f))],
     ['properties without end', packet(0x30, withPropertiesLength(3_000_000, 0x40))],
   ])('refuses %s', (_, bytes) => {
-    expect(() => split([bytes], 5)).toThrow(BrokenPacket);
+    expect(() => read([bytes], 5)).toThrow(BrokenPacket);
   });
 
   test('refuses whoever does not begin as a broker does', () => {
-    const splitter = new PublishSplitter({ protocolVersion: 5, admits: () => true, newTicket: () => TICKET });
-    expect(() => [...splitter.push(Buffer.from('HTTP/1.1 400 Bad Request'))]).toThrow(BrokenPacket);
+    const reader = new PacketReader(5, () => true);
+    expect(() => [...reader.push(Buffer.from('HTTP/1.1 400 Bad Request'))]).toThrow(BrokenPacket);
   });
 });

@@ -1,0 +1,70 @@
+import type { Socket } from 'node:net';
+
+import { expect, test } from 'vitest';
+
+import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
+import { packet, publishPacket } from '../../mqtt/packets.ts';
+import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
+
+interface Heard {
+  readonly readings: readonly unknown[];
+  readonly dropped: readonly string[];
+  readonly failure: unknown;
+}
+
+/** Until the source ends, which it does at the latest with its broker. */
+async function listen(url: string, topic = 'a'): Promise<Heard> {
+  const readings: unknown[] = [];
+  const dropped: string[] = [];
+  const intake = {
+    take: (read: () => unknown) => void readings.push(read()),
+    drop: (why: string) => void dropped.push(why),
+    rest: () => undefined,
+  };
+  const source = mqttSource({ url, topic, username: undefined, password: undefined });
+  const failure = await source.run(intake, AbortSignal.timeout(60_000)).catch((error: unknown) => error);
+  return { readings, dropped, failure };
+}
+
+/** Lets us in, answers a subscription so, says this, and goes. */
+function broker(granted: number, ...said: readonly Uint8Array[]): (socket: Socket) => void {
+  return (socket) => {
+    socket.write(connack[4]);
+    socket.on('data', ([type, , ...identifier]: Buffer) => {
+      if (type === first.subscribe) socket.end(Buffer.concat([suback(4, identifier, granted), ...said]));
+    });
+  };
+}
+
+function message(content: string | Buffer): Buffer {
+  return publishPacket({ protocolVersion: 4, topic: 'a', content: Buffer.from(content) });
+}
+
+test.each([
+  ['does not let us in: user name or password', (socket: Socket) => socket.end(packet(0x20, Buffer.from([0, 4])))],
+  ['refuses the topic', broker(0x80)],
+  ['the connection was lost', broker(1)],
+  ['does not answer as a broker', (socket: Socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
+  ['that no one asked for', broker(1, packet(0xf0, Buffer.alloc(0)))],
+])('it is told that %s', async (why, greet) => {
+  await using pretended = await PretendBroker.start(greet);
+  expect((await listen(pretended.url)).failure).toMatchObject({
+    code: 'source-failed',
+    message: expect.stringContaining(why) as string,
+  });
+});
+
+test.each(['a/b#', '#/a', 'a/+b', 'a#'])('a topic that no broker takes is named: %s', async (topic) => {
+  expect((await listen('mqtt://127.0.0.1:9', topic)).failure).toMatchObject({
+    message: expect.stringContaining(`${topic} has + or #`) as string,
+  });
+});
+
+test('a large message is dropped as it is announced, and those around it are read', async () => {
+  await using pretended = await PretendBroker.start(
+    broker(1, message('1'), message(Buffer.alloc(3_000_000)), message('2')),
+  );
+  const { readings, dropped } = await listen(pretended.url, 'a/+/#');
+  expect(readings).toEqual([1, 2]);
+  expect(dropped).toEqual(['a message longer than 65536 bytes']);
+});
