@@ -8,12 +8,15 @@ import type { Recording } from './disk/recording.ts';
 import { boardMemoryAt, PROGRAM_BYTES } from './gateways/gateway-board.ts';
 import { openRig } from './gateways/rigs.ts';
 import type { Rig } from './gateways/rigs.ts';
-import { PATIENCE_MS, sceneNamed } from './scenes.ts';
+import { sceneNamed } from './scenes.ts';
 import { recordingOf } from './stage.ts';
 
 const CUTS = 200;
 const BOOTS = 1;
-const SEED = Math.floor(Math.random() * 1_000_000);
+const SEED = 1;
+/** A recording takes 15 s; so does a cut until it is at rest, and again until it has taken an update. */
+const DEADLINE_MS = 270_000;
+const REST_MS = 120_000;
 
 /** On a small gateway that this machine plays; `npm run boots` does the same with one that boots. */
 describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
@@ -25,7 +28,7 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
   beforeAll(async () => {
     rig = await openRig({ machine: 'loop', bootType: 'ext4' });
     recording = await recordingOf({ name: 'together', scene, rig, isKept: false });
-  }, PATIENCE_MS.loop);
+  }, DEADLINE_MS);
 
   afterAll(async () => rig[Symbol.asyncDispose]());
 
@@ -43,7 +46,7 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
     expect(recording.events.filter(({ kind }) => kind === 'flush').length).toBeGreaterThan(20);
   });
 
-  test('lets GRUB start a whole image of a known version, at any instant', { timeout: PATIENCE_MS.loop }, async () => {
+  test('lets GRUB start a whole image of a known version, at any instant', { timeout: DEADLINE_MS }, async () => {
     judged = await judgeCuts(recording, { cuts: CUTS, seed: SEED });
     console.log(`seed ${SEED}: ${describeJudged(judged)}`);
     expect(judged.violations).toEqual({});
@@ -51,10 +54,10 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
 
   test(
     'comes to rest on one version in both partitions and on the board, and takes the next update',
-    { timeout: PATIENCE_MS.loop },
+    { timeout: DEADLINE_MS },
     async () => {
       const { openGateway, startBoard } = rig;
-      const deadlineMs = PATIENCE_MS.loop;
+      const deadlineMs = REST_MS;
       const booted = await bootCuts(recording, scene, judged, {
         boots: BOOTS,
         seed: SEED,
