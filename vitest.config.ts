@@ -1,5 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
+import { LongestFirst } from './test/longest-first.ts';
+
 const shared = { testTimeout: 20_000, hookTimeout: 60_000 };
 /** Tests of pure parts share a process: nothing of theirs is global. */
 const quick = { ...shared, isolate: false };
@@ -7,6 +9,7 @@ const quick = { ...shared, isolate: false };
 export default defineConfig({
   test: {
     maxWorkers: '100%',
+    sequence: { sequencer: LongestFirst },
     projects: [
       { test: { ...quick, name: 'unit', include: ['test/**/*.unit.test.ts'] } },
       { test: { ...quick, name: 'contract', include: ['test/**/*.contract.test.ts'] } },
