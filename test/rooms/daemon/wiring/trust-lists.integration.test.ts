@@ -308,7 +308,9 @@ describe('a list from the service', () => {
     const lines: string[] = [];
     const daemon = await gateway.startDaemon((line) => lines.push(line));
     const status = async (): Promise<string> => (await gateway.run('status', '--json')).stdout;
-    await expect.poll(status, { timeout: 120_000 }).toContain('"list":{"number":1,"versionId":"id-trust-1"}');
+    await expect
+      .poll(status, { timeout: 120_000, interval: 500 })
+      .toContain('"list":{"number":1,"versionId":"id-trust-1"}');
     await expect
       .poll(() => lines.join('\n'), { timeout: 120_000 })
       .toContain('list 1 of keys and revocations is in effect');
