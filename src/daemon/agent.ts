@@ -5,25 +5,19 @@ import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf, InstallOptions, OutputOf } from '../control/operations.ts';
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
-import type { Identity } from '../service/identity.ts';
-import { AgentError, describeError } from '../system/errors.ts';
-import { maskAddresses } from '../system/log/secrets.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import type { BootState, SlotName } from '../update/ports.ts';
 import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { measuringFindings } from './doctor/measuring.ts';
 import { noTargets } from './doctor/obstacles.ts';
-import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
+import { gatherStatus } from './gather-status.ts';
 import { inspectFile } from './inspect-file.ts';
 import { checkReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 import { noteForce, notingRefusals } from './security/note-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
-import { brokerStatus, statusReport } from './status-report.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
-import type { Concern } from './wiring/trust.ts';
 import type { UpdateRoom } from './wiring/update-room.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -60,36 +54,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = this.#wiring;
-    const boot = await this.#lookAtBootloader(signal);
-    const stateTrouble = await stateObstacle(config, journal, this.#deps.daemon === true);
-    const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
-    return statusReport(journal.state, {
-      agentVersion: world.agentVersion,
-      daemon: this.#deps.daemon,
-      serialNumber,
-      thingId: (await this.#loadIdentity())?.thingId,
-      boards: await listBoards(this.#wiring),
-      booted: boot.booted,
-      boot: boot.state,
-      activity: this.#deps.activity?.(),
-      throttle: throttle?.inForce,
-      traffic: this.#wiring.traffic.report,
-      attempts: await this.#wiring.history.known(journal.state),
-      rebootWait: updater?.rebootWait,
-      hookPause: updater?.hookPause,
-      lastLook: updater?.lastLook,
-      listNumber: await trust.listInEffect(),
-      nowMs: world.clock.nowMs(),
-      quarantineMs: config.update.quarantineMs,
-      canUpdate: boot.works && stateTrouble === undefined,
-      obstacle: boot.obstacle ?? stateTrouble,
-      looks: this.#deps.looks(),
-      distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
-      warnings: await this.#warnings(concerns),
-      telemetry: this.#telemetry?.status(),
-      service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
-    });
+    return gatherStatus(this.#deps, signal);
   }
 
   async check(_input: object, signal: AbortSignal): Promise<CheckReport> {
@@ -256,45 +221,5 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { updater } = this.#wiring;
     if (updater === undefined) throw noTargets();
     return updater;
-  }
-
-  async #warnings(ofTrust: readonly Concern[]): Promise<readonly string[]> {
-    const { config, updater } = this.#wiring;
-    return [
-      ...this.#deps.warnings(),
-      ...ofTrust.map(({ text }) => text),
-      ...(await stateConcerns(config)),
-      ...(updater?.hookTroubles ?? []),
-    ];
-  }
-
-  /** The identity in the state directory; undefined if it cannot be read, so that `status` always answers. */
-  async #loadIdentity(): Promise<Identity | undefined> {
-    try {
-      return await this.#wiring.identities.load();
-    } catch (error) {
-      if (error instanceof AgentError) return undefined;
-      throw error;
-    }
-  }
-
-  /** The state of the bootloader. Its failure is part of the answer, so that `status` always answers. */
-  async #lookAtBootloader(signal: AbortSignal): Promise<{
-    readonly booted: SlotName | undefined;
-    readonly state: BootState | undefined;
-    readonly obstacle: string | undefined;
-    /** False: the bootloader fails. */
-    readonly works: boolean;
-  }> {
-    const { bootloader, updater } = this.#wiring;
-    const nothing = updater === undefined ? noTargets().message : undefined;
-    if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing, works: true };
-    try {
-      const booted = await bootloader.bootedSlot(signal);
-      return { booted, state: await bootloader.inspect(signal), obstacle: undefined, works: true };
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      return { booted: undefined, state: undefined, obstacle: describeError(error), works: false };
-    }
   }
 }

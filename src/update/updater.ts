@@ -3,7 +3,6 @@ import type { InputOf, InstallOptions } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
 import type { Intervention } from './by-hand.ts';
-import { acceptableHeaderOf, compareToWaiting } from './choice/header.ts';
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
 import { LinkMetered } from './choice/metered.ts';
@@ -12,8 +11,9 @@ import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/
 import type { Hold, Plan } from './choice/plan.ts';
 import { heldVersions } from './choice/quarantine.ts';
 import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/standstill.ts';
-import { endUnwantedStaging, giveWayToList } from './choice/withdraw.ts';
+import { endUnwantedStaging } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
+import { findWaitingBeside, isListInFile } from './from-file.ts';
 import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
@@ -155,33 +155,15 @@ export class Updater {
   ): Promise<OperationOutcome> {
     const { journal, clock } = this.#parts.ports;
     const still = options.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
-    const isList = await this.#isList(source, still, signal);
+    const isList = await isListInFile(source, still, this.#parts, signal);
     if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
     const order = { version: { name }, by: 'file', source, ...options, isList } as const;
-    const waiting = await this.#waitsBeside(order, signal);
+    const waiting = await findWaitingBeside(order, this.#parts.ports, signal);
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal, true);
     if (waiting === undefined || settled.kind === 'rolled-back') return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
-  }
-
-  /** Whether the firmware is a list of keys and revocations. Not examined without a hold or hook to wait for. */
-  async #isList(source: FirmwareSource, hold: Hold | undefined, signal: AbortSignal): Promise<boolean> {
-    const { ports, hooks } = this.#parts;
-    if (hold === undefined && hooks?.wants('before_install') !== true) return false;
-    const header = await acceptableHeaderOf(source, ports, signal);
-    return header?.kind === 'trust-list';
-  }
-
-  /** The version that was staged and has not booted yet, if it is another one than that of this order. */
-  async #waitsBeside(order: InstallOrder, signal: AbortSignal): Promise<InstallOrder['version'] | undefined> {
-    const { ports } = this.#parts;
-    const { phase } = ports.journal.state;
-    if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
-    const beside = await compareToWaiting(phase, order, ports, signal);
-    const gaveWay = beside === 'list' && (await giveWayToList(ports, signal));
-    return beside === 'same' || gaveWay ? undefined : phase.attempt.version;
   }
 
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

@@ -15,6 +15,7 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
+import { MemoryJournal } from './memory-journal.ts';
 import { readState } from './read-state.ts';
 import { copyAside, takePlace } from './set-aside.ts';
 import { initialState } from './state.ts';
@@ -256,35 +257,4 @@ function obstacle(path: string, { cause }: NoFileError): NoFileError {
     cause,
     'agent --update-now, or the daemon, sets it aside, and begins a new record',
   );
-}
-
-/** A journal in memory, for tests and for commands that must not write to the disk. */
-export class MemoryJournal implements Journal {
-  #state: UpdateState;
-
-  constructor(state: UpdateState = initialState) {
-    this.#state = state;
-  }
-
-  get state(): UpdateState {
-    return this.#state;
-  }
-
-  get missing(): AgentError | undefined {
-    return undefined;
-  }
-
-  get trouble(): AgentError | undefined {
-    return undefined;
-  }
-
-  async refresh(): Promise<void> {}
-
-  async probe(): Promise<void> {}
-
-  async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
-    const next = advance(this.#state, event);
-    this.#state = next;
-    return next;
-  }
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import type { HoldCode, Plan } from '../../../../src/update/choice/plan.ts';
 import { endUnwantedStaging } from '../../../../src/update/choice/withdraw.ts';
-import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };

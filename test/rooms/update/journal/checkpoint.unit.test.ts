@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { planUpdate } from '../../../../src/update/choice/plan.ts';
 import { checkpointOf } from '../../../../src/update/journal/checkpoint.ts';
-import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import { updateState } from '../../../../src/update/journal/state.ts';
 import type { Attempt, UpdateState } from '../../../../src/update/journal/state.ts';
 import type { Checkpoint } from '../../../../src/update/ports.ts';

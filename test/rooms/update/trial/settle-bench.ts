@@ -5,7 +5,7 @@ import { commitByHand } from '../../../../src/update/by-hand.ts';
 import type { UpdatePorts } from '../../../../src/update/choice/order.ts';
 import type { Hold } from '../../../../src/update/choice/plan.ts';
 import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
-import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import { initialState, updateState } from '../../../../src/update/journal/state.ts';
 import type { FirmwareRecord, Installed, UpdateState } from '../../../../src/update/journal/state.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../../src/update/ports.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { lookForVersion } from '../../../../src/update/choice/choose.ts';
-import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
 import { Updater } from '../../../../src/update/updater.ts';
 import type { UpdaterSettings } from '../../../../src/update/updater.ts';

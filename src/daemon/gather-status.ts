@@ -1,0 +1,91 @@
+import type { StatusReport } from '../control/reports.ts';
+import { AgentError, describeError } from '../system/errors.ts';
+import { maskAddresses } from '../system/log/secrets.ts';
+import type { BootState, SlotName } from '../update/ports.ts';
+import type { AgentDeps } from './agent.ts';
+import { listBoards } from './boards.ts';
+import { noTargets } from './doctor/obstacles.ts';
+import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
+import { brokerStatus, statusReport } from './status-report.ts';
+import type { Concern } from './wiring/trust.ts';
+import type { Wiring } from './wiring/wiring.ts';
+
+/** Asks every part of the gateway for what `agent status` shows. It always answers, whatever fails. */
+export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
+  const wiring = deps.wiring();
+  const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = wiring;
+  const boot = await lookAtBootloader(wiring, signal);
+  const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
+  const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
+  return statusReport(journal.state, {
+    agentVersion: world.agentVersion,
+    daemon: deps.daemon,
+    serialNumber,
+    thingId: await loadThingId(wiring),
+    boards: await listBoards(wiring),
+    booted: boot.booted,
+    boot: boot.state,
+    activity: deps.activity?.(),
+    throttle: throttle?.inForce,
+    traffic: wiring.traffic.report,
+    attempts: await wiring.history.known(journal.state),
+    rebootWait: updater?.rebootWait,
+    hookPause: updater?.hookPause,
+    lastLook: updater?.lastLook,
+    listNumber: await trust.listInEffect(),
+    nowMs: world.clock.nowMs(),
+    quarantineMs: config.update.quarantineMs,
+    canUpdate: boot.works && stateTrouble === undefined,
+    obstacle: boot.obstacle ?? stateTrouble,
+    looks: deps.looks(),
+    distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
+    warnings: await warningsOf(deps, wiring, concerns),
+    telemetry: deps.telemetry?.()?.status(),
+    service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
+  });
+}
+
+async function warningsOf(
+  deps: AgentDeps,
+  { config, updater }: Wiring,
+  ofTrust: readonly Concern[],
+): Promise<readonly string[]> {
+  return [
+    ...deps.warnings(),
+    ...ofTrust.map(({ text }) => text),
+    ...(await stateConcerns(config)),
+    ...(updater?.hookTroubles ?? []),
+  ];
+}
+
+/** Of the identity in the state directory; undefined if that cannot be read, so that `status` always answers. */
+async function loadThingId({ identities }: Wiring): Promise<string | undefined> {
+  try {
+    return (await identities.load())?.thingId;
+  } catch (error) {
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}
+
+/** The state of the bootloader. Its failure is part of the answer, so that `status` always answers. */
+async function lookAtBootloader(
+  { bootloader, updater }: Wiring,
+  signal: AbortSignal,
+): Promise<{
+  readonly booted: SlotName | undefined;
+  readonly state: BootState | undefined;
+  readonly obstacle: string | undefined;
+  /** False: the bootloader fails. */
+  readonly works: boolean;
+}> {
+  const nothing = updater === undefined ? noTargets().message : undefined;
+  if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing, works: true };
+  try {
+    const booted = await bootloader.bootedSlot(signal);
+    return { booted, state: await bootloader.inspect(signal), obstacle: undefined, works: true };
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    return { booted: undefined, state: undefined, obstacle: describeError(error), works: false };
+  }
+}

@@ -1,0 +1,36 @@
+import { acceptableHeaderOf, compareToWaiting } from './choice/header.ts';
+import type { InstallOrder, UpdatePorts } from './choice/order.ts';
+import type { Hold } from './choice/plan.ts';
+import { giveWayToList } from './choice/withdraw.ts';
+import type { HookPort } from './hooks/hooks.ts';
+import type { FirmwareSource } from './ports.ts';
+
+type Ports = Omit<UpdatePorts, 'onProgress'>;
+
+/** Whether a file is a list of keys and revocations. Not examined without a hold or hook to wait for. */
+export async function isListInFile(
+  source: FirmwareSource,
+  hold: Hold | undefined,
+  { ports, hooks }: { readonly ports: Ports; readonly hooks?: HookPort | undefined },
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (hold === undefined && hooks?.wants('before_install') !== true) return false;
+  const header = await acceptableHeaderOf(source, ports, signal);
+  return header?.kind === 'trust-list';
+}
+
+/**
+ * The version that was staged and has not booted yet, if it is another one than that of this order. It gives way to a list of
+ * keys and revocations that revokes it.
+ */
+export async function findWaitingBeside(
+  order: InstallOrder,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<InstallOrder['version'] | undefined> {
+  const { phase } = ports.journal.state;
+  if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
+  const beside = await compareToWaiting(phase, order, ports, signal);
+  const gaveWay = beside === 'list' && (await giveWayToList(ports, signal));
+  return beside === 'same' || gaveWay ? undefined : phase.attempt.version;
+}
