@@ -1,5 +1,8 @@
 import type { PointClass } from '../../point.ts';
 
+/** No spool has had as many points. */
+export const maxSeq = 2 ** 40;
+
 export interface StoredPoint {
   readonly seq: number;
   readonly stream: number;

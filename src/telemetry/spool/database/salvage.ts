@@ -1,14 +1,13 @@
 import { pointClasses } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
-import { totalOf } from './records.ts';
+import { maxSeq, totalOf } from './records.ts';
 import type { StoredPoint, StreamRecord } from './records.ts';
+import { isWhole } from './spool-database.ts';
 import type { SpoolDatabase } from './spool-database.ts';
 
 const CHUNK = 512;
 /** The number of reads that may fail, so that a file of garbage comes to an end, too. */
 const MAX_FAILURES = 5_000;
-/** Seqs above this are not looked for in a file that cannot even tell its last one. */
-const UNKNOWN_LAST_SEQ = 2 ** 40;
 
 /**
  * Every readable point of a damaged table, in order and in chunks. Parts that cannot be read are skipped in growing
@@ -52,7 +51,7 @@ export interface Remembered {
 export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: Remembered): number {
   const streams = attempt(() => from.streams()) ?? remembered.streams;
   const points = attempt(() => totalOf(from.holdings()).points) ?? remembered.points;
-  const lastSeq = attempt(() => from.lastSeq()) ?? (remembered.lastSeq || UNKNOWN_LAST_SEQ);
+  const lastSeq = attempt(() => from.lastSeq()) ?? (remembered.lastSeq || maxSeq);
   const properties = attempt(() => from.properties()) ?? [];
   const boots = attempt(() => from.boots()) ?? [];
   to.transaction(() => {
@@ -80,17 +79,6 @@ export function attempt<T>(read: () => T): T | undefined {
     return read();
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'spool-damaged') return undefined;
-    throw error;
-  }
-}
-
-function isWhole({ seq, text }: StoredPoint): boolean {
-  if (!Number.isSafeInteger(seq)) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
     throw error;
   }
 }

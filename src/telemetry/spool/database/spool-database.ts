@@ -4,7 +4,7 @@ import { TelemetryError } from '../../errors.ts';
 import { pointOverheadBytes } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
 import { openAlone } from './open-alone.ts';
-import { nothingHeld } from './records.ts';
+import { maxSeq, nothingHeld } from './records.ts';
 import type { Amount, BootRecord, DeadLetter, Holdings, PointRange, StoredPoint, StreamRecord } from './records.ts';
 import { spoolFormat, spoolSchema } from './spool-schema.ts';
 import { spoolError } from './sqlite-errors.ts';
@@ -68,7 +68,7 @@ export class SpoolDatabase implements Disposable {
   }
 
   streams(): readonly StreamRecord[] {
-    return this.#all('SELECT * FROM streams').map((row) => ({
+    return this.#all('SELECT id, event, class, last_at, last_ms FROM streams').map((row) => ({
       id: Number(row['id']),
       event: String(row['event']),
       class: classOf(row['class']),
@@ -117,7 +117,9 @@ export class SpoolDatabase implements Disposable {
   lastSeq(): number {
     const last = 'max(coalesce((SELECT max(seq) FROM urgent), 0), coalesce((SELECT max(seq) FROM normal), 0)';
     const rows = this.#all(`SELECT ${last}, coalesce((SELECT max(seq) FROM bulk), 0)) AS n`);
-    return Number(rows[0]?.['n']);
+    const seq = Number(rows[0]?.['n']);
+    if (seq > maxSeq) throw new TelemetryError('spool-damaged', `the spool is damaged: there is a point ${seq}`);
+    return seq;
   }
 
   /** Adds points in the order of their seqs, which must be new. Their streams must exist. */
@@ -131,7 +133,7 @@ export class SpoolDatabase implements Disposable {
     this.#count('+', { class: table, first: first.seq, last: last.seq });
   }
 
-  /** The oldest points of a class, without those of some streams. */
+  /** The oldest points of a class, without those of some streams. A value that is no JSON is damage. */
   oldest(table: PointClass, limit: number, without: readonly number[] = []): readonly StoredPoint[] {
     const others = `NOT IN (${without.join(', ')})`;
     const isThere = `EXISTS (SELECT 1 FROM streams WHERE class = '${table}' AND points > 0 AND id ${others})`;
@@ -140,6 +142,7 @@ export class SpoolDatabase implements Disposable {
     try {
       const points: StoredPoint[] = [];
       for (const row of this.#statement(sql, without.length === 0).iterate(limit)) points.push(storedPoint(row));
+      if (!points.every(isWhole)) throw new TelemetryError('spool-damaged', 'the spool is damaged: a value is no JSON');
       return points;
     } catch (error) {
       throw spoolError(error);
@@ -256,6 +259,17 @@ function storedPoint(row: Row): StoredPoint {
     sinceBootMs: Number(row['ms']),
     text: String(row['value']),
   };
+}
+
+export function isWhole({ seq, text }: StoredPoint): boolean {
+  if (seq > maxSeq) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
 }
 
 function optionalNumber(value: SQLOutputValue | undefined): number | undefined {

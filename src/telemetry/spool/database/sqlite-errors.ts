@@ -7,6 +7,8 @@ const FULL = 13;
 
 /** Translates an error of SQLite; any other error is returned unchanged. */
 export function spoolError(error: unknown): unknown {
+  // node:sqlite, of a number that no spool has written
+  if (error instanceof RangeError) return new TelemetryError('spool-damaged', 'the spool is damaged', error);
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
   const primary = error.errcode & 0xff;
   const why = describeError(error);
