@@ -13,6 +13,7 @@ import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { Console } from '../../../stand-ins/machine/booting/console.ts';
 import { debianRootFileSystem } from '../../../stand-ins/machine/booting/debian.ts';
 import type { Finished } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
+import { OwnCgroup } from '../../../stand-ins/machine/booting/own-cgroup.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 
 const never = new AbortController().signal;
@@ -22,18 +23,20 @@ export class PackageMachine implements AsyncDisposable {
   readonly console = new Console();
   readonly root: string;
   readonly #folder: string;
-  readonly #packages: string;
+  readonly #cgroup = new OwnCgroup();
+  /** Place there → place here. */
+  readonly #binds: Readonly<Record<string, string>>;
   #container: ChildProcess | undefined;
   #ended: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string, packages: string) {
+  private constructor(folder: string, binds: Readonly<Record<string, string>>) {
     this.#folder = folder;
-    this.#packages = packages;
+    this.#binds = binds;
     this.root = join(folder, 'root');
   }
 
-  /** Booted. What `packages` holds is at /packages there. */
-  static async boot(packages: string): Promise<PackageMachine> {
+  /** Booted. What `packages` holds is at /packages there, and what `runtime` holds at /opt/runtime. */
+  static async boot(packages: string, runtime?: string): Promise<PackageMachine> {
     const folder = await mkdtemp(join(tmpdir(), 'package-machine-'));
     const root = join(folder, 'root');
     await mkdir(root);
@@ -41,7 +44,8 @@ export class PackageMachine implements AsyncDisposable {
     await writeFile(join(root, 'etc/machine-id'), '');
     await rm(join(root, 'etc/systemd/system/console-getty.service'), { force: true });
     await writeFile(join(root, 'etc/systemd/system/console-getty.service'), '');
-    const machine = new PackageMachine(folder, packages);
+    const binds = { '/packages': packages, ...(runtime !== undefined && { '/opt/runtime': runtime }) };
+    const machine = new PackageMachine(folder, binds);
     try {
       await machine.powerOn();
     } catch (error) {
@@ -55,9 +59,11 @@ export class PackageMachine implements AsyncDisposable {
     const alone = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
     const nspawn = ['systemd-nspawn', '--quiet', `--directory=${this.root}`, `--machine=packages-${randomUUID()}`];
     const how = ['--register=no', '--keep-unit', '--capability=all', '--resolv-conf=off', '--timezone=off'];
-    const seen = ['--link-journal=no', '--console=read-only', `--bind-ro=${this.#packages}:/packages`, '--boot'];
+    const binds = Object.entries(this.#binds).map(([there, here]) => `--bind-ro=${here}:${there}`);
+    const seen = ['--link-journal=no', '--console=read-only', ...binds, '--boot'];
     const systemd = ['systemd.journald.forward_to_console=1', 'systemd.show_status=no'];
-    const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', ...nspawn, ...how, ...seen, ...systemd];
+    const shell = ['sh', '-c', `${this.#cgroup.enter} && exec "$@"`, 'sh'];
+    const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', ...shell, ...nspawn, ...how, ...seen, ...systemd];
     const env = { ...process.env, SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: '1', SYSTEMD_SECCOMP: '0' };
     const container = spawn('setpriv', args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#container = container;
@@ -99,6 +105,7 @@ export class PackageMachine implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.powerOff();
+    await this.#cgroup[Symbol.asyncDispose]();
     await rm(this.#folder, { recursive: true, force: true });
   }
 

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 
@@ -23,6 +23,8 @@ export const variants = {
   /** dpkg cannot configure it. */
   refused: `printf '#!/bin/sh\\nexit 3\\n' >"$1/DEBIAN/postinst"`,
   stranger: `sed -i 's/^Package: .*/Package: stranger/' "$1/DEBIAN/control"`,
+  /** Long enough under way that dpkg can be met while it unpacks. */
+  large: `head --bytes=48M /dev/zero >"$(echo "$1"/usr/lib/thing-agent/*/bin)/ballast"`,
   foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
 } as const;
 
@@ -46,12 +48,13 @@ export class PackageRig implements AsyncDisposable {
     await using opened = new AsyncDisposableStack();
     const directory = await newDirectory();
     opened.defer(async () => rm(directory, { recursive: true }));
-    const packages = join(directory, 'packages');
-    await mkdir(packages);
+    const [packages, runtime] = [join(directory, 'packages'), join(directory, 'runtime')];
+    for (const folder of [packages, runtime]) await mkdir(folder);
+    await copyFile(process.execPath, join(runtime, 'node'));
     await tool(['cp', made ?? (await buildPackage(directory)), join(packages, '1.0.deb')]);
     const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
     service.world.targetVersionId = undefined;
-    const machine = opened.use(await PackageMachine.boot(packages));
+    const machine = opened.use(await PackageMachine.boot(packages, runtime));
     return new PackageRig({ service, machine }, packages, opened.move());
   }
 
@@ -123,9 +126,19 @@ export class PackageRig implements AsyncDisposable {
 
 async function buildPackage(directory: string): Promise<string> {
   const [tree, out] = [join(directory, 'tree'), join(directory, 'built')];
-  await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch: process.arch, strip: true });
+  const node = await runtimeElsewhere(directory);
+  await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch: process.arch, node });
   await mkdir(out);
   return buildDeb({ out, arch: process.arch, version: '1.0', tree, compression: '-Znone' });
+}
+
+/** A program in place of the runtime, which is nearly all of a package, and starts the machine's. */
+async function runtimeElsewhere(directory: string): Promise<string> {
+  const [source, program] = [join(directory, 'node.c'), join(directory, 'node')];
+  const main = 'int main(int count, char **words) { return execv("/opt/runtime/node", words); }';
+  await writeFile(source, `#include <unistd.h>\n${main}\n`);
+  await tool(['gcc', '-O1', '-o', program, source]);
+  return program;
 }
 
 function configText(url: string): string {

@@ -77,7 +77,7 @@ test('one whose health is bad is put back by the agent in it', async () => {
   await expectRest('1.1');
 }, 300_000);
 
-/** dpkg has begun to unpack, and the file of the runtime is half there. */
+/** dpkg has begun to unpack, and a large file beside the runtime is half there. */
 const unpacking = 'until ls /usr/lib/thing-agent/*/bin/*.dpkg-new >/run/seen 2>&1; do :; done';
 const killDpkg = `for name in /proc/[0-9]*/comm; do
   read -r comm <"$name" || continue
@@ -86,7 +86,7 @@ const killDpkg = `for name in /proc/[0-9]*/comm; do
 done`;
 
 test('dpkg that is killed while it unpacks is run again', async () => {
-  await rig.offer('v7', '1.7');
+  await rig.offer('v7', '1.7', 'large');
   const report = rig.nextReport();
   await rig.order();
   await rig.machine.tell('timeout', '110', 'sh', '-c', `${unpacking}\n${killDpkg}`);
@@ -95,7 +95,7 @@ test('dpkg that is killed while it unpacks is run again', async () => {
 }, 300_000);
 
 test('a machine that goes off while dpkg unpacks goes on when it is on again', async () => {
-  await rig.offer('v8', '1.8');
+  await rig.offer('v8', '1.8', 'large');
   const report = rig.nextReport();
   await rig.order();
   await rig.machine.tell('timeout', '110', 'sh', '-c', unpacking);

@@ -17,6 +17,7 @@ import { UbootRig } from '../../../rooms/slots/bootloaders/uboot-rig.ts';
 import { LoopDevice } from '../../../rooms/slots/loop-device.ts';
 import { tool } from '../tool.ts';
 import { Console } from './console.ts';
+import { OwnCgroup } from './own-cgroup.ts';
 
 /** In the configuration of the images. */
 export const slotDevices = { A: '/dev/slot-a', B: '/dev/slot-b' } as const;
@@ -63,6 +64,7 @@ export class NspawnGateway implements AsyncDisposable {
   readonly #folder: string;
   readonly #opened: AsyncDisposableStack;
   readonly #boot: UbootRig;
+  readonly #cgroup: OwnCgroup;
   readonly #devices: { readonly A: LoopDevice; readonly B: LoopDevice };
   #container: ChildProcess | undefined;
   #power: 'on' | 'off' = 'off';
@@ -73,6 +75,7 @@ export class NspawnGateway implements AsyncDisposable {
     options: NspawnGatewayOptions,
     parts: {
       readonly boot: UbootRig;
+      readonly cgroup: OwnCgroup;
       readonly A: LoopDevice;
       readonly B: LoopDevice;
       readonly opened: AsyncDisposableStack;
@@ -82,6 +85,7 @@ export class NspawnGateway implements AsyncDisposable {
     this.#options = options;
     this.#opened = parts.opened;
     this.#boot = parts.boot;
+    this.#cgroup = parts.cgroup;
     this.#devices = parts;
     this.state = join(folder, 'state');
   }
@@ -92,6 +96,7 @@ export class NspawnGateway implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), 'nspawn-gateway-'));
     opened.defer(async () => rm(folder, { recursive: true }));
     const boot = opened.use(await UbootRig.open(2));
+    const cgroup = opened.use(new OwnCgroup());
     const A = opened.use(await LoopDevice.attach(options.slotBytes));
     const B = opened.use(await LoopDevice.attach(options.slotBytes));
     await tool(['dd', `if=${options.image}`, `of=${A.path}`, 'bs=4M', 'conv=sparse,fsync', 'status=none']);
@@ -99,7 +104,7 @@ export class NspawnGateway implements AsyncDisposable {
     await mkdir(join(folder, 'root'));
     await mkdir(join(folder, 'state'), { mode: 0o700 });
     await provision(join(folder, 'state'), options.version);
-    return new NspawnGateway(folder, options, { boot, A, B, opened: opened.move() });
+    return new NspawnGateway(folder, options, { boot, cgroup, A, B, opened: opened.move() });
   }
 
   /** Where the boot environment lies, outside the slots; /boot in the container. */
@@ -184,7 +189,7 @@ export class NspawnGateway implements AsyncDisposable {
     // In a process namespace of its own, so that nothing survives this process, however that ends; the root file system
     // is mounted there only.
     const alone = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
-    const script = 'mount -o ro "$1" "$2" && shift 2 && exec systemd-nspawn "$@"';
+    const script = `${this.#cgroup.enter} && mount -o ro "$1" "$2" && shift 2 && exec systemd-nspawn "$@"`;
     const args = ['--pdeathsig', 'KILL', 'unshare', ...alone, '--', 'sh', '-c', script, 'sh'];
     args.push(this.#devices[slot].path, root, ...this.#nspawnArguments(root));
     // Without these two nspawn does not let systemd enforce rules on devices.
