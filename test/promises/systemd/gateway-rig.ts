@@ -1,11 +1,14 @@
 import { statSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { SlotImages } from '../../stand-ins/machine/booting/slot-images.ts';
 import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
+import { builtTree } from '../../stand-ins/machine/built-agent.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
@@ -13,6 +16,9 @@ import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 /** What slot A holds when a gateway leaves the factory. */
 export const FACTORY = 'v0';
 export const DEVICE_TYPE = 'test-gateway';
+/** In gateways whose images have none: the runtime of this run, which is not installed with each update. */
+const RUNTIME = '/opt/runtime';
+const CACHE = '/var/cache/thing-agent';
 
 export interface ConfigTexts {
   /** `[update] health`. */
@@ -38,10 +44,16 @@ export class GatewayRig implements AsyncDisposable {
   readonly images: SlotImages;
   /** Trusted by every image. */
   readonly keys: KeyPair;
+  readonly #binds: Readonly<Record<string, string>>;
   readonly #opened: AsyncDisposableStack;
   #closeOffer = (): void => {};
 
-  private constructor(parts: Pick<GatewayRig, 'service' | 'images' | 'keys'>, opened: AsyncDisposableStack) {
+  private constructor(
+    parts: Pick<GatewayRig, 'service' | 'images' | 'keys'>,
+    binds: Readonly<Record<string, string>>,
+    opened: AsyncDisposableStack,
+  ) {
+    this.#binds = binds;
     this.service = parts.service;
     this.images = parts.images;
     this.keys = parts.keys;
@@ -58,8 +70,14 @@ export class GatewayRig implements AsyncDisposable {
       '/usr/lib/app/healthy': '#!/bin/sh\n',
     };
     const keys = makeKeyPair('ecdsa-p256');
-    const images = opened.use(await SlotImages.open({ files, keys, deviceType: DEVICE_TYPE }));
-    return new GatewayRig({ service, images, keys }, opened.move());
+    const tree = builtTree();
+    const recipe = { files, keys, deviceType: DEVICE_TYPE, ...(tree !== undefined && { runtime: RUNTIME }) };
+    const images = opened.use(await SlotImages.open(recipe));
+    const cache = await mkdtemp(join(tmpdir(), 'gateway-cache-'));
+    opened.defer(async () => rm(cache, { recursive: true }));
+    // What V8 compiled is there for the next boot, as on a gateway that keeps /var/cache.
+    const binds = { [CACHE]: cache, ...(tree !== undefined && { [RUNTIME]: join(tree, 'bin') }) };
+    return new GatewayRig({ service, images, keys }, binds, opened.move());
   }
 
   configText(texts: ConfigTexts = {}): string {
@@ -74,7 +92,12 @@ export class GatewayRig implements AsyncDisposable {
     calls.length = 0;
     const image = given ?? (await this.images.image({ '/etc/app-version': FACTORY, ...difference }));
     const slotBytes = statSync(image).size;
-    const gateway = await NspawnGateway.create({ image, version: FACTORY, slotBytes, binds });
+    const gateway = await NspawnGateway.create({
+      image,
+      version: FACTORY,
+      slotBytes,
+      binds: { ...this.#binds, ...binds },
+    });
     if (given === undefined) await rm(image);
     gateway.powerOn();
     try {

@@ -1,6 +1,6 @@
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 
 import { buildTree } from '../../../systemd/build.ts';
@@ -10,6 +10,12 @@ const repository = resolve(import.meta.dirname, '../../..');
 /** The launcher that gateways of tests run: the built program's where there is one, which starts in half the time. */
 export function agentProgram(): string {
   return process.env['THING_AGENT_BUILT'] ?? join(repository, 'agent');
+}
+
+/** What a build made for this run of the tests: nothing, outside of one. */
+export function builtTree(): string | undefined {
+  const program = process.env['THING_AGENT_BUILT'];
+  return program === undefined ? undefined : dirname(program);
 }
 
 /**
