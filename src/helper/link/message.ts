@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { describeError } from '../../system/errors.ts';
 import { HelperError } from '../errors.ts';
 import type { Frame } from './frame.ts';
 import { linkError } from './link-error.ts';
@@ -23,10 +24,16 @@ export type Message = z.infer<typeof message>;
 
 /** Throws `link-malformed`. */
 export function parseMessage({ head, body }: Frame): Message {
-  const { data, error } = message.safeParse(head);
-  if (data === undefined) throw new HelperError('link-malformed', `a message of no known form: ${error.message}`);
+  const data = requireForm('a message', message, head);
   if (body !== undefined && data.kind !== 'call' && data.kind !== 'result') throw outOfTurn('bytes');
   return data;
+}
+
+/** Throws `link-malformed`, which says what is wrong in one bounded line: who sends it may log no more by it. */
+export function requireForm<T extends z.ZodType>(what: string, schema: T, value: unknown): z.output<T> {
+  const { data, success, error } = schema.safeParse(value);
+  if (success) return data;
+  throw new HelperError('link-malformed', `${what}: ${describeError(error.issues[0]?.message ?? 'of another form')}`);
 }
 
 export function outOfTurn(what: string): HelperError {

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 
 import { HelperError } from '../errors.ts';
 import type { CallEnd, CallOptions, Link } from '../link/link.ts';
+import { requireForm } from '../link/message.ts';
 import type { Verb } from '../verbs.ts';
 
 type AskOptions = Pick<CallOptions, 'deadlineMs'>;
@@ -44,12 +45,9 @@ export class AskAgent {
     signal: AbortSignal,
   ): Promise<z.output<O>> {
     const { output, body } = await this.#call(verb, input, options, signal);
-    const { data, success, error } = verb.output.safeParse(output);
-    if (success && body === undefined) return data;
-    throw new HelperError(
-      'link-malformed',
-      `the answer to ${verb.name} is of another form: ${error?.message ?? 'bytes'}`,
-    );
+    const what = `the answer to ${verb.name}`;
+    if (body !== undefined) throw new HelperError('link-malformed', `${what} has bytes`);
+    return requireForm(what, verb.output, output);
   }
 
   /** The bytes of an answer; undefined: it had none. */

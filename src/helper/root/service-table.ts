@@ -11,6 +11,7 @@ import { belowFloor } from '../../update/choice/release-rules.ts';
 import type { Updater } from '../../update/updater.ts';
 import { HelperError } from '../errors.ts';
 import { toLinkError } from '../link/link-error.ts';
+import { requireForm } from '../link/message.ts';
 import { helperVerbs } from '../verbs.ts';
 import type { HelperVerb, Snapshot, Verb } from '../verbs.ts';
 import { remoteFirmware } from './agent-ports.ts';
@@ -36,11 +37,7 @@ function row<I extends z.ZodType, O extends z.ZodType>(
 ): Row {
   return {
     isOrder: verb.isOrder,
-    perform: async (input, call) => {
-      const { data, success, error } = verb.input.safeParse(input);
-      if (success) return perform(data, call);
-      throw new HelperError('link-malformed', `${verb.name}: ${error.issues[0]?.message ?? 'of another form'}`);
-    },
+    perform: async (input, call) => perform(requireForm(verb.name, verb.input, input), call),
   };
 }
 
