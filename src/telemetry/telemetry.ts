@@ -23,6 +23,7 @@ import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
 import { Spool } from './spool/spool.ts';
 import type { BootTime } from './spool/spool.ts';
+import { takeOver } from './spool/take-over.ts';
 import type { TelemetryStatus } from './telemetry-status.ts';
 import { Watch } from './watch.ts';
 
@@ -76,6 +77,7 @@ export class Telemetry implements AsyncDisposable {
     const { settings, watches, boot } = options;
     this.#options = options;
     this.#spool = openSpool(options);
+    takeOver(join(options.stateDirectory, 'spool.db.other'), this.#spool, options.log);
     this.#delivery = new Delivery({
       ...options,
       spool: this.#spool,

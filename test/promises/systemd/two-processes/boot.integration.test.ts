@@ -183,6 +183,11 @@ describe('who has broken into the agent', () => {
 
 describe('the same gateway', () => {
   test('stages by its helper, and falls back from an unhealthy one, whose older agent of one process knows who it is', async () => {
+    // As the page says: of all devices the helper needs these alone.
+    const slots = 'DeviceAllow=\nDeviceAllow=/dev/slot-a rw\nDeviceAllow=/dev/slot-b rw\n';
+    await gateway.write('/run/systemd/system/thing-helper.service.d/slots.conf', `[Service]\n${slots}`);
+    await gateway.tell('systemctl', 'daemon-reload');
+    await helperIsGone();
     const health = '{ deadline = "3s", commands = [["/usr/lib/app/healthy"]] }';
     await rig.offer(
       'v2',
@@ -216,5 +221,24 @@ describe('the same gateway', () => {
     expect((await ownersOf(`${STATE}/agent`)).filter((line) => !line.includes(' thing-agent '))).toEqual([]);
     const { uid } = await stat(join(gateway.state, 'agent'));
     expect(uid).not.toBe(0);
+  });
+
+  test('is one process again where the image says so, with all that it had', async () => {
+    const dropIns = '/etc/systemd/system/thing-agent.service.d';
+    await gateway.write('/run/one.toml', rig.configText({ health: HEALTHY }));
+    await gateway.tell('sh', '-c', `mount --bind /run/one.toml ${CONFIG} && mount -t tmpfs none ${dropIns}`);
+    await gateway.tell('systemctl', 'daemon-reload');
+    await gateway.tell('systemctl', 'start', 'thing-agent.service');
+    await gateway.console.until(/the agent is up/);
+    expect(await show('thing-agent.service', 'User')).toBe('');
+    for (const user of ['root', 'technician', 'reader'])
+      expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({ stdout: matching(/thing-1/) });
+    expect(await gateway.exec(['agent', 'check'], 'technician')).toMatchObject({ exitCode: 0 });
+    const history = await gateway.exec(['agent', 'history'], 'technician');
+    for (const version of [/\bv1\b/, /\bv2\b/]) expect(history.stdout).toMatch(version);
+    expect(await ownersOf(STATE)).toEqual(expect.arrayContaining(['600 root identity.json', '600 root spool.db']));
+    expect(await gateway.tell('ls', `${STATE}/agent`)).toBe('');
+    expect(await gateway.tell('sh', '-c', `ls ${STATE} | grep -c other || :`)).toBe('0');
+    expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
   });
 });
