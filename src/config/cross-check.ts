@@ -1,6 +1,6 @@
 import { durationMs } from '../system/settings/values.ts';
 import { parseUtcTime } from '../system/time/utc-time.ts';
-import { pageContradictions } from './resolve-page.ts';
+import { pageContradictions } from './cross-check-page.ts';
 import { describeIdleStep } from './schedule-steps.ts';
 import type { ConfigFile, SoundTables } from './schema/schema.ts';
 

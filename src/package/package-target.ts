@@ -1,6 +1,5 @@
 import assert from 'node:assert';
 
-import type { PackageTargetSettings } from '../config/package-config.ts';
 import type { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { BoardPayload, PackageTarget, Verified } from '../update/ports.ts';
@@ -10,6 +9,7 @@ import { openPackageFile } from './package-file.ts';
 import { PackageGuard } from './package-guard.ts';
 import type { ExchangeResult } from './package-guard.ts';
 import { ABSENT, digestOfFile, PackageStore } from './package-store.ts';
+import type { PackageTargetSettings } from './settings.ts';
 
 export interface PackageSurroundings {
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export function createPackageTarget(
   directory: string,
   { clock, run, healthMs, guard: program }: PackageSurroundings,
 ): PackageTarget {
-  const { name, installMs, patienceMs } = settings;
+  const { name, installDeadlineMs: installMs, patienceMs } = settings;
   const store = new PackageStore(directory);
   const guard = new PackageGuard({ directory, program, installMs, patienceMs: healthMs + patienceMs, clock, run });
   const place: Place = { name, package: settings.package, store, guard, run };

@@ -3,7 +3,6 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-import type { PagePlace, PageSettings } from '../config/page-config.ts';
 import { endResponse } from '../control/server/event-stream.ts';
 import { LastingSocket } from '../control/server/lasting-socket.ts';
 import type { Performer } from '../control/server/perform.ts';
@@ -23,6 +22,7 @@ import { PageError } from './page-errors.ts';
 import { pageLimits } from './page-limits.ts';
 import type { PageLimits } from './page-limits.ts';
 import { Routes } from './routes.ts';
+import type { PagePlace, PageSettings } from './settings.ts';
 
 export interface PageServerDeps extends Performer {
   readonly settings: PageSettings;

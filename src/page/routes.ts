@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-import type { PagePlace, PageSettings } from '../config/page-config.ts';
 import type { StatusReport } from '../control/reports.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
@@ -15,6 +14,7 @@ import type { Assets } from './assets.ts';
 import type { ForViewer, LiveNews } from './live/live-news.ts';
 import { Refusal } from './page-errors.ts';
 import type { PageLimits } from './page-limits.ts';
+import type { PagePlace, PageSettings } from './settings.ts';
 import { frame } from './show/document.ts';
 import { loginPage, logoutForm, readForm } from './show/forms.ts';
 import { html } from './show/html.ts';

@@ -1,7 +1,7 @@
-import type { MaxRate } from '../config/config.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { isWithin, minuteOfDay, nextMinuteMs } from '../system/time/daily-window.ts';
 import { RateBound } from '../system/time/rate-bound.ts';
+import type { MaxRate } from './settings.ts';
 
 /** The bound on downloads at present. */
 export interface RateInForce {

@@ -1,11 +1,16 @@
 import * as z from 'zod';
 
+import { trustSchema } from '../../firmware/settings.ts';
+import { mcuTargetSchema } from '../../mcu/settings.ts';
+import { packageTargetSchema } from '../../package/settings.ts';
+import { pageSchema } from '../../page/settings.ts';
+import { serviceSchema } from '../../service/settings.ts';
+import { slotsTargetSchema } from '../../slots/settings.ts';
 import { absolutePath, command, text } from '../../system/settings/values.ts';
 import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from '../../telemetry/settings.ts';
-import { pageSchema } from './page-schema.ts';
-import { serviceSchema } from './service-schema.ts';
-import { targetSchema } from './target-schema.ts';
-import { hooksSchema, reportSchema, trustSchema, updateSchema } from './update-schema.ts';
+import { hooksSchema, reportSchema, updateSchema } from '../../update/settings.ts';
+
+const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
 
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
 

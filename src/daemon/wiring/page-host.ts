@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import type { PageSettings } from '../../config/page-config.ts';
 import { reportError } from '../../control/control-errors.ts';
 import type { PageServerDeps } from '../../page/page-server.ts';
+import type { PageSettings } from '../../page/settings.ts';
 import { describeError } from '../../system/errors.ts';
 
 /** The page is tried again this often: its address may come up after the agent, and its port may become free. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import type { Config, MessagingSettings as ConfiguredMessaging } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import type { ServiceTransport } from '../../service/contract.ts';
 import type { BrokerContext } from '../../service/messaging/broker/broker.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
@@ -10,6 +10,7 @@ import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
 import { defaultResume } from '../../service/rest/settings.ts';
 import type { RestSettings } from '../../service/rest/settings.ts';
 import { RestTransport } from '../../service/rest/transport.ts';
+import type { ServiceMessagingSettings as ConfiguredMessaging } from '../../service/settings.ts';
 import { Throttle } from '../../service/throttle.ts';
 import type { Traffic } from '../../service/traffic.ts';
 import type { Environment } from '../../system/processes/environment.ts';

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 
-import type { PageSettings } from '../../config/page-config.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Refusal } from '../page-errors.ts';
+import type { PageSettings } from '../settings.ts';
 import { Password } from './password.ts';
 import { hasToken, Sessions } from './sessions.ts';
 import type { Session } from './sessions.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
-import type { PagePlace } from '../../config/page-config.ts';
 import { Refusal } from '../page-errors.ts';
+import type { PagePlace } from '../settings.ts';
 
 const loopbackNames: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 

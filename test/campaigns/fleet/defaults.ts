@@ -1,5 +1,5 @@
-import { updateSchema } from '../../../src/config/schema/update-schema.ts';
 import { parseDuration } from '../../../src/system/time/duration.ts';
+import { updateSchema } from '../../../src/update/settings.ts';
 import type { Defaults } from './scenarios.ts';
 
 /** Of a configuration that says nothing about them. */

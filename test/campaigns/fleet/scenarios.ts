@@ -31,7 +31,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const hour = { fromMs: HOUR_MS, toMs: 2 * HOUR_MS };
 
-/** The agent's defaults (`config/schema/update-schema.ts`). */
+/** The agent's defaults (`update/settings.ts`). */
 export interface Defaults {
   readonly schedule: string;
   readonly splayMs: number;

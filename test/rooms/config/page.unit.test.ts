@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { parseConfig } from '../../../src/config/read-config.ts';
-import { parsePagePlace } from '../../../src/config/schema/page-schema.ts';
+import { parsePagePlace } from '../../../src/page/settings.ts';
 import { leastConfig, problemsOf } from './config-texts.ts';
 
 const files = (...names: readonly string[]): string => names.map((name) => `${name} = "/f"\n`).join('');

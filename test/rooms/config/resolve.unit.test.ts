@@ -206,6 +206,7 @@ const wholeResolved: Config = {
     health: {
       deadlineMs: 300_000,
       commands: [['/usr/lib/app/healthy', '-q']],
+      user: undefined,
       units: ['app.service'],
       service: true,
     },
@@ -226,7 +227,11 @@ const wholeResolved: Config = {
     downgrade: 'allow',
   },
   report: { outcome: 'update_outcome', security: undefined, wholeImage: 'wanted_whole' },
-  system: { rebootCommand: ['systemctl', 'reboot'], bootIdFile: '/proc/sys/kernel/random/boot_id' },
+  system: {
+    rebootCommand: ['systemctl', 'reboot'],
+    bootIdFile: '/proc/sys/kernel/random/boot_id',
+    helper: undefined,
+  },
   control: { properties: ['setpoint'] },
   page: {
     place: { kind: 'tcp', host: '::', port: 8443, isLoopback: false },

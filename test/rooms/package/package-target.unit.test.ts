@@ -13,7 +13,13 @@ import { deb, digestOf, FakeDpkg, putBackByGuard } from './fake-dpkg.ts';
 const signal = new AbortController().signal;
 const vouched = (payload: BoardPayload) =>
   [payload, evidenceOfKept({ target: 'app', recorded: payload.digest, found: payload.digest })] as const;
-const settings = { kind: 'package', name: 'app', package: 'app', installMs: 60_000, patienceMs: 60_000 } as const;
+const settings = {
+  kind: 'package',
+  name: 'app',
+  package: 'app',
+  installDeadlineMs: 60_000,
+  patienceMs: 60_000,
+} as const;
 const [older, newer, newest] = [deb('1.0'), deb('1.1'), deb('1.2')];
 
 let root: string;

@@ -6,12 +6,12 @@ import { request as httpsRequest } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { PageSettings } from '../../../src/config/page-config.ts';
-import { parsePagePlace } from '../../../src/config/schema/page-schema.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
 import type { PageLimits } from '../../../src/page/page-limits.ts';
 import { startPage } from '../../../src/page/page-server.ts';
+import { parsePagePlace } from '../../../src/page/settings.ts';
+import type { PageSettings } from '../../../src/page/settings.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { freePort } from '../../stand-ins/machine/free-port.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import type { MaxRate } from '../../../src/config/config.ts';
+import type { MaxRate } from '../../../src/service/settings.ts';
 import { rateAt, Throttle } from '../../../src/service/throttle.ts';
 import { ManualClock } from './manual-clock.ts';
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
-import { serviceSchema } from '../../../../src/config/schema/service-schema.ts';
 import { operations } from '../../../../src/service/operations.ts';
 import type { Row } from '../../../../src/service/operations.ts';
 import { errorOfStatus } from '../../../../src/service/rest/statuses.ts';
+import { serviceSchema } from '../../../../src/service/settings.ts';
 import { readPage } from '../../../page-examples.ts';
 import { rowsOf } from './page-tables.ts';
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
+import { settingsOf } from '../system/settings/settings.ts';
 import {
-  absolutePath,
   command,
   dailyWindow,
   duration,
@@ -9,15 +9,15 @@ import {
   interfaceName,
   text,
   user,
-  utcTime,
   wholeNumber,
-} from '../../system/settings/values.ts';
+} from '../system/settings/values.ts';
+import type { Choice } from './choice/choose.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
 
 /** The pattern in `/pattern/` or `/pattern/i`; undefined: the text is none, or no regular expression. */
-export function parsePattern(value: string): RegExp | undefined {
+function parsePattern(value: string): RegExp | undefined {
   const [, source, flags] = choicePattern.exec(value) ?? [];
   if (source === undefined) return undefined;
   try {
@@ -75,30 +75,6 @@ export const updateSchema = z.strictObject({
     .describe('After so long a firmware that ended badly may be tried again'),
 });
 
-const keySchema = z.strictObject({
-  file: absolutePath('/etc/thing-agent/trust/release.pem'),
-  name: text('a text that is not empty', 64).optional(),
-  not_before: utcTime().optional().describe('Believed from then on; a date is its beginning, in UTC'),
-  not_after: utcTime().optional().describe('Believed until then'),
-});
-
-export const trustSchema = z.strictObject({
-  keys: z
-    .array(z.union([absolutePath('/etc/thing-agent/trust/release.pem'), keySchema]))
-    .max(32)
-    .default([])
-    .describe('Files with public keys, each perhaps with a name, a beginning and an end'),
-  allow_unsigned: flag().default(false),
-  names: z
-    .enum(['match', 'free'])
-    .default('match')
-    .describe('Whether the service must offer a release under the name that it is signed with'),
-  downgrade: z
-    .enum(['allow', 'refuse'])
-    .default('allow')
-    .describe('Whether a release may be older by its signed name, where it has no security_version'),
-});
-
 const hook = () =>
   z
     .strictObject({
@@ -120,3 +96,14 @@ export const reportSchema = z.strictObject({
   security: text().optional().describe('The property that receives the last security events'),
   whole_image: text().optional().describe('The property that receives the ids of versions that are wanted whole'),
 });
+
+/** `[update]`, but for what `default_target` is where nothing is written. */
+export function updateSettings(written: z.output<typeof updateSchema>) {
+  return { ...settingsOf(updateSchema, written), choose: choiceOf(written.choose) };
+}
+
+function choiceOf(choose: string): Choice {
+  if (choose === 'last' || choose === 'first') return { kind: choose };
+  const pattern = parsePattern(choose);
+  return pattern === undefined ? { kind: 'newest' } : { kind: 'pattern', pattern };
+}

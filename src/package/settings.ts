@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { duration, text } from '../../system/settings/values.ts';
+import type { SettingsOf } from '../system/settings/settings.ts';
+import { duration, text } from '../system/settings/values.ts';
 
 const packageText = 'the name of a Debian package';
 
@@ -16,3 +17,6 @@ export const packageTargetSchema = z.strictObject({
       'Beyond [update.health] deadline: what stood before is put back when so long no agent has judged the new one',
     ),
 });
+
+/** A package of this system as a target, for gateways without a second slot for the root file system. */
+export type PackageTargetSettings = SettingsOf<typeof packageTargetSchema> & { readonly name: string };

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { settingsOf } from '../system/settings/settings.ts';
 import {
   absolutePath,
   address,
@@ -9,7 +10,8 @@ import {
   duration,
   flag,
   text,
-} from '../../system/settings/values.ts';
+} from '../system/settings/values.ts';
+import type { DailyWindow } from '../system/time/daily-window.ts';
 
 const tlsShape = {
   ca_file: absolutePath().optional().describe('Authorities to trust instead of the system’s'),
@@ -75,3 +77,63 @@ export const serviceSchema = z.strictObject({
     .prefault({}),
   messaging: messagingSchema.optional(),
 });
+
+export type ServiceSettings = ReturnType<typeof serviceSettings>;
+
+export interface MaxRate {
+  /** Undefined: at any time. */
+  readonly window: DailyWindow | undefined;
+  readonly bytesPerSecond: number;
+}
+
+/** In all topics `{topic_id}` is filled in. */
+export type ServiceMessagingSettings = ReturnType<typeof messagingSettings>;
+
+/** `[service]` */
+export function serviceSettings(written: z.output<typeof serviceSchema>) {
+  const { max_rate: rates, messaging } = written;
+  const { url, transport, keyOnProvisioning, propertyText, deadlines, ...others } = settingsOf(serviceSchema, written);
+  const { caFile, clientCertificateFile, clientKeyFile } = others;
+  return {
+    url: url.replace(/(?<!\/)\/+$/, ''),
+    transport,
+    keyOnProvisioning,
+    propertyText,
+    /** The first whose window it is bounds what a download takes; none: nothing does. */
+    maxRates: ratesOf(rates),
+    tls: { caFile, clientCertificateFile, clientKeyFile },
+    deadlines,
+    messaging: messaging === undefined ? undefined : messagingSettings(messaging, transport),
+  };
+}
+
+const rateRow = z.strictObject({ window: dailyWindow().optional(), rate: rate() });
+
+function ratesOf(written: z.output<typeof serviceSchema>['max_rate'] = []): readonly MaxRate[] {
+  const rows = typeof written === 'string' ? [{ rate: written }] : written;
+  return rows
+    .map((row) => settingsOf(rateRow, row))
+    .map(({ window, rateBytesPerSecond: bytesPerSecond }) => ({ window, bytesPerSecond }));
+}
+
+function messagingSettings(written: z.output<typeof messagingSchema>, transport: 'rest' | 'messaging') {
+  const {
+    topicId = '',
+    caFile,
+    clientCertificateFile,
+    clientKeyFile,
+    ...messaging
+  } = settingsOf(messagingSchema, written);
+  const { activateTopic, requestTopic, replyTopic, statusTopic, wakeTopic } = messaging;
+  const topic = (text: string): string => text.replaceAll('{topic_id}', () => topicId);
+  return {
+    ...messaging,
+    tls: { caFile, clientCertificateFile, clientKeyFile },
+    activateTopic: topic(activateTopic),
+    requestTopic: topic(requestTopic),
+    replyTopic: topic(replyTopic),
+    statusTopic: statusTopic === undefined ? undefined : topic(statusTopic),
+    wakeTopic: wakeTopic === undefined ? undefined : topic(wakeTopic),
+    firmwareTransport: messaging.firmwareTransport ?? transport,
+  };
+}

@@ -2,7 +2,8 @@ import { BlockList, isIP } from 'node:net';
 
 import * as z from 'zod';
 
-import { absolutePath, flag, text } from '../../system/settings/values.ts';
+import { settingsOf } from '../system/settings/settings.ts';
+import { absolutePath, flag, text } from '../system/settings/values.ts';
 
 /** The address where the page is served. */
 export type PagePlace =
@@ -50,3 +51,13 @@ export const pageSchema = z.strictObject({
     .default(false)
     .describe('Whether the page may install, hold and go back, too: with a password or a client certificate'),
 });
+
+export type PageSettings = ReturnType<typeof pageSettings>;
+
+/** `[page]`; without a `place` there is no page. */
+export function pageSettings(written: z.output<typeof pageSchema>) {
+  const { listen, ...others } = settingsOf(pageSchema, written);
+  const place = listen === undefined ? undefined : parsePagePlace(listen);
+  const hosts: readonly string[] = others.hosts.map((name) => name.toLowerCase());
+  return { ...others, place, hosts };
+}

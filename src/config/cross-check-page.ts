@@ -1,19 +1,6 @@
+import { parsePagePlace } from '../page/settings.ts';
 import type { Finding } from './cross-check.ts';
-import type { PageSettings } from './page-config.ts';
-import { parsePagePlace } from './schema/page-schema.ts';
 import type { ConfigFile } from './schema/schema.ts';
-
-export function resolvePage(page: ConfigFile['page']): PageSettings {
-  return {
-    place: page.listen === undefined ? undefined : parsePagePlace(page.listen),
-    passwordFile: page.password_file,
-    certificateFile: page.certificate_file,
-    keyFile: page.key_file,
-    clientCaFile: page.client_ca_file,
-    hosts: page.hosts.map((name) => name.toLowerCase()),
-    operate: page.operate,
-  };
-}
 
 /** A contradiction: the setting to change, and why. */
 type Wrong = readonly [name: keyof ConfigFile['page'], why: string];
