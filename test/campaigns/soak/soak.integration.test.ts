@@ -17,7 +17,7 @@ beforeAll(async () => {
   const args = [join(import.meta.dirname, 'main.ts'), '--weeks', String(WEEKS), '--seed', '1', '--json'];
   const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 16 * 1024 * MIB });
   report = JSON.parse(stdout) as SoakReport;
-}, 900_000);
+}, 600_000);
 
 function counted(what: string): number {
   return report.counts[what] ?? 0;

@@ -17,7 +17,7 @@ const keys = { old: makeKeyPair('ecdsa-p256'), next: makeKeyPair('rsa'), thief: 
 type KeyName = keyof typeof keys;
 
 /** The real program installs, boots and looks up to a dozen times. */
-const LONG = { timeout: 600_000 };
+const LONG = { timeout: 300_000 };
 
 let stack: AsyncDisposableStack;
 let folder: string;
