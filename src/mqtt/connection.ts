@@ -10,19 +10,19 @@ import { PacketReader } from './packet-reader.ts';
 import type { AnnouncedMessage, Content, Received } from './packet-reader.ts';
 import { free } from './payload.ts';
 
-// 65,536 small buffers, else
+// The cache of mqtt-packet would be 65,536 small buffers.
 writeToStream.cacheNumbers = false;
 
-/** Quality of service: nothing is asked for, or said, with another but 0. */
+/** Our subscriptions and messages use this quality of service. No packet uses another one, except QoS 0. */
 const AT_LEAST_ONCE = 1;
 const MAX_IDENTIFIER = 0xffff;
 
 export interface Message {
   readonly topic: string;
   readonly content: Content;
-  /** The broker kept it for whoever subscribes: it may be of any age. */
+  /** The broker kept the message for later subscribers: it may be of any age. */
   readonly isRetained: boolean;
-  /** Correlation data as text; undefined: none, or MQTT 3.1.1. */
+  /** Correlation data as text; undefined: the message has none, or the version is MQTT 3.1.1. */
   readonly correlation: string | undefined;
 }
 
@@ -30,22 +30,22 @@ export interface ConnectionOptions {
   /** `keepalive`: seconds. */
   readonly connect: Omit<IConnectPacket, 'cmd'> & { readonly protocolVersion: 4 | 5; readonly keepalive: number };
   readonly onMessage: (message: Message) => void;
-  /** Is the content of this large message wanted? */
+  /** Decides whether the content of this large message is wanted. */
   readonly admits: (message: AnnouncedMessage) => boolean;
-  /** Bytes of a large message came. */
+  /** Called when bytes of a large message arrived. */
   readonly onProgress?: () => void;
-  /** So many bytes came; the next are read when the promise has resolved. It never rejects. */
+  /** Called when so many bytes arrived; reading goes on when the promise has resolved. It never rejects. */
   readonly rest?: ((bytes: number, ended: AbortSignal) => Promise<void> | undefined) | undefined;
 }
 
 export type Publication = Pick<IPublishPacket, 'topic' | 'payload' | 'retain' | 'properties'>;
 
 /**
- * One connection to a broker that may say anything, from CONNECT to its end. Whoever opens it waits with a deadline; whoever waits for
- * an answer is told when it ends.
+ * One connection to a broker, from CONNECT to its end; the broker may send anything. A caller of `open` sets a
+ * deadline; a caller that waits for an answer is told when the connection ends.
  */
 export class MqttConnection implements Disposable {
-  /** The broker still had our session: what was sent to us meanwhile comes now. */
+  /** True if the broker still had our session: the messages that it kept for us arrive now. */
   isSessionPresent = false;
   readonly #closed = Promise.withResolvers<Error>();
   /** Resolves with the reason when the connection has ended. */
@@ -55,7 +55,7 @@ export class MqttConnection implements Disposable {
   readonly #reader: PacketReader;
   readonly #accepted = Promise.withResolvers<void>();
   readonly #ended = new AbortController();
-  /** By their packet identifiers; resolved with the broker's reason. */
+  /** Our unanswered packets, by identifier. `resolve` takes the broker's reason code. */
   readonly #unanswered = new Map<
     number,
     { readonly answer: Packet['cmd']; readonly resolve: (reason: number) => void }
@@ -76,7 +76,10 @@ export class MqttConnection implements Disposable {
     this.#send({ cmd: 'connect', ...connect });
   }
 
-  /** Resolves when the broker let us in. Rejects with what the connection ends with, or the signal's reason; the socket is closed then. */
+  /**
+   * Resolves when the broker has accepted us. Rejects with the reason for which the connection ended, or the signal's
+   * reason; the socket is closed then.
+   */
   static async open(socket: Socket, options: ConnectionOptions, signal: AbortSignal): Promise<MqttConnection> {
     try {
       const connection = new MqttConnection(socket, options);
@@ -92,7 +95,7 @@ export class MqttConnection implements Disposable {
     return this.#ended.signal.aborted;
   }
 
-  /** Resolves with the broker's reason code when it took the message, or did not. */
+  /** Resolves with the broker's reason code, which says whether the broker took the message. */
   async publish(publication: Publication): Promise<number> {
     return this.#ask('puback', (messageId) => ({
       cmd: 'publish',
@@ -103,7 +106,7 @@ export class MqttConnection implements Disposable {
     }));
   }
 
-  /** Resolves with the broker's reason code: above 2 it was refused. */
+  /** Resolves with the broker's reason code: above 2 the subscription was refused. */
   async subscribe(topic: string, how: Omit<ISubscription, 'topic' | 'qos'> = {}): Promise<number> {
     const subscriptions = [{ topic, qos: AT_LEAST_ONCE, ...how } as const];
     return this.#ask('suback', (messageId) => ({ cmd: 'subscribe', messageId, subscriptions }));
@@ -115,7 +118,7 @@ export class MqttConnection implements Disposable {
     this.#socket.end();
   }
 
-  /** Of several reasons the first is the true one. */
+  /** Closes the connection. The first of several reasons counts, since the others follow from it. */
   destroy(reason?: Error): void {
     this.#socket.destroy();
     this.#close(reason);
@@ -149,7 +152,7 @@ export class MqttConnection implements Disposable {
     const { onProgress, rest } = this.#options;
     const wasBusy = this.#reader.isBusy;
     let isCopied = wasBusy;
-    this.#socket.cork(); // the acknowledgements go out together
+    this.#socket.cork(); // all acknowledgements are written at once
     try {
       for (const received of this.#reader.push(chunk)) {
         isCopied = false;
@@ -179,7 +182,7 @@ export class MqttConnection implements Disposable {
     this.#goOn();
   }
 
-  /** Nothing is read that could not be answered. */
+  /** Stops reading while our acknowledgements cannot be written, or while `rest` asks for a pause. */
   #goOn(): void {
     if (this.#isDeaf) this.#socket.pause();
     else this.#socket.resume();
@@ -220,7 +223,7 @@ export class MqttConnection implements Disposable {
     this.#accepted.resolve();
   }
 
-  /** What answers nothing is let pass: the session may know of what another connection asked. */
+  /** Ignores an answer to an unknown packet: the session may remember packets of an earlier connection. */
   #answer({ cmd, messageId = 0 }: Packet, reason: number): void {
     const asked = this.#unanswered.get(messageId);
     if (asked === undefined) return;
@@ -235,7 +238,7 @@ export class MqttConnection implements Disposable {
     this.#closed.resolve(reason);
   }
 
-  /** What the end of the connection leaves undone fails with its reason. */
+  /** Waits for the step, but fails with the reason of the connection's end as soon as the connection ends. */
   async #orEnded<T>(step: Promise<T>): Promise<T> {
     return abortable(step, this.#ended.signal);
   }

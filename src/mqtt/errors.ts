@@ -1,9 +1,15 @@
-/** Why a connection to a broker ended, beside what the socket fails with. Each room makes its own error of it. */
+/**
+ * The reasons for which a connection to a broker ends, beside the errors of the socket. Each room translates them into
+ * its own errors.
+ */
 
-/** The broker does not keep to MQTT, or sends what no broker sends. */
+/** The broker breaks the rules of MQTT, or sends something that no broker sends. */
 export class BrokenPacket extends Error {}
 
-/** What completes "the broker …", with the reason code of CONNACK or DISCONNECT: MQTT 5.0, section 2.4; 3.1.1, section 3.2.2.3. */
+/**
+ * The broker refuses. The message completes "the broker …", with the reason code of CONNACK or DISCONNECT: MQTT 5.0,
+ * section 2.4; 3.1.1, section 3.2.2.3.
+ */
 export class RefusedByBroker extends Error {
   readonly reason: number;
 
@@ -13,7 +19,7 @@ export class RefusedByBroker extends Error {
   }
 }
 
-/** It answered no ping. */
+/** The broker answered no ping. */
 export class SilentBroker extends Error {
   override readonly message = 'the broker does not answer any more';
 }

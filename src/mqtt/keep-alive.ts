@@ -1,6 +1,7 @@
 /**
- * MQTT 5.0, section 3.1.2.10: the broker hears from us within the keep-alive time. One of which nothing comes for half of it after a
- * ping is silent; while a large message comes it cannot answer, and its bytes are sign of life enough.
+ * MQTT 5.0, section 3.1.2.10: we send something within each keep-alive time. A broker that sends nothing for half of it
+ * after a ping is silent. While the broker sends a large message it cannot answer a ping, and its bytes count as a sign
+ * of life.
  */
 export class KeepAlive implements Disposable {
   readonly #ms: number;
@@ -17,12 +18,12 @@ export class KeepAlive implements Disposable {
     }, ms);
   }
 
-  /** A packet went out. */
+  /** Call this when a packet was sent. */
   sent(): void {
     this.#quiet.refresh();
   }
 
-  /** Bytes came. */
+  /** Call this when bytes arrived. */
   heard(): void {
     clearTimeout(this.#silence);
     this.#silence = undefined;

@@ -5,13 +5,13 @@ import { hostOf, occurrence } from '../system/socket.ts';
 
 export interface SocketParts {
   readonly startTls: (socket: Socket) => Socket;
-  /** Told of the one of TCP, before anything is said. */
+  /** Called with the TCP socket before anything is sent. */
   readonly onSocket?: ((socket: Socket) => void) | undefined;
 }
 
 /**
- * A socket to a broker, `mqtt://` or `mqtts://`, on which nothing was said yet. Throws what node:net and node:tls throw, or
- * the signal's reason.
+ * Opens a socket to a broker, `mqtt://` or `mqtts://`; nothing was sent on it yet. Throws the errors of node:net and
+ * node:tls, or the signal's reason.
  */
 export async function openSocket(url: URL, { startTls, onSocket }: SocketParts, signal: AbortSignal): Promise<Socket> {
   const socket = connectTcp({ host: hostOf(url), port: portOf(url), keepAlive: true, noDelay: true });
@@ -20,9 +20,9 @@ export async function openSocket(url: URL, { startTls, onSocket }: SocketParts, 
   return url.protocol === 'mqtts:' ? until(startTls(socket), 'secureConnect', signal) : socket;
 }
 
-/** Whatever goes wrong, the socket does not stay open. */
+/** Waits for the event, and closes the socket after any failure. */
 async function until(socket: Socket, event: string, signal: AbortSignal): Promise<Socket> {
-  // an alert may come after the handshake: a destroyed socket still tells it
+  // an alert may come after the handshake: even a destroyed socket emits it as an error
   socket.on('error', (error) => socket.destroy(error));
   try {
     await occurrence(socket, event, signal);
@@ -33,7 +33,7 @@ async function until(socket: Socket, event: string, signal: AbortSignal): Promis
   }
 }
 
-/** For messages. */
+/** The name of the broker in messages. */
 export function brokerName(url: URL): string {
   return `${url.hostname}:${portOf(url)}`;
 }

@@ -6,45 +6,46 @@ import { LARGE_BYTES, readPacketHead } from './packet-head.ts';
 import type { PacketHead } from './packet-head.ts';
 import { Payload } from './payload.ts';
 
-/** A large message, before its content was received. */
+/** A large message whose content was not received yet. */
 export interface AnnouncedMessage {
   readonly topic: string;
   readonly retain: boolean;
   readonly contentBytes: number;
 }
 
-/** What a message holds. `skipped`: it was not wanted; only its first and last bytes were kept. */
+/** The content of a message. `skipped`: it was not wanted; only its first and last bytes were kept. */
 export type Content =
   | { readonly kind: 'whole'; readonly payload: Payload }
   | { readonly kind: 'skipped'; readonly contentBytes: number; readonly sample: Buffer };
 
 export interface Received {
   readonly packet: Packet;
-  /** Of a message. */
+  /** Only a message has content. */
   readonly content?: Content;
 }
 
 const BLOCK_BYTES = 1024 * 1024;
 const SAMPLE_BYTES = 4096;
-/** Of a large message, in which its topic, of the longest kind, and its properties end. */
+/** The beginning of a large message: enough for the longest topic and the properties. */
 const MAX_PREFIX_BYTES = 128 * 1024;
 const nothing: Uint8Array = new Uint8Array();
 
 /**
- * Cuts what a broker sends into packets. Each is judged by its head before any more of it is kept; a small one is read by mqtt-packet
- * when all of it is there, of a large message the beginning, and whether the rest is kept is asked before. Throws BrokenPacket.
+ * Cuts the bytes of a broker into packets. The head of each packet is checked before more of it is kept. mqtt-packet
+ * reads a small packet when it is complete, and of a large message the beginning; then `admits` decides whether the
+ * rest is kept. Throws BrokenPacket.
  */
 export class PacketReader {
   readonly #admits: (message: AnnouncedMessage) => boolean;
   readonly #parser: Parser;
   #parsed: Packet | undefined;
-  /** Less than a head. */
+  /** Bytes that are too few for a head. */
   #held = nothing;
-  /** Of the packet that comes. */
+  /** The packet that is being received. */
   #part: Part | undefined;
   #isAnswered = false;
 
-  /** `admits`: is the content of this message wanted? */
+  /** `admits` decides whether the content of a large message is wanted. */
   constructor(protocolVersion: 4 | 5, admits: (message: AnnouncedMessage) => boolean) {
     this.#admits = admits;
     this.#parser = parser({ protocolVersion });
@@ -54,7 +55,7 @@ export class PacketReader {
     });
   }
 
-  /** Within a large message. */
+  /** True within a large message. */
   get isBusy(): boolean {
     return this.#part?.isOfLarge === true;
   }
@@ -80,7 +81,7 @@ export class PacketReader {
     }
   }
 
-  /** Undefined: not even the head is there. */
+  /** Undefined: the head is not complete yet. */
   #begin(bytes: Uint8Array): Part | undefined {
     const head = readPacketHead(bytes, !this.#isAnswered);
     if (head === undefined) return undefined;
@@ -92,7 +93,7 @@ export class PacketReader {
     return { leftBytes, taker, isOfLarge, finish: () => this.#read(head, taker.bytes) };
   }
 
-  /** A small packet, or the beginning of a large message, which is read as if it ended there. */
+  /** Reads a small packet, or the beginning of a large message as if the message ended there. */
   #read({ first, headBytes, bodyBytes }: PacketHead, bytes: Uint8Array): Received | undefined {
     const isLarge = bodyBytes >= LARGE_BYTES;
     const packet = this.#parse(isLarge ? packetOf(first, bytes.subarray(headBytes)) : bytes);
@@ -120,13 +121,13 @@ export class PacketReader {
     }
     const packet = this.#parsed as Packet | undefined;
     if (packet === undefined) throw new BrokenPacket('a packet ends too early');
-    // mqtt-packet says so where there is none
+    // mqtt-packet sets -1 where the identifier is missing
     if (packet.messageId === -1) throw new BrokenPacket(`a ${packet.cmd} has no identifier`);
     return packet;
   }
 }
 
-/** Of less than 2 MiB: its length is written in three bytes. */
+/** Makes a packet of less than 2 MiB: its length is written in three bytes. */
 function packetOf(first: number, body: Uint8Array): Buffer {
   const length = body.byteLength;
   const head = [first, (length & 0x7f) | 0x80, ((length >> 7) & 0x7f) | 0x80, length >> 14];
@@ -137,7 +138,7 @@ interface Taker {
   take(bytes: Uint8Array): void;
 }
 
-/** Bytes that are to come, and what becomes of them. */
+/** The bytes that are still expected, and the taker that receives them. */
 interface Part {
   leftBytes: number;
   readonly taker: Taker;
@@ -145,7 +146,7 @@ interface Part {
   readonly finish: () => Received | undefined;
 }
 
-/** Keeps them in one piece: as they came, where they came so. */
+/** Keeps the bytes in one piece, without a copy where they arrived in one piece. */
 class Joiner implements Taker {
   bytes = nothing;
   readonly #byteLength: number;
@@ -166,11 +167,11 @@ class Joiner implements Taker {
   }
 }
 
-/** Keeps all of it, in blocks that are made as they are needed. */
+/** Keeps all bytes, in blocks that are allocated as they are needed. */
 class Keeper implements Taker {
   readonly #blocks: Buffer[] = [];
   #leftBytes: number;
-  /** Behind the last byte of the last block. */
+  /** The place behind the last byte in the last block. */
   #end = 0;
 
   constructor(contentBytes: number) {
@@ -202,7 +203,7 @@ class Keeper implements Taker {
   }
 }
 
-/** Keeps the first and the last bytes, in which an id may be recognised. */
+/** Keeps the first and the last bytes, which may contain an id. */
 class Sampler implements Taker {
   readonly #contentBytes: number;
   #head = nothing;

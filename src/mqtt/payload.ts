@@ -1,4 +1,7 @@
-/** A message's content as it was received: blocks in their order. Places are counted in bytes from its beginning. */
+/**
+ * A message's content as it was received: blocks in their order. Places are counted in bytes from the beginning of the
+ * content.
+ */
 export class Payload {
   readonly byteLength: number;
   readonly #blocks: Uint8Array[];
@@ -24,7 +27,9 @@ export class Payload {
     return Buffer.concat(pieces);
   }
 
-  /** The bytes of a range, once: the memory of each block is given back when the next is asked for. */
+  /**
+   * The bytes of a range. This works only once: the memory of each block is given back when the next one is asked for.
+   */
   *consume(start: number, end: number): Generator<Uint8Array, void, undefined> {
     let offset = 0;
     for (let block = this.#blocks.shift(); block !== undefined; block = this.#blocks.shift()) {
@@ -42,13 +47,13 @@ export class Payload {
   }
 }
 
-/** At once, not when the garbage is collected next; of memory that it shares with others nothing. */
+/** Frees the memory at once, before the next garbage collection; memory that the block shares with others stays. */
 export function free(block: Uint8Array): void {
   const { buffer, byteLength } = block;
   if (buffer instanceof ArrayBuffer && byteLength > 0 && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** What of a block that begins at `offset` belongs to the range. */
+/** The part of a block, which begins at `offset`, that belongs to the range. */
 function within(block: Uint8Array, offset: number, start: number, end: number): Uint8Array {
   return block.subarray(Math.max(start - offset, 0), Math.max(end - offset, 0));
 }

@@ -5,16 +5,16 @@ export interface Outbound {
   readonly topic: string;
   readonly text: string;
   readonly retain?: boolean;
-  /** Said with MQTT 5 only. */
+  /** Sent with MQTT 5 only. */
   readonly request?: { readonly replyTopic: string; readonly correlation: string; readonly expiryMs: number };
 }
 
 export interface ConnectionEvents {
   readonly onMessage: (message: Message) => void;
-  /** Is the content of this large message wanted? */
+  /** Decides whether the content of this large message is wanted. */
   readonly admits: (message: AnnouncedMessage) => boolean;
-  /** Bytes of a large message came. */
+  /** Called when bytes of a large message arrived. */
   readonly onProgress: () => void;
-  /** Nothing is read for so long: too much came at once. */
+  /** Called before a pause of this length, in which nothing is read because too much arrived at once. */
   readonly onNap: (ms: number) => void;
 }

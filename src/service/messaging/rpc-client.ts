@@ -19,20 +19,21 @@ import { ENVELOPE_BYTES, MAX_PENDING_REQUESTS, MAX_REPLY_BYTES } from './setting
 import type { MessagingSettings } from './settings.ts';
 
 export interface RpcContext extends BrokerContext {
-  /** Unique over restarts, and not to be guessed. */
+  /** Makes an id that is unique over restarts and cannot be guessed. */
   readonly newId: () => string;
 }
 
 export interface Attendant {
-  /** A message came on the wake topic. */
+  /** Called when a message arrived on the wake topic. */
   readonly onWake: () => void;
-  /** Bytes of a large message came: something moves. */
+  /** Called when bytes of a large message arrived, which shows that the transfer goes on. */
   readonly onProgress: () => void;
 }
 
 /**
- * Requests and their replies, JSON-RPC 2.0 (interface.md, "Messaging form"). A request outlives its connection: where the
- * broker kept our session, the reply comes after the next one. One attempt each; who calls decides about others.
+ * Sends requests and receives their replies, JSON-RPC 2.0 (interface.md, "Messaging form"). A request outlives its
+ * connection: where the broker kept our session, the reply comes after the next connection. Each call is one attempt;
+ * the caller decides about others.
  */
 export class RpcClient implements AsyncDisposable {
   readonly broker: Broker;
@@ -41,7 +42,7 @@ export class RpcClient implements AsyncDisposable {
   readonly #context: RpcContext;
   readonly #pending = new Map<string, PendingRequest>();
   #attendant: Attendant | undefined;
-  /** The deadlines of all firmware that is waited for. */
+  /** The deadlines of the firmware transfers that run. */
   readonly #transfers = new Set<Deadline>();
   #calls = 0;
 
@@ -58,13 +59,16 @@ export class RpcClient implements AsyncDisposable {
     this.broker = new Broker(settings, events, context);
   }
 
-  /** To be woken, and to be known as online, from the first connection on. Say it before any request. */
+  /**
+   * From the first connection on, the attendant is woken, and the broker shows us as online. Call this before any
+   * request.
+   */
   attend(attendant: Attendant): void {
     this.#attendant = attendant;
     this.broker.attend();
   }
 
-  /** The place of the reply's `result`; undefined: it has none. Throws ServiceErrors, or the signal's reason. */
+  /** The place of the reply's `result`; undefined: the reply has none. Throws ServiceErrors, or the signal's reason. */
   async call(call: RpcCall, signal: AbortSignal): Promise<PayloadRange | undefined> {
     const { operation } = call;
     if (this.#calls >= MAX_PENDING_REQUESTS) {
@@ -121,12 +125,12 @@ export class RpcClient implements AsyncDisposable {
       if (request.delivery === 'unheard' && this.#pending.has(id)) request.limitPatience(deadlines.unheardMs);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
-      // a request that a lost connection took along is looked after when the next one stands
+      // the next connection decides about a request whose connection was lost
       if (!connection.isClosed) request.fail(error);
     }
   }
 
-  /** After a loss: the broker knows what it took, and keeps what came for us, or it has forgotten both. */
+  /** Goes on after a loss: either the broker remembers our messages and kept those for us, or it has forgotten both. */
   #resume(connection: BrokerConnection): void {
     for (const request of this.#pending.values()) {
       if (!connection.isSessionPresent) request.giveUp(this.#lost('forgot our session, and replies with it'));
@@ -143,7 +147,7 @@ export class RpcClient implements AsyncDisposable {
     } else if (request.delivery === 'sent') {
       const silent = silentError(this.#brokerName, `did not take the request within ${deadlines.requestMs / 1000} s`);
       request.giveUp(silent);
-      // what it says may be swallowed by a packet that announced too much
+      // a packet that announced too many bytes may swallow the broker's replies
       this.broker.abandonConnection(silent);
     } else {
       const heard =

@@ -11,7 +11,7 @@ export interface BrokerSettings {
   readonly passwordFile: string | undefined;
 }
 
-/** What `[[watch]]` says of a broker, too. */
+/** The settings of a broker, for sources and for `[[watch]]`. */
 export const brokerSettings = {
   url: address(['mqtt', 'mqtts']),
   username: text().optional(),
@@ -28,7 +28,7 @@ export const mqtt = sourceKind({
   create: (settings) => ({
     kind: 'pushed',
     run: async (intake, signal) => {
-      const { mqttSource } = await import('./mqtt.ts'); // a package that few gateways need
+      const { mqttSource } = await import('./mqtt.ts'); // few gateways need this package, so it is loaded late
       await mqttSource(await withPassword(settings, signal)).run(intake, signal);
     },
   }),

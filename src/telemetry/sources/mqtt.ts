@@ -15,19 +15,19 @@ import { sourceFailed } from './source.ts';
 import type { PushedSource } from './source.ts';
 
 const CONNECT_MS = 10_000;
-/** With the connection. */
+/** The deadline for a publication, with its connection. */
 const PUBLISH_MS = 30_000;
 const KEEP_ALIVE_SECONDS = 60;
 /** Return codes: MQTT 3.1.1, section 3.2.2.3. */
 const refusals = ['', 'version of MQTT', 'client id', 'it is unavailable', 'user name or password', 'not authorized'];
 
-/** MQTT 3.1.1, section 4.7.1: brokers hang up on others, without a word. */
+/** MQTT 3.1.1, section 4.7.1: brokers close the connection silently when they get any other filter. */
 const topicFilter = /^(?:#|(?:\+|[^+#/]*)(?:\/(?:\+|[^+#/]*))*(?:\/#)?)$/;
 
 export interface MqttSettings {
   /** `mqtt://` or `mqtts://`. */
   readonly url: string;
-  /** With `+` and `#`. */
+  /** May contain `+` and `#`. */
   readonly topic: string;
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -35,7 +35,10 @@ export interface MqttSettings {
 
 type Hearing = Pick<ConnectionOptions, 'admits' | 'onMessage' | 'rest'>;
 
-/** Messages on a broker: the payload is the reading. Throws when the connection is lost; whoever runs it begins again. */
+/**
+ * Takes messages from a broker; the payload is the reading. Throws when the connection is lost; the caller starts the
+ * source again.
+ */
 export function mqttSource(settings: MqttSettings): PushedSource {
   const { url, topic } = settings;
   return {
@@ -43,9 +46,9 @@ export function mqttSource(settings: MqttSettings): PushedSource {
     run: async (intake, signal) => {
       if (!topicFilter.test(topic)) throw sourceFailed(url, `${topic} has + or # where none may stand`);
       const unusable = Promise.withResolvers<never>();
-      unusable.promise.catch(() => {}); // nobody may wait any more
+      unusable.promise.catch(() => {}); // nobody may be waiting any more
       const hearing: Hearing = {
-        // told when it is announced; its content passes by unseen
+        // a large message is reported when it is announced; its content is not kept
         admits: () => {
           intake.drop(`a message longer than ${LARGE_BYTES} bytes`);
           return false;
@@ -81,7 +84,7 @@ export async function publish(settings: MqttSettings, payload: string, signal: A
   );
 }
 
-/** The work ends with the signal. Throws its reason, or AgentErrors. */
+/** Runs the work on a connection; the signal ends it. Throws the signal's reason, or AgentErrors. */
 async function connected(
   settings: MqttSettings,
   hearing: Hearing,

@@ -17,12 +17,12 @@ import { connectPacket, publication } from './packets.ts';
 
 /** MQTT 5.0, section 3.4.2.1. */
 const NO_MATCHING_SUBSCRIBERS = 0x10;
-/** The first reason code, of both versions, that is a refusal. */
+/** The first reason code that is a refusal, in both versions. */
 const REFUSED = 0x80;
-/** MQTT 5: no messages of our own, and none that the broker kept. */
+/** MQTT 5: the broker sends us neither our own messages nor retained ones. */
 const newMessagesOnly = { nl: true, rh: 2 };
 
-/** One connection to the broker, from CONNECT to its end; another one is another object. */
+/** One connection to the broker, from CONNECT to its end. A new connection is a new object. */
 export class BrokerConnection implements AsyncDisposable {
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<ServiceError>;
@@ -36,7 +36,7 @@ export class BrokerConnection implements AsyncDisposable {
     this.closed = mqtt.closed.then((reason) => translate(reason, context));
   }
 
-  /** Resolves when the broker let us in and took our subscription to the replies. */
+  /** Resolves when the broker has accepted us and our subscription to the replies. */
   static async open(
     context: ConnectionContext,
     events: ConnectionEvents,
@@ -60,7 +60,7 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#mqtt.isSessionPresent;
   }
 
-  /** What the broker does not permit, of what is of use but not needed. */
+  /** The refusal of a topic that is useful but not necessary; undefined: the broker permits them all. */
   get refusal(): ServiceError | undefined {
     return this.#refusal;
   }
@@ -69,19 +69,21 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#mqtt.isClosed;
   }
 
-  /** Resolves when the broker took it; `unheard`: and, by its own account, passed it on to nobody. */
+  /**
+   * Resolves when the broker took the message. `unheard`: the broker also says that it passed the message on to nobody.
+   */
   async publish(message: Outbound): Promise<'heard' | 'unheard'> {
     const reason = await this.#orTranslated(this.#mqtt.publish(publication(message)));
     if (reason >= REFUSED) throw this.#refused(reason, `does not take ${message.topic}`);
     return reason === NO_MATCHING_SUBSCRIBERS ? 'unheard' : 'heard';
   }
 
-  /** Ends the connection, which is of no use any more though it stands. */
+  /** Ends a connection that is still open but of no use any more. */
   abandon(reason: ServiceError): void {
     this.#mqtt.destroy(reason);
   }
 
-  /** Says goodbye, if the broker listens. */
+  /** Says goodbye to a broker that listens. */
   async [Symbol.asyncDispose](): Promise<void> {
     const late = new Error('the broker does not listen');
     using deadline = new Deadline(GOODBYE_MS, () => late, new AbortController().signal);
@@ -102,7 +104,7 @@ export class BrokerConnection implements AsyncDisposable {
     if (status !== undefined) await this.#doWithout(this.publish(birthMessage(status, this.#context.settings)));
   }
 
-  /** Something that is of use, but no reason to stay away where the broker does not permit it. */
+  /** Waits for a step that is useful but not necessary: where the broker does not permit it, the connection stays. */
   async #doWithout(step: Promise<unknown>): Promise<void> {
     try {
       await step;
@@ -162,7 +164,7 @@ async function enter(
   }
 }
 
-/** Waits while so many bytes are too many at once. Nothing is read from the broker meanwhile. */
+/** Waits while the bytes exceed the rate. Nothing is read from the broker meanwhile. */
 async function nap(bytes: number, throttle: Throttle, events: ConnectionEvents, ended: AbortSignal): Promise<void> {
   const onNap = (ms: number): void => {
     events.onNap(ms);

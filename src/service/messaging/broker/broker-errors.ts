@@ -3,9 +3,9 @@ import { ServiceError } from '../../errors.ts';
 import type { ServiceErrorCode } from '../../errors.ts';
 import { translateTransportError } from '../../rest/transport-errors.ts';
 
-/** What went wrong on the way to the broker, or with it. `broker` is its `host:port`. */
+/** The errors of the connection to the broker. `broker` is its `host:port`. */
 
-/** A socket that could not be opened. Certificates are judged as those of the REST form. */
+/** A socket could not be opened. Certificates are judged like those of the REST form. */
 export function socketError(error: unknown, broker: string, clock: Pick<Clock, 'nowMs'>): ServiceError {
   const { code, message } = translateTransportError(error, { kind: 'service', name: `the broker ${broker}` }, clock);
   return new ServiceError({
@@ -16,12 +16,12 @@ export function socketError(error: unknown, broker: string, clock: Pick<Clock, '
   });
 }
 
-/** A connection that stood and broke. `why` completes "the broker …". */
+/** An open connection broke. `why` completes "the broker …". */
 export function lostError(broker: string, why = 'closed the connection', cause?: unknown): ServiceError {
   return new ServiceError({ code: 'broker-lost', why: `the broker ${broker} ${why}`, cause });
 }
 
-/** What broke before the broker let us in has mostly another reason than the link. */
+/** The connection broke before the broker accepted us: mostly the link is not the reason. */
 export function entryError(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== 'broker-lost') return error;
   return new ServiceError({

@@ -5,7 +5,7 @@ import { lastWill } from '../status-message.ts';
 
 type Connect = ConnectionOptions['connect'];
 
-/** What CONNECT says. */
+/** Makes the CONNECT packet. */
 export function connectPacket(settings: MessagingSettings, password: string | undefined): Connect {
   const { protocolVersion, clientId, username, topics, keepAliveMs, sessionExpiryMs } = settings;
   return {
