@@ -41,7 +41,7 @@ describe('thing-agent.service', () => {
     expect(await run('systemd-analyze', 'verify', '--root', root, ...units)).toEqual({ exitCode: 0, output: '' });
     const dropIns = join(root, 'etc/systemd/system/thing-agent.service.d');
     await mkdir(dropIns, { recursive: true });
-    await cp(join(root, 'usr/lib/thing-agent/two-processes.conf'), join(dropIns, 'two-processes.conf'));
+    await cp(join(root, 'usr/lib/thing-agent/two-processes.conf'), join(dropIns, '10-two-processes.conf'));
     const two = ['thing-agent.service', 'thing-helper.socket', 'thing-helper.service'];
     expect(await run('systemd-analyze', 'verify', '--root', root, ...two)).toEqual({ exitCode: 0, output: '' });
   });

@@ -16,6 +16,7 @@ import { systemdDirectory } from '../installed-root.ts';
 const CONFIG = '/etc/thing-agent/config.toml';
 const HEALTHY = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]] }';
 const STATE = '/var/lib/thing-agent';
+const DROP_INS = '/etc/systemd/system/thing-agent.service.d';
 const SOCKET = '/run/thing-helper/helper.sock';
 const NODE = '/usr/lib/thing-agent/tree.a/bin/node';
 /** What `systemd-analyze security` says at most, in tenths. */
@@ -40,7 +41,11 @@ afterAll(async () => {
 async function twoProcesses(): Promise<Difference> {
   const config = rig.configText({ health: HEALTHY }).replace('[system]', `[system]\nhelper = "${SOCKET}"`);
   const dropIn = await readFile(join(systemdDirectory, 'two-processes/thing-agent.conf'), 'utf8');
-  return { [CONFIG]: config, '/etc/systemd/system/thing-agent.service.d/two-processes.conf': dropIn };
+  return {
+    [CONFIG]: config,
+    [`${DROP_INS}/10-two-processes.conf`]: dropIn,
+    [`${DROP_INS}/override.conf`]: '[Service]\nReadWritePaths=-/srv\n',
+  };
 }
 
 async function show(unit: string, property: string): Promise<string> {
@@ -69,6 +74,7 @@ describe('a gateway of one process', () => {
     await expect.poll(() => thing?.datapoints.get('level'), { timeout: 60_000 }).toMatchObject([{ value: 7 }]);
     expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
     expect(await show('thing-agent.service', 'User')).toBe('thing-agent');
+    expect(await show('thing-agent.service', 'ReadWritePaths')).toBe('-/var/lib/thing-agent -/srv');
     expect(await ownersOf(`${STATE}/agent`)).toEqual(
       ['history.json', 'identity.json', 'security.json', 'spool.db', 'spool.db-wal'].map((n) => `600 thing-agent ${n}`),
     );
@@ -224,9 +230,8 @@ describe('the same gateway', () => {
   });
 
   test('is one process again where the image says so, with all that it had', async () => {
-    const dropIns = '/etc/systemd/system/thing-agent.service.d';
     await gateway.write('/run/one.toml', rig.configText({ health: HEALTHY }));
-    await gateway.tell('sh', '-c', `mount --bind /run/one.toml ${CONFIG} && mount -t tmpfs none ${dropIns}`);
+    await gateway.tell('sh', '-c', `mount --bind /run/one.toml ${CONFIG} && mount -t tmpfs none ${DROP_INS}`);
     await gateway.tell('systemctl', 'daemon-reload');
     await gateway.tell('systemctl', 'start', 'thing-agent.service');
     await gateway.console.until(/the agent is up/);
