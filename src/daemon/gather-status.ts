@@ -58,7 +58,7 @@ async function warningsOf(
   ];
 }
 
-/** Of the identity in the state directory; undefined if that cannot be read, so that `status` always answers. */
+/** The thing's id from the state directory; undefined if it cannot be read, so that `status` always answers. */
 async function loadThingId({ identities }: Wiring): Promise<string | undefined> {
   try {
     return (await identities.load())?.thingId;

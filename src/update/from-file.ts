@@ -7,7 +7,7 @@ import type { FirmwareSource } from './ports.ts';
 
 type Ports = Omit<UpdatePorts, 'onProgress'>;
 
-/** Whether a file is a list of keys and revocations. Not examined without a hold or hook to wait for. */
+/** Whether a file is a list of keys and revocations. The file is not examined where no hold or hook would stop it. */
 export async function isListInFile(
   source: FirmwareSource,
   hold: Hold | undefined,

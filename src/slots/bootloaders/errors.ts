@@ -1,7 +1,7 @@
 import { defineErrors } from '../../system/define-errors.ts';
 import type { CodeOf } from '../../system/define-errors.ts';
 
-/** It cannot be read, changed or believed which slot boots. */
+/** It cannot be found out, changed or trusted which slot boots. */
 export class BootloaderError extends defineErrors('BootloaderError', {
   'boot-environment-unreadable': {
     remedy: 'retry',

@@ -12,7 +12,7 @@ export type ScanProblem =
   | 'unreadable'
   /** The machine's own messages are printed there. */
   | 'console'
-  /** It answers for every unit that is asked. */
+  /** The device answers for every unit that is asked. */
   | 'any-unit';
 
 /** Something that could be a source. Its names come from outside. */

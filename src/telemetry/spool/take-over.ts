@@ -12,9 +12,9 @@ import type { Spool } from './spool.ts';
 const CHUNK = 256;
 
 /**
- * Takes the points of a second spool into this one, and removes it: `systemd/own-folders` puts it there where the agent ran as
- * another user meanwhile. A power cut in between makes some of them come twice, with the same time. Promise `datapoints`: what
- * cannot be taken stays for the next start.
+ * Takes the points of a second spool into this one, and removes the second one, which `systemd/own-folders` puts there
+ * where the agent ran as another user meanwhile. After a power cut in between some points are sent twice, with the same
+ * time. Promise `datapoints`: points that cannot be taken stay for the next start.
  */
 export function takeOver(path: string, spool: Spool, log: Log): void {
   if (!existsSync(path)) return;
@@ -53,7 +53,7 @@ function lastSeq(rows: readonly StoredPoint[]): number {
   return rows.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
 }
 
-/** Of a boot whose clock was never set the service gets the time of this one. */
+/** A point from a boot whose clock was never set is dated as if it came in this boot. */
 function timeOf({ atMs, sinceBootMs }: StoredPoint, boot: BootRecord | undefined): PointTime {
   if (atMs !== undefined) return { kind: 'given', atMs };
   if (boot?.startedAtMs === undefined) return { kind: 'since-boot' };

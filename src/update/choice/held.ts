@@ -13,9 +13,9 @@ import type { InstallOrder, UpdatePorts } from './order.ts';
 
 /** Where a firmware is already, so that it need not be transferred. */
 export type Held =
-  /** It runs. */
+  /** The firmware runs. */
   | { readonly kind: 'installed' }
-  /** The slot that is to be tried holds it, as was just read. */
+  /** The other slot holds the firmware, as reading it has just shown. */
   | { readonly kind: 'in-slot'; readonly firmware: StagedFirmware };
 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;

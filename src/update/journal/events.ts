@@ -74,7 +74,7 @@ interface EventData {
   readonly cancelled: { readonly at: string };
   /** Another slot runs than the one installed last: a person or the bootloader chose it. */
   readonly 'slots-swapped': { readonly booted: SlotName };
-  /** What is to be installed already runs, perhaps under another name. */
+  /** The wanted firmware already runs, perhaps under another name. */
   readonly 'found-installed': { readonly at: string } & Costs;
   /** `name`: the name that the list has of itself. */
   readonly 'list-taken': {
@@ -108,7 +108,7 @@ interface EventData {
   readonly 'told-apart': { readonly versionId: string };
   /** The service names another version than before, or none. */
   readonly named: { readonly versionId: string | undefined };
-  /** What waits has waited for one more look. */
+  /** A firmware that waits has waited for one more look. */
   readonly 'look-skipped': object;
   /** The clock was set: what was held back before counts from now on. */
   readonly 'quarantine-dated': { readonly at: string };
