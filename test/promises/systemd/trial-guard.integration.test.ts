@@ -110,8 +110,8 @@ async function asked(): Promise<string> {
 }
 
 describe('trial-guard', () => {
-  test('is not kept waiting by a pipe in the place of the journal', async () => {
-    await run('mkfifo', join(state, 'journal.json'));
+  test('is not kept waiting by a pipe in the place of the journal, or of what says that the slot is kept', async () => {
+    await run('mkfifo', join(state, 'journal.json'), join(directory, 'committed'));
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
     await bootedWith('thing.trial=1');
     expect(await guard()).toMatchObject({ exitCode: 0 });

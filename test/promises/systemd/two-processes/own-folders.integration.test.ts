@@ -29,8 +29,8 @@ async function write(folder: string, names: readonly string[], text: string): Pr
 }
 
 /** `nobody` in the place of the agent's user. */
-function ownFolders(user: 'root' | 'nobody'): string {
-  const env = { PATH: process.env['PATH'], STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
+function ownFolders(user: 'root' | 'nobody', path = process.env['PATH']): string {
+  const env = { PATH: path, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
   const { status, stdout, stderr } = spawnSync(join(systemdDirectory, 'own-folders'), [user], {
     env,
     encoding: 'utf8',
@@ -128,5 +128,18 @@ describe.runIf(process.getuid?.() === 0)('own-folders', () => {
     ownFolders('nobody');
     expect(await facts(own)).toMatchObject({ '.': `${NOBODY} 700`, ...all([...small, ...spool], `${NOBODY} 600`) });
     expect(await stat(victim)).toMatchObject({ uid: 0 });
+  });
+
+  test('gives the folder last, so that the next start goes on where this one was cut off', async () => {
+    ownFolders('nobody');
+    spawnSync('chown', ['-R', '12345:12345', own]);
+    const log = join(state, '../chown.log');
+    const folder = join(state, '../bin');
+    await mkdir(folder);
+    await writeFile(join(folder, 'chown'), `#!/bin/sh\nprintf '%s\\n' "$@" >>'${log}'\n`, { mode: 0o755 });
+    ownFolders('nobody', `${folder}:${process.env['PATH'] ?? ''}`);
+    const given = (await readFile(log, 'utf8')).trim().split('\n').slice(2);
+    expect(given.toSorted()).toEqual([own, ...[...small, ...spool].map((name) => join(own, name))]);
+    expect(given.at(-1)).toBe(own);
   });
 });
