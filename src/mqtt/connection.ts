@@ -16,6 +16,8 @@ writeToStream.cacheNumbers = false;
 /** Our subscriptions and messages use this quality of service. No packet uses another one, except QoS 0. */
 const AT_LEAST_ONCE = 1;
 const MAX_IDENTIFIER = 0xffff;
+/** Callers may go on without an answer, and a broker may answer nothing. */
+const MAX_UNANSWERED = 256;
 
 export interface Message {
   readonly topic: string;
@@ -130,6 +132,9 @@ export class MqttConnection implements Disposable {
 
   async #ask(answer: Packet['cmd'], packetWith: (identifier: number) => Packet): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
+    if (this.#unanswered.size >= MAX_UNANSWERED) {
+      this.destroy(new BrokenPacket(`${MAX_UNANSWERED} packets have no answer`));
+    }
     const identifier = this.#newIdentifier();
     this.#unanswered.set(identifier, { answer, resolve });
     this.#send(packetWith(identifier));
@@ -213,6 +218,8 @@ export class MqttConnection implements Disposable {
       return;
     }
     const seconds = properties?.serverKeepAlive ?? this.#options.connect.keepalive;
+    // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off
+    if (!(seconds >= 0)) throw new BrokenPacket('its keep-alive time cannot be read');
     if (seconds > 0) {
       const ping = (): void => this.#send({ cmd: 'pingreq' });
       this.#keepAlive = new KeepAlive(seconds * 1000, ping, () => {

@@ -15,6 +15,8 @@ import { sourceFailed } from './source.ts';
 import type { PushedSource } from './source.ts';
 
 const CONNECT_MS = 10_000;
+/** The deadline for the broker's answer to a subscription. */
+const SUBSCRIBE_MS = 10_000;
 /** The deadline for a publication, with its connection. */
 const PUBLISH_MS = 30_000;
 const KEEP_ALIVE_SECONDS = 60;
@@ -65,7 +67,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
         rest: (bytes) => intake.rest(bytes),
       };
       await connected(settings, hearing, signal, async (connection) => {
-        const granted = await connection.subscribe(topic);
+        const granted = await subscribe(connection, topic, signal);
         if (granted > 2) throw sourceFailed(url, `the broker refuses the topic ${topic}`);
         throw await Promise.race([connection.closed, unusable.promise]);
       });
@@ -98,6 +100,12 @@ async function connected(
     signal.throwIfAborted();
     throw error instanceof AgentError ? error : sourceFailed(settings.url, reasonOf(error), error);
   }
+}
+
+async function subscribe(connection: MqttConnection, topic: string, signal: AbortSignal): Promise<number> {
+  const late = (): Error => new Error(`no answer to the subscription within ${SUBSCRIBE_MS} ms`);
+  using deadline = new Deadline(SUBSCRIBE_MS, late, signal);
+  return await abortable(connection.subscribe(topic), deadline.signal);
 }
 
 async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSignal): Promise<MqttConnection> {

@@ -94,6 +94,25 @@ describe('a connection', () => {
     expect(await connection.closed).toBeInstanceOf(BrokenPacket);
   });
 
+  // Seen: a search for a free identifier without end, after 65,535 requests whose replies came.
+  test('ends where the broker answers nothing that is published', async () => {
+    const { connection } = await open();
+    for (let count = 0; count < 300 && !connection.isClosed; count += 1) {
+      connection.publish({ topic: 'a', payload: '', retain: false }).catch(() => {});
+    }
+    expect(connection.isClosed).toBe(true);
+    expect(await connection.closed).toBeInstanceOf(BrokenPacket);
+  });
+
+  // Seen: no ping was ever sent, since a list is not above zero.
+  test.each([
+    ['twice', [0x13, 0, 9, 0x13, 0, 9]],
+    ['cut off', [0x13, 9]],
+  ])('ends with a broker that names its keep-alive time %s', async (_, properties) => {
+    const greeting = packet(0x20, Buffer.from([0, 0, properties.length, ...properties]));
+    await expect(open({ protocolVersion: 5, greeting })).rejects.toBeInstanceOf(BrokenPacket);
+  });
+
   test('lets an answer pass to what another one asked', async () => {
     const { connection, line } = await open({ answer: (_type, identifier) => suback(4, identifier) });
     line.push(puback([0x77, 0x77]));

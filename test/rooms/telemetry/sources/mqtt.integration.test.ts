@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { packet, publishPacket } from '../../mqtt/packets.ts';
@@ -58,6 +58,26 @@ test.each(['a/b#', '#/a', 'a/+b', 'a#'])('a topic that no broker takes is named:
   expect((await listen('mqtt://127.0.0.1:9', topic)).failure).toMatchObject({
     message: expect.stringContaining(`${topic} has + or #`) as string,
   });
+});
+
+// Seen: waited for ever, while the broker answered every ping.
+test('it is told that the broker answers another subscription', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    await using pretended = await PretendBroker.start((socket) => {
+      socket.write(connack[4]);
+      socket.on('data', ([type]: Buffer) => {
+        if (type !== first.subscribe) return;
+        socket.write(suback(4, [0x77, 0x77]));
+        vi.advanceTimersByTime(11_000);
+      });
+    });
+    expect((await listen(pretended.url)).failure).toMatchObject({
+      message: expect.stringContaining('no answer to the subscription') as string,
+    });
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('a large message is dropped as it is announced, and those around it are read', async () => {
