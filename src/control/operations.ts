@@ -1,8 +1,17 @@
 import * as z from 'zod';
 
-import { nestedWithin } from '../system/json-value.ts';
 import { plainText } from './absent.ts';
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
+import {
+  datapoint,
+  done,
+  filePath,
+  identifier,
+  installOptions,
+  jsonValue,
+  nothing,
+  takenCareOf,
+} from './api/operation-parts.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
@@ -254,47 +263,3 @@ export type AgentOperations = {
 
 /** `reboot: false`: stop before the reboot. `force`: quarantine, attempts, windows and hooks do not count. */
 export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
-
-function nothing() {
-  return z.strictObject({});
-}
-
-function done() {
-  return z.object({});
-}
-
-/** `disk`: durable here, and sent when the service takes it; `service`: the service has it. */
-function takenCareOf() {
-  return z.object({ safeAt: z.enum(['disk', 'service']).optional() });
-}
-
-function identifier() {
-  return plainText(256);
-}
-
-function filePath() {
-  return z.string().startsWith('/').max(4096);
-}
-
-function installOptions() {
-  return z.strictObject({
-    reboot: z.boolean().default(true).describe('false: stop before the reboot and say that one is needed.'),
-    force: z
-      .boolean()
-      .default(false)
-      .describe(
-        'For this order alone, quarantine, attempts, windows and hooks do not count. Never lifts verification.',
-      ),
-  });
-}
-
-function jsonValue() {
-  return z
-    .unknown()
-    .refine((value): boolean => value !== undefined, { error: 'is missing' })
-    .refine((value) => nestedWithin(value), { error: 'is nested too deep' });
-}
-
-function datapoint() {
-  return z.strictObject({ event: identifier(), value: jsonValue(), at: z.iso.datetime().optional() });
-}
