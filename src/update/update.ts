@@ -27,6 +27,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   await bootloader.canary(signal);
 
   const attempt = attemptFor(order, slot, ports);
+  // called once: below, or where a hook refuses, so that its veto is the end of an attempt
   const begin = async () => journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
   const notNow = order.isList === true ? undefined : await consentToInstall({ attempt, slot, begin }, ports, signal);
   if (notNow !== undefined) return notNow;
@@ -39,6 +40,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
+  // boards alone are tried beside the slot that runs
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
   const name = signedName(order, firmware.header);
   const { downgrade } = staging;

@@ -21,7 +21,7 @@ import { deliverOutbox } from './journal/outbox.ts';
 import type { Standstill } from './journal/parts/standstill.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import type { FirmwareSource, Version } from './ports.ts';
-import { findRebootWait, findUnarmed, rebootByHand } from './trial/reboot-wait.ts';
+import { findRebootWait, findUnarmed, rebootForPerson } from './trial/reboot-wait.ts';
 import type { RebootWait, Unarmed } from './trial/reboot-wait.ts';
 import { settle } from './trial/settle.ts';
 import { rebootToTrial } from './trial/trial.ts';
@@ -35,7 +35,7 @@ export interface UpdaterParts extends LookoutParts {
 }
 
 interface Settling {
-  /** The maintenance window does not count. */
+  /** Nothing holds it back, neither a window nor a person's `agent hold`, and no hook is asked. */
   readonly force?: boolean;
   /** false: a person makes the reboot. */
   readonly reboot?: boolean;
@@ -191,7 +191,7 @@ export class Updater {
     const { ports, hooks } = this.#parts;
     const onProgress = (): void => {};
     try {
-      await rebootByHand(argument, { ...ports, onProgress, askHook: hooks?.ask }, signal);
+      await rebootForPerson(argument, { ...ports, onProgress, askHook: hooks?.ask }, signal);
     } catch (error) {
       if (error instanceof UpdateError && error.code === 'vetoed') await this.deliver(onProgress, signal);
       throw error;

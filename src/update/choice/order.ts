@@ -74,7 +74,7 @@ export interface UpdatePorts {
   readonly askHook?: AskHook | undefined;
   /** Whether this program of the gateway wants to be told. Absent: none does. */
   readonly wantsHook?: ((hook: OwedHook['hook']) => boolean) | undefined;
-  /** The person who asked makes the reboot. */
+  /** The person who asked makes the reboot later: the agent stops before it. */
   readonly rebootByHand?: boolean | undefined;
 }
 

@@ -142,8 +142,8 @@ export class Staging {
 
   /**
    * Invariant 2: refuses the firmware by its header, and only then writes each payload: opens its place, gives up what the
-   * place holds, and writes the first byte. Stops behind the header if the firmware is in its place already. Undefined: it
-   * runs.
+   * place holds, and writes the first byte. A firmware that the other slot holds already is returned without its payloads
+   * being read. Undefined: it runs already.
    */
   async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
     this.#refuseQuarantined(header.digest);
@@ -167,7 +167,10 @@ export class Staging {
     return stagedFirmware(header, staged);
   }
 
-  /** Decides where each payload goes, and what becomes of the partitions that the firmware leaves out. */
+  /**
+   * Decides where each payload goes, and what becomes of the partitions that the firmware leaves out. Returns where the
+   * firmware is already; undefined: its payloads have to be written.
+   */
   async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findHeld> {
     const [ports, slot] = [this.#ports, this.#slot];
     this.targets = resolveTargets(header, ports.targets, ports.settings);

@@ -54,7 +54,7 @@ export async function findUnarmed(
  * for any more, it is disarmed instead, and the refusal thrown, since the person meant to boot it. If before_reboot
  * wants to be asked later, `not-now` is thrown and nothing reboots, since an application is at work.
  */
-export async function rebootByHand(
+export async function rebootForPerson(
   argument: string | undefined,
   ports: Omit<UpdatePorts, 'hold' | 'holdReboot' | 'rebootByHand'>,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { rebootByHand } from '../../../../src/update/trial/reboot-wait.ts';
+import { rebootForPerson } from '../../../../src/update/trial/reboot-wait.ts';
 import { Bench, firmware, installed, trial } from './settle-bench.ts';
 
 const waiting = { ...trial, attempt: { ...trial.attempt, rebootByHand: true }, rebootByHand: true, rebootAsked: false };
@@ -40,7 +40,7 @@ describe('a reboot by hand', () => {
     const reboot = async (argument: string | undefined): Promise<void> => {
       asked = argument;
     };
-    await rebootByHand(undefined, { ...bench.ports, machine: { ...bench.ports.machine, reboot } }, signal);
+    await rebootForPerson(undefined, { ...bench.ports, machine: { ...bench.ports.machine, reboot } }, signal);
     return asked;
   }
 
