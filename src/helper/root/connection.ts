@@ -71,6 +71,7 @@ class Connection {
   /** Closes the connection after a time without requests, so that the helper can end. */
   #rest(): void {
     clearTimeout(this.#idle);
+    if (!this.#link.isOpen) return; // what still ended afterwards keeps no process alive
     this.#idle = setTimeout(() => {
       if (this.#isAttached && !this.#link.isAtRest) {
         this.#rest();

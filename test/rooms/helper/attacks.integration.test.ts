@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { encodeHead } from '../../../src/helper/link/frame.ts';
+import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -34,6 +36,7 @@ const tampered = Buffer.from(good).fill('X', good.byteLength - 100_000, good.byt
 
 let stack: AsyncDisposableStack;
 let gateway: FileGateway;
+let helper: ChildProcess;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
@@ -41,7 +44,7 @@ beforeEach(async () => {
   const service = stack.use(await startStandIn({ versions, currentVersionId: 'good' }));
   const options = { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: keys.publicPem, agentUser };
   gateway = stack.use(await FileGateway.create(options));
-  await gateway.startHelper();
+  helper = await gateway.startHelper();
 });
 afterEach(async () => {
   await stack.disposeAsync();
@@ -164,6 +167,18 @@ describe('an agent that somebody has broken into', () => {
       await refusedBytes(bytes);
     }
     expect(await (await attached()).say('probe')).toEqual({});
+  });
+
+  test('keeps no helper alive by what it has begun to say', async () => {
+    const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
+    const impostor = stack.use(new Impostor(socket));
+    await impostor.say('attach', { protocol: 1 });
+    // the call ends after the connection, which was closed in the middle of a message
+    const call = encodeHead({ kind: 'call', id: 2, verb: 'probe', input: {} });
+    socket.write(Buffer.concat([call, Buffer.from('ffffffffffffffff', 'hex')]));
+    await impostor.link.hungUp;
+    expect(await (await attached()).say('probe')).toEqual({});
+    expect(await stop(helper)).toBe(0);
   });
 
   test('reads no key and no journal, and writes no slot, socket or boot environment', async () => {
