@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { socketNames } from '../../../src/control/access.ts';
 import type { Caller } from '../../../src/control/access.ts';
 import { controlClient } from '../../../src/control/client/control-client.ts';
+import { operationTable } from '../../../src/control/operations.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection } from './control-rig.ts';
@@ -19,6 +20,7 @@ function at(rig: ControlRig, caller: Caller): AgentOperations {
 
 const looks: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
   ['status', (agent) => agent.status({}, forever)],
+  ['history', (agent) => agent.history({}, forever)],
   ['boards', (agent) => agent.boards({}, forever)],
   ['spool', (agent) => agent.spool({}, forever)],
   ['sensors', (agent) => agent.sensors({}, forever)],
@@ -31,10 +33,13 @@ const looks: readonly (readonly [string, (agent: AgentOperations) => Promise<unk
 const operations: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
   ['check', (agent) => agent.check({}, forever)],
   ['doctor', (agent) => agent.doctor({}, forever)],
+  ['inspect', (agent) => agent.inspect({ path: '/a' }, forever)],
   ['securityLog', (agent) => agent.securityLog({}, forever)],
   ['activate', (agent) => agent.activate({}, forever)],
   ['reboot', (agent) => agent.reboot({}, forever)],
   ['forget', (agent) => agent.forget({ version: 'v1' }, forever)],
+  ['hold', (agent) => agent.hold({}, forever)],
+  ['resume', (agent) => agent.resume({}, forever)],
   ['property', (agent) => agent.property({ id: 'secret' }, forever)],
   ['setProperty', (agent) => agent.setProperty({ id: 'outcome', value: 'forged' }, forever)],
   ['trySensor', (agent) => agent.trySensor({ name: 'sensors[0]' }, forever)],
@@ -52,6 +57,11 @@ const operations: readonly (readonly [string, (agent: AgentOperations) => Promis
 ];
 
 const refusal = { code: 'control-not-permitted', exit: 'refused' };
+
+test('each operation of the table is asked for here', () => {
+  const asked = new Set([...looks, ...operations].map(([name]) => name));
+  expect([...asked].sort()).toEqual(Object.keys(operationTable).sort());
+});
 
 describe('a member of the group', () => {
   test.each(looks)('may ask for %s', async (name, ask) => {
