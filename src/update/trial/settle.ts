@@ -201,7 +201,8 @@ async function armAgain(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  // also if it then has to wait: this tells the trial guard, and disarms what was armed before a kill
+  // also where the trial then has to wait: the trial guard learns from this commit that the running slot is kept, and what
+  // was armed before a kill is disarmed
   await ports.bootloader.commit(booted, signal);
   const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
