@@ -20,20 +20,19 @@ export class Batch<Point extends SpooledPoint = SpooledPoint> {
   readonly lane: 'live' | 'backlog';
   readonly stream: Stream;
   readonly points: readonly Point[];
+  /** The table of its rows: damage may have given the stream another class. */
+  readonly class: PointClass;
   #settled = 0;
 
-  constructor(lane: Batch['lane'], stream: Stream, points: readonly Point[]) {
+  constructor(lane: Batch['lane'], stream: Stream, points: readonly Point[], table = stream.class) {
     this.lane = lane;
     this.stream = stream;
     this.points = points;
+    this.class = table;
   }
 
   get event(): string {
     return this.stream.event;
-  }
-
-  get class(): PointClass {
-    return this.stream.class;
   }
 
   /** The first point that is not settled; undefined: all are. */

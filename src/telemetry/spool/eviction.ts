@@ -1,7 +1,7 @@
 import { pointBytes, pointClasses } from '../point.ts';
 import type { DropReason, PointClass } from '../point.ts';
 import { totalOf } from './database/records.ts';
-import type { StoredPoint } from './database/records.ts';
+import type { Holdings, StoredPoint } from './database/records.ts';
 import type { SpoolDatabase } from './database/spool-database.ts';
 
 const CHUNK = 500;
@@ -47,6 +47,11 @@ export function evict(
     take(table, 'spool-full', beyond(totalOf(holdings).bytes - bounds.maxBytes));
   }
   return evicted;
+}
+
+export function isBeyond(holdings: Holdings, bounds: SpoolBounds): boolean {
+  const isClassBeyond = pointClasses.some((table) => holdings[table].bytes > bounds[table].maxBytes);
+  return isClassBeyond || totalOf(holdings).bytes > bounds.maxBytes;
 }
 
 /** Selects the oldest points until so many bytes are removed. */

@@ -1,16 +1,17 @@
 import type { Log } from '../../system/log/log.ts';
 import type { Boots } from '../clock/boots.ts';
 import type { PropertyQueue } from '../delivery/property-queue.ts';
+import { TelemetryError } from '../errors.ts';
 import { pointClasses } from '../point.ts';
 import type { PointClass } from '../point.ts';
 import { Batch } from './batch.ts';
 import type { SpooledPoint } from './batch.ts';
 import { nothingHeld, totalOf } from './database/records.ts';
-import type { DeadLetter, PointRange, StoredPoint } from './database/records.ts';
+import type { DeadLetter, Holdings, PointRange, StoredPoint } from './database/records.ts';
 import type { SpoolDatabase } from './database/spool-database.ts';
 import { SpoolDisk } from './database/spool-disk.ts';
 import type { Drops } from './drops.ts';
-import { evict } from './eviction.ts';
+import { evict, isBeyond } from './eviction.ts';
 import type { Evicted, SpoolBounds } from './eviction.ts';
 import type { FlashFigure } from './flash-figure.ts';
 import type { LivePoint } from './live-lane.ts';
@@ -51,6 +52,8 @@ export class SpoolArchive implements Disposable {
   #holdings = nothingHeld;
   /** The highest seq so far. A row gets its seq when it is written. */
   #lastSeq = 0;
+  /** Whether the points were counted anew before the first one went for want of room: the counts may be damaged. */
+  #isCounted = false;
   #removals: PointRange[] = [];
   #dead: DeadLetter[] = [];
   #window: Batch[] = [];
@@ -126,6 +129,8 @@ export class SpoolArchive implements Disposable {
     const removals = this.#removals;
     const dead = this.#dead;
     const grows = points.length > 0 || properties.unwritten().length > 0;
+    const { bounds } = this.#options;
+    let isCounted = this.#isCounted;
     let evicted: readonly Evicted[] = [];
     const done = this.#disk.write(grows, (db) => {
       for (const range of removals) db.remove(range);
@@ -133,17 +138,22 @@ export class SpoolArchive implements Disposable {
       this.#add(db, points);
       for (const { id, text } of properties.unwritten()) db.saveProperty(id, text);
       for (const id of properties.settled()) db.deleteProperty(id);
-      evicted = evict(db, this.#options.bounds, (point) => this.#ageMs(point));
+      if (!isCounted && isBeyond(db.holdings(), bounds)) {
+        db.recount();
+        isCounted = true;
+      }
+      evicted = evict(db, bounds, (point) => this.#ageMs(point));
     });
     if (!done) {
       for (const point of points) point.seq = undefined;
       return false;
     }
+    this.#isCounted = isCounted;
     for (const one of evicted) drops.note(one.reason, one.points);
     properties.written();
     this.#removals = this.#removals.slice(removals.length);
     this.#dead = this.#dead.slice(dead.length);
-    this.#holdings = this.#disk.read((db) => db.holdings(), this.#holdings);
+    this.#holdings = this.#disk.read(holdingsOf, this.#holdings);
     this.#tidy();
     return true;
   }
@@ -163,11 +173,11 @@ export class SpoolArchive implements Disposable {
   }
 
   /** Removes settled points that have rows, which are neighbours in their stream, with the next write. */
-  settle(stream: Stream, points: readonly SpooledPoint[]): void {
+  settle({ stream, class: table }: Batch, points: readonly SpooledPoint[]): void {
     const seqs = points.flatMap(({ seq }) => seq ?? []);
     const [first, last] = [seqs[0], seqs.at(-1)];
     if (first === undefined || last === undefined) return;
-    this.#removals.push({ class: stream.class, first, last, stream: this.#parts.book.idOf(stream) });
+    this.#removals.push({ class: table, first, last, stream: this.#parts.book.idOf(stream) });
   }
 
   bury(letter: DeadLetter): void {
@@ -195,15 +205,21 @@ export class SpoolArchive implements Disposable {
   #readClass(table: PointClass, limit: number, without: readonly number[]): Batch[] {
     const passedOver = new Set(without);
     for (;;) {
-      const rows = this.#disk.read((db) => db.oldest(table, WINDOW, [...passedOver]), []);
+      const rows = this.#disk.read((db) => this.#known(db.oldest(table, WINDOW, [...passedOver])), []);
       const byStream = Map.groupBy(rows, ({ stream }) => stream);
-      const batches = [...byStream].flatMap(([id, points]) => this.#batches(id, points, limit));
+      const batches = [...byStream].flatMap(([id, points]) => this.#batches(table, id, points, limit));
       if (rows.length === 0 || batches.length > 0) return batches;
       for (const id of byStream.keys()) passedOver.add(id);
     }
   }
 
-  #batches(id: number, rows: readonly StoredPoint[], limit: number): Batch[] {
+  /** Points whose event nobody knows are damage. */
+  #known(rows: readonly StoredPoint[]): readonly StoredPoint[] {
+    if (rows.every(({ stream }) => this.#parts.book.byId(stream) !== undefined)) return rows;
+    throw new TelemetryError('spool-damaged', 'the spool is damaged: a point belongs to no event');
+  }
+
+  #batches(table: PointClass, id: number, rows: readonly StoredPoint[], limit: number): Batch[] {
     const { book, boots, ceilingOf } = this.#parts;
     const stream = book.byId(id);
     if (stream === undefined) return [];
@@ -216,7 +232,7 @@ export class SpoolArchive implements Disposable {
     }
     const batches: Batch[] = [];
     for (let start = 0; start < points.length; start += limit) {
-      batches.push(new Batch('backlog', stream, points.slice(start, start + limit)));
+      batches.push(new Batch('backlog', stream, points.slice(start, start + limit), table));
     }
     return batches;
   }
@@ -256,7 +272,8 @@ export class SpoolArchive implements Disposable {
     const isThisBoot = boots.adopt(db.boots());
     book.adopt(db.streams(), isThisBoot);
     properties.adopt(db.properties());
-    this.#holdings = db.holdings();
+    this.#holdings = holdingsOf(db);
+    this.#isCounted = false;
     this.#lastSeq = Math.max(this.#lastSeq, db.lastSeq());
     this.#window = [];
     if (lost > 0) drops.note('damaged', lost);
@@ -271,4 +288,9 @@ export class SpoolArchive implements Disposable {
       if (db.fileBytes() > SHRINK_ABOVE_BYTES) db.shrink();
     }, undefined);
   }
+}
+
+function holdingsOf(db: SpoolDatabase): Holdings {
+  db.mendCounts();
+  return db.holdings();
 }

@@ -196,7 +196,7 @@ export class Spool implements Disposable {
   accepted(batch: Batch, count: number): void {
     const points = batch.settle(count);
     for (const { seq, receipt } of points) if (seq === undefined) receipt?.safe('service');
-    this.#forget(batch.stream, points);
+    this.#forget(batch, points);
   }
 
   /** The service will never accept the next point. */
@@ -208,7 +208,7 @@ export class Spool implements Disposable {
       this.#archive.bury({ event, atMs, text, reason });
       this.#drops.note('refused', 1);
     }
-    this.#forget(batch.stream, points);
+    this.#forget(batch, points);
   }
 
   /** Ends the delivery of a batch. Points that were neither accepted nor refused wait again. */
@@ -269,9 +269,9 @@ export class Spool implements Disposable {
     return { clock: this.#options.clock, trouble: () => this.#archive.trouble };
   }
 
-  #forget(stream: Stream, points: readonly SpooledPoint[]): void {
+  #forget(batch: Batch, points: readonly SpooledPoint[]): void {
     this.#live.settle(points);
-    this.#archive.settle(stream, points);
+    this.#archive.settle(batch, points);
   }
 
   #keepMemoryBounded(): void {

@@ -2,6 +2,8 @@ import type { PointClass } from '../../point.ts';
 
 /** No spool has had as many points. */
 export const maxSeq = 2 ** 40;
+/** No time of a point lies further from 1970: a date of JavaScript could not hold it. */
+export const maxTimeMs = 2 ** 48;
 
 export interface StoredPoint {
   readonly seq: number;
@@ -66,4 +68,20 @@ export function totalOf(holdings: Holdings): Amount {
     bytes: sum.bytes + bytes,
   });
   return Object.values(holdings).reduce(add, nothing);
+}
+
+/** Whether a row can be a point, which SQLite does not know: it has no checksums of pages. */
+export function isWhole({ seq, atMs = 0, sinceBootMs, text }: StoredPoint): boolean {
+  if (seq > maxSeq || !(Math.abs(atMs) < maxTimeMs) || !(Math.abs(sinceBootMs) < maxTimeMs)) return false;
+  return isJson(text);
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
 }

@@ -1,8 +1,7 @@
 import { pointClasses } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
-import { maxSeq, totalOf } from './records.ts';
+import { isWhole, maxSeq, totalOf } from './records.ts';
 import type { StoredPoint, StreamRecord } from './records.ts';
-import { isWhole } from './spool-database.ts';
 import type { SpoolDatabase } from './spool-database.ts';
 
 const CHUNK = 512;
@@ -30,7 +29,7 @@ function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number):
     }
     const last = rows.at(-1);
     if (last === undefined) return;
-    yield rows.filter(isWhole);
+    yield rows;
     after = last.seq;
     limit = Math.min(CHUNK, limit * 2);
     step = 1;
@@ -60,17 +59,15 @@ export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: Reme
     for (const stream of streams) to.saveStream(stream);
   });
   const ids = new Set(streams.map(({ id }) => id));
+  let seen = 0;
   for (const table of pointClasses) {
     for (const rows of readableRows(from, table, lastSeq)) {
-      to.transaction(() =>
-        to.addPoints(
-          table,
-          rows.filter(({ stream }) => ids.has(stream)),
-        ),
-      );
+      seen += rows.length;
+      const known = rows.filter((row) => ids.has(row.stream) && isWhole(row));
+      to.transaction(() => to.addPoints(table, known));
     }
   }
-  return Math.max(0, points - totalOf(to.holdings()).points);
+  return Math.max(0, Math.max(points, seen) - totalOf(to.holdings()).points);
 }
 
 /** The result of a read; undefined: the file cannot be read there. */

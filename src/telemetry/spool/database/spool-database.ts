@@ -1,13 +1,15 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
 import { TelemetryError } from '../../errors.ts';
-import { pointOverheadBytes } from '../../point.ts';
+import { pointClasses, pointOverheadBytes } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
 import { openAlone } from './open-alone.ts';
-import { maxSeq, nothingHeld } from './records.ts';
+import { isJson, isWhole, maxSeq, nothingHeld } from './records.ts';
 import type { Amount, BootRecord, DeadLetter, Holdings, PointRange, StoredPoint, StreamRecord } from './records.ts';
 import { spoolFormat, spoolSchema } from './spool-schema.ts';
 import { spoolError } from './sqlite-errors.ts';
+
+const anyPoint = `EXISTS (${pointClasses.map((table) => `SELECT 1 FROM ${table}`).join(' UNION ALL ')})`;
 
 type Row = Record<string, SQLOutputValue>;
 
@@ -93,6 +95,19 @@ export class SpoolDatabase implements Disposable {
     return holdings;
   }
 
+  /** Counts the points anew where the counts cannot be right: damage may leave them readable. */
+  mendCounts(): void {
+    if (!this.#isMiscounted()) return;
+    this.transaction(() => this.recount());
+    if (this.#isMiscounted()) throw new TelemetryError('spool-damaged', 'the spool is damaged: points have no event');
+  }
+
+  /** Counts all points anew, which takes the longer the more wait. */
+  recount(): void {
+    this.#run('UPDATE streams SET points = 0, bytes = 0', []);
+    for (const table of pointClasses) this.#count('+', { class: table, first: -maxSeq, last: maxSeq });
+  }
+
   boots(): readonly BootRecord[] {
     return this.#all('SELECT * FROM boots ORDER BY id').map((row) => ({
       id: Number(row['id']),
@@ -133,7 +148,7 @@ export class SpoolDatabase implements Disposable {
     this.#count('+', { class: table, first: first.seq, last: last.seq });
   }
 
-  /** The oldest points of a class, without those of some streams. A value that is no JSON is damage. */
+  /** The oldest points of a class, without those of some streams. A row that is no point is damage. */
   oldest(table: PointClass, limit: number, without: readonly number[] = []): readonly StoredPoint[] {
     const others = `NOT IN (${without.join(', ')})`;
     const isThere = `EXISTS (SELECT 1 FROM streams WHERE class = '${table}' AND points > 0 AND id ${others})`;
@@ -142,7 +157,7 @@ export class SpoolDatabase implements Disposable {
     try {
       const points: StoredPoint[] = [];
       for (const row of this.#statement(sql, without.length === 0).iterate(limit)) points.push(storedPoint(row));
-      if (!points.every(isWhole)) throw new TelemetryError('spool-damaged', 'the spool is damaged: a value is no JSON');
+      if (!points.every(isWhole)) throw new TelemetryError('spool-damaged', 'the spool is damaged: a row is no point');
       return points;
     } catch (error) {
       throw spoolError(error);
@@ -161,9 +176,11 @@ export class SpoolDatabase implements Disposable {
     return this.#run(`DELETE ${where}`, values);
   }
 
+  /** Without values that damage has made no JSON. */
   properties(): ReadonlyMap<string, string> {
     const rows = this.#all('SELECT id, value FROM properties');
-    return new Map(rows.map((row) => [String(row['id']), String(row['value'])]));
+    const properties = rows.map((row) => [String(row['id']), String(row['value'])] as const);
+    return new Map(properties.filter(([, text]) => isJson(text)));
   }
 
   saveProperty(id: string, text: string): void {
@@ -218,6 +235,12 @@ export class SpoolDatabase implements Disposable {
     this.#run(`UPDATE streams SET ${set} FROM (${sums}) AS sums WHERE id = sums.stream`, values);
   }
 
+  #isMiscounted(): boolean {
+    const tooFew = 'coalesce(min(points) < 0 OR min(bytes) < 0, 0)';
+    const sql = `SELECT ${tooFew} OR (coalesce(sum(points), 0) > 0) <> (${anyPoint}) AS yes FROM streams`;
+    return Number(this.#all(sql)[0]?.['yes']) === 1;
+  }
+
   #all(sql: string, values: readonly SQLInputValue[] = []): readonly Row[] {
     try {
       return this.#statement(sql, true).all(...values);
@@ -259,17 +282,6 @@ function storedPoint(row: Row): StoredPoint {
     sinceBootMs: Number(row['ms']),
     text: String(row['value']),
   };
-}
-
-export function isWhole({ seq, text }: StoredPoint): boolean {
-  if (seq > maxSeq) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
 }
 
 function optionalNumber(value: SQLOutputValue | undefined): number | undefined {
