@@ -6,7 +6,8 @@ export class HelperError extends defineErrors('HelperError', {
     remedy: 'retry',
     exit: 'tryAgain',
     means: 'Nobody answers on the socket of the helper, which installs for an agent without rights.',
-    advice: 'systemctl status thing-helper.socket thing-helper.service',
+    advice:
+      'systemctl status thing-helper.socket thing-helper.service; where they do not run, is two-processes.conf linked, as integrate.md says?',
   },
   'helper-lost': {
     remedy: 'retry',

@@ -66,12 +66,22 @@ export async function diagnose(
     const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
-  findings.push(...(await wiring.examineEngine(signal)));
+  findings.push(...(await examineEngine(wiring, signal)));
   for (const { name, look } of checksAfter) {
     const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
   return findings;
+}
+
+/** The checks of the engine; one finding if it is in a helper that cannot be asked. */
+async function examineEngine(wiring: Wiring, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+  let findings: readonly DoctorFinding[] = [];
+  const failed = await finding('helper', async () => {
+    findings = await wiring.examineEngine(signal);
+    return undefined;
+  });
+  return failed === undefined ? findings : [failed];
 }
 
 /** Checks the clock, compared with that of the service if it has answered. */

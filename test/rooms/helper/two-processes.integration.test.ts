@@ -113,6 +113,9 @@ describe('an agent without rights, and its helper', () => {
     });
     await stop(helper, 'SIGKILL');
     expect(await gateway.run('resume')).toMatchObject({ exitCode: 75, stderr: matching(/helper/) });
+    const doctor = await gateway.run('doctor');
+    expect(doctor).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +helper +nobody answers/) });
+    expect(doctor.stdout).toMatch(/ok +service/);
     helper = await gateway.startHelper();
     expect(await gateway.run('resume')).toMatchObject({ exitCode: 0 });
     expect(await stop(daemon)).toBe(0);

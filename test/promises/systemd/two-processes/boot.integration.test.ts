@@ -94,6 +94,16 @@ describe('a gateway of one process', () => {
     expect(await show('thing-helper.service', 'Result')).toBe('success');
   });
 
+  test('starts without a helper that it can reach, and says so', async () => {
+    await gateway.tell('systemctl', 'mask', '--runtime', '--now', 'thing-helper.socket');
+    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
+    expect(await show('thing-agent.service', 'ActiveState')).toBe('active');
+    expect((await gateway.exec(['agent', 'status'])).stdout).toMatch(/Broken: .*nobody answers on .*helper/);
+    await gateway.tell('systemctl', 'unmask', '--runtime', 'thing-helper.socket');
+    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
+    expect(await gateway.exec(['agent', 'check'])).toMatchObject({ exitCode: 0 });
+  });
+
   test.each(Object.entries(MOST_EXPOSURE))('%s is no more exposed than %i tenths', async (unit, most) => {
     const { stdout } = await gateway.exec(['systemd-analyze', 'security', '--no-pager', unit], 'root');
     const tenths = Number(/Overall exposure level for \S+: (\d\.\d)/.exec(stdout)?.[1]) * 10;
