@@ -93,6 +93,7 @@ export class SpoolDisk implements Disposable {
 
   #open(): SpoolDatabase {
     const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#options;
+    if (!existsSync(path) && existsSync(savedOf(path))) exchange(path);
     if (!this.#isDamaged) {
       let db: SpoolDatabase | undefined;
       try {
@@ -111,22 +112,30 @@ export class SpoolDisk implements Disposable {
     return db;
   }
 
-  /** Begins a new file. A damaged file is set aside, and replaces the one set aside before. */
+  /**
+   * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Promise
+   * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
+   */
   #renew(): [SpoolDatabase, number] {
-    const { path, log, open = openDatabase } = this.#options;
-    const aside = `${path}.damaged`;
-    for (const suffix of ['', '-wal', '-shm']) {
-      rmSync(`${aside}${suffix}`, { force: true });
-      if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, `${aside}${suffix}`);
+    const { path, log, open = openDatabase, remembered } = this.#options;
+    remove(savedOf(path));
+    let lost = remembered().points;
+    try {
+      using fresh = open(savedOf(path));
+      const damaged = attempt(() => SpoolDatabase.openDamaged(path));
+      try {
+        if (damaged !== undefined) lost = salvage(damaged, fresh, remembered());
+      } finally {
+        attempt(() => damaged?.[Symbol.dispose]());
+      }
+    } catch (error) {
+      remove(savedOf(path));
+      throw error;
     }
-    const fresh = open(path);
-    const damaged = attempt(() => SpoolDatabase.openDamaged(aside));
-    const remembered = this.#options.remembered();
-    if (damaged === undefined) return [fresh, remembered.points];
-    const lost = salvage(damaged, fresh, remembered);
-    attempt(() => damaged[Symbol.dispose]());
-    log.warn({ lost, aside }, 'the spool was damaged; what could be read was saved');
-    return [fresh, lost];
+    remove(asideOf(path));
+    exchange(path);
+    log.warn({ lost, aside: asideOf(path) }, 'the spool was damaged; what could be read was saved');
+    return [open(path), lost];
   }
 
   #well(): void {
@@ -146,6 +155,28 @@ export class SpoolDisk implements Disposable {
     this.#retryAtMs = damage ? Number.NEGATIVE_INFINITY : monotonicMs() + RETRY_MS;
     this.#isDamaged ||= damage;
   }
+}
+
+const suffixes = ['', '-wal', '-shm'];
+
+function asideOf(path: string): string {
+  return `${path}.damaged`;
+}
+
+/** What a salvage saves. It is complete when the damaged file is gone from its place. */
+function savedOf(path: string): string {
+  return `${path}.saved`;
+}
+
+function remove(path: string): void {
+  for (const suffix of suffixes) rmSync(`${path}${suffix}`, { force: true });
+}
+
+function exchange(path: string): void {
+  for (const suffix of suffixes) {
+    if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, `${asideOf(path)}${suffix}`);
+  }
+  renameSync(savedOf(path), path);
 }
 
 const openDatabase = (path: string): SpoolDatabase => SpoolDatabase.open(path);
