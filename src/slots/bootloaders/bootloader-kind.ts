@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import type { Log } from '../../system/log/log.ts';
-import { tableOfKind } from '../../system/settings/described.ts';
+import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
 import type { OfKind, OwnSettings, OwnTable } from '../../system/settings/described.ts';
 import { text } from '../../system/settings/values.ts';
 import type { Bootloader } from '../../update/ports.ts';
@@ -62,12 +62,8 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
 export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
   const { name, create, fileOf, lookAt } = described;
   // The `kind` of an accepted table shows whose it is.
-  const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
   const isWritten = (all: OfKind): all is OwnTable<Name, Shape> => all.kind === name;
-  const own = (all: OfKind): OwnSettings<Name, Shape> => {
-    if (isOwn(all)) return all;
-    throw new RangeError(`${all.kind} is not ${name}`);
-  };
+  const own = ownSettingsOf<Name, Shape>(name);
   return {
     name,
     table: tableOfKind(name, described.settings),

@@ -68,3 +68,14 @@ export function tablesOf<T extends readonly [HasTable, ...HasTable[]]>([first, .
 export interface OfKind {
   readonly kind: string;
 }
+
+/** Narrows accepted settings to those of one member: the `kind` of an accepted table shows whose it is. */
+export function ownSettingsOf<Name extends string, Shape extends z.ZodRawShape>(
+  name: Name,
+): (all: OfKind) => OwnSettings<Name, Shape> {
+  const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
+  return (all) => {
+    if (isOwn(all)) return all;
+    throw new RangeError(`${all.kind} is not ${name}`);
+  };
+}

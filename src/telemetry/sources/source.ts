@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 
 import { maskAddresses } from '../../system/log/secrets.ts';
-import { tableOfKind } from '../../system/settings/described.ts';
+import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
 import type { OfKind, OwnSettings } from '../../system/settings/described.ts';
 import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
@@ -73,12 +73,7 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
 
 export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
   const { name, create, place, advice, speaks } = described;
-  // The `kind` of an accepted table shows whose it is.
-  const isOwn = (all: OfKind): all is OwnSettings<Name, Shape> => all.kind === name;
-  const own = (all: OfKind): OwnSettings<Name, Shape> => {
-    if (isOwn(all)) return all;
-    throw new RangeError(`${all.kind} is not ${name}`);
-  };
+  const own = ownSettingsOf<Name, Shape>(name);
   return {
     name,
     table: tableOfKind(name, described.settings),
