@@ -7,7 +7,7 @@ export class HelperError extends defineErrors('HelperError', {
     exit: 'tryAgain',
     means: 'Nobody answers on the socket of the helper, which installs for an agent without rights.',
     advice:
-      'systemctl status thing-helper.socket thing-helper.service; where they do not run, is two-processes.conf linked, as integrate.md says?',
+      'systemctl status thing-helper.socket thing-helper.service; where they do not run, link two-processes.conf as integrate.md says',
   },
   'helper-lost': {
     remedy: 'retry',
