@@ -52,7 +52,7 @@ async function facts(folder: string): Promise<Readonly<Record<string, string>>> 
 const all = (names: readonly string[], fact: string): Readonly<Record<string, string>> =>
   Object.fromEntries(names.map((name) => [name, fact]));
 
-describe.runIf(process.getuid?.() === 0)('own-folders', () => {
+describe('own-folders', () => {
   test('does nothing where the agent never had a helper', async () => {
     const before = await facts(state);
     expect(ownFolders('root')).toBe('');
