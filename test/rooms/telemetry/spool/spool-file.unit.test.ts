@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { TelemetryError } from '../../../../src/telemetry/errors.ts';
 import { pointBytes } from '../../../../src/telemetry/point.ts';
 import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
-import { SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
+import { rigWithLateDisk, SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
 
 /**
  * As agents wrote it until 23 November 2026, killed in its second boot: both boots have a point without a time, of `temperature` four
@@ -79,15 +79,11 @@ test('a disk that comes later than the agent, and has fewer points than came mea
   using rig = new SpoolRig();
   rig.spool.push(points(3));
   rig.spool[Symbol.dispose]();
-  let isThere = false;
-  using late = new SpoolRig({
-    path: rig.path,
-    open: (path) => SpoolDatabase.open(isThere ? path : '/nowhere/spool.db'),
-  });
+  const { late: made, arrive } = rigWithLateDisk(rig.path);
+  using late = made;
   late.spool.push(points(5, 'new'));
   const held = late.spool.takeLive(2, noEvents);
-  isThere = true;
-  late.clock.advance(31_000);
+  arrive();
   expect(late.spool.flush()).toBe(true);
   if (held === undefined) throw new Error('there is a batch');
   late.spool.accepted(held, 1);

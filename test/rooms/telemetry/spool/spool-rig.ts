@@ -134,3 +134,17 @@ export function drain(spool: Spool, limit = 500): Batch[] {
     batches.push(batch);
   }
 }
+
+/** A spool whose disk, with the file at this path, comes later than the agent: when `arrive` was called. */
+export function rigWithLateDisk(path: string): { readonly late: SpoolRig; readonly arrive: () => void } {
+  let isThere = false;
+  const open = (file: string): SpoolDatabase => SpoolDatabase.open(isThere ? file : '/nowhere/spool.db');
+  const late = new SpoolRig({ path, open });
+  return {
+    late,
+    arrive: () => {
+      isThere = true;
+      late.clock.advance(31_000);
+    },
+  };
+}

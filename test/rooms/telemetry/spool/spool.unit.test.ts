@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
 import { FlashFigure } from '../../../../src/telemetry/spool/flash-figure.ts';
-import { SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
+import { rigWithLateDisk, SpoolRig, ampleBounds, drain, noEvents, point, points, values } from './spool-rig.ts';
 
 const forever = new AbortController().signal;
 
@@ -221,15 +221,11 @@ test('a disk that comes back later than the agent still has what it had', () => 
   using rig = new SpoolRig();
   rig.spool.push(points(3));
   rig.spool[Symbol.dispose]();
-  let isThere = false;
-  using late = new SpoolRig({
-    path: rig.path,
-    open: (path) => SpoolDatabase.open(isThere ? path : '/nowhere/spool.db'),
-  });
+  const { late: made, arrive } = rigWithLateDisk(rig.path);
+  using late = made;
   late.spool.push(points(2, 'new'));
   const held = late.spool.takeLive(1, noEvents);
-  isThere = true;
-  late.clock.advance(31_000);
+  arrive();
   expect(late.spool.flush()).toBe(true);
   if (held === undefined) throw new Error('there is a batch');
   late.spool.accepted(held, held.points.length);
