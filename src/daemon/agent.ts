@@ -6,7 +6,7 @@ import type { AgentOperations, InputOf, InstallOptions, OutputOf } from '../cont
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import { flashBoard, healBoards, listBoards, planBoard, probeBoard, restartBoard, restoreBoard } from './boards.ts';
+import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { measuringFindings } from './doctor/measuring.ts';
 import { noTargets } from './doctor/obstacles.ts';
@@ -14,7 +14,7 @@ import { gatherStatus } from './gather-status.ts';
 import { inspectFile } from './inspect-file.ts';
 import { checkReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
-import { noteForce, notingRefusals } from './security/note-events.ts';
+import { noteForce } from './security/note-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
@@ -65,7 +65,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async update(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const updater = this.#updater;
     await noteForce(this.#wiring.security, 'update', options);
-    await healBoards(this.#wiring, onEvent, signal);
+    await this.#wiring.boardRoom.heal(onEvent, signal);
     return tellingOfLists(this.#wiring.trust, async () =>
       updater.updateNow({ ...options, manual: true }, onEvent, signal),
     );
@@ -195,13 +195,13 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async flash(input: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { security } = this.#wiring;
+    const { security, boardRoom } = this.#wiring;
     await noteForce(security, `mcu flash ${input.board} ${input.path}`, input);
-    return notingRefusals(security, async () => flashBoard(this.#wiring, input, onEvent, signal));
+    return boardRoom.flash(input, onEvent, signal);
   }
 
   async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return restoreBoard(this.#wiring, board, onEvent, signal);
+    return this.#wiring.boardRoom.restore(board, onEvent, signal);
   }
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {

@@ -3,7 +3,7 @@ import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/log/secrets.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { AgentDeps } from './agent.ts';
-import { listBoards } from './boards.ts';
+import { showBoards } from './boards.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
@@ -22,7 +22,7 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
     daemon: deps.daemon,
     serialNumber,
     thingId: await loadThingId(wiring),
-    boards: await listBoards(wiring),
+    boards: await showBoards(wiring),
     booted: boot.booted,
     boot: boot.state,
     activity: deps.activity?.(),

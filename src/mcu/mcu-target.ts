@@ -1,14 +1,11 @@
 import assert from 'node:assert';
 
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
-import type { Board } from './connection.ts';
-import { createBoard } from './create-board.ts';
-import type { BoardSurroundings } from './create-board.ts';
+import type { FlashableBoard, FlashFacts } from './create-board.ts';
 import { McuError } from './errors.ts';
-import { BoardStore, payloadDigest } from './flash/board-store.ts';
-import type { FlashedImage, KeptImage } from './flash/board-store.ts';
-import { flash } from './flash/flash.ts';
-import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
+import { payloadDigest } from './flash/board-store.ts';
+import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
+import type { FlashProgress, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import { makeImage } from './images/image.ts';
 import type { Image } from './images/image.ts';
@@ -18,21 +15,18 @@ import type { BoardSettings } from './settings.ts';
 
 /** A board, its folder in the state directory, and the reader of its images. */
 export interface McuTargetParts {
-  readonly board: Board;
+  readonly board: FlashableBoard;
   readonly store: BoardStore;
-  /** Throws a McuError for a file that is no image for this target. */
-  readonly readImage: (file: Uint8Array) => Promise<Image>;
+  readonly readImage: ReadBoardImage;
 }
 
-export function mcuTargetParts(settings: BoardSettings, directory: string, around: BoardSurroundings): McuTargetParts {
-  const { address, mcubootKeyFile } = settings;
-  return {
-    board: createBoard(settings, around),
-    store: new BoardStore(directory),
-    readImage: async (file) => {
-      const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
-      return readImage(file, { address, mcubootKey });
-    },
+/** Throws a McuError for a file that is no image for this target. */
+export type ReadBoardImage = (file: Uint8Array) => Promise<Image>;
+
+export function boardImageReader({ address, mcubootKeyFile }: BoardSettings): ReadBoardImage {
+  return async (file) => {
+    const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
+    return readImage(file, { address, mcubootKey });
   };
 }
 
@@ -71,7 +65,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetPart
 
 /** Work on a board: with its folder, and with a listener for progress. */
 export interface BoardJob {
-  readonly board: Board;
+  readonly board: FlashableBoard;
   readonly store: BoardStore;
   readonly onProgress: (progress: BoardProgress) => void;
   /** Makes the evidence for an image that was kept in the folder. */
@@ -79,7 +73,7 @@ export interface BoardJob {
 }
 
 export interface FlashJob {
-  readonly board: Board;
+  readonly board: FlashableBoard;
   readonly store: BoardStore;
   readonly image: Image;
   readonly payload: BoardPayload;
@@ -102,7 +96,7 @@ const putBack = 'put back';
 export async function flashImage(
   { board, store, image, payload, evidence, name, keep: mayKeep }: FlashJob,
   signal: AbortSignal,
-): Promise<FlashReport> {
+): Promise<FlashFacts> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
   const mayRead = (await keepWhatIsKnown(store, digest, expected)) && mayKeep !== false;
@@ -190,21 +184,21 @@ async function write(
   job: Omit<BoardJob, 'vouch'>,
   { image, digest, evidence, name, begun, expected, keep }: Write,
   signal: AbortSignal,
-): Promise<FlashReport> {
+): Promise<FlashFacts> {
   const { board, store } = job;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
   const onProgress = progressOf(board.name, job.onProgress);
-  const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);
+  const report = await board.flash({ image, expected, keep, beforeWriting, onProgress }, signal);
   await store.remember(factsOf(report, image, name, board));
   return report;
 }
 
-function now({ clock }: Board): string {
+function now({ clock }: FlashableBoard): string {
   return new Date(clock.nowMs()).toISOString();
 }
 
-function factsOf(report: FlashReport, image: Image, name: string, board: Board): FlashedImage {
+function factsOf(report: FlashFacts, image: Image, name: string, board: FlashableBoard): FlashedImage {
   const { chip, imageDigest, repeated, roundTripMs } = report;
   return { chip: chip.name, imageDigest, name, at: now(board), attempts: repeated + 1, roundTripMs, image };
 }

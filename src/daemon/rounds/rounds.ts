@@ -1,5 +1,4 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import { healBoards } from '../boards.ts';
 import { tellingOfLists } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
@@ -8,17 +7,17 @@ type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Prom
 
 /** The round at the start: finishes or undoes what was left half done. */
 export const settleOnce: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, journal } = wiring;
+  const { updater, journal, boardRoom } = wiring;
   const version = journal.state.installed?.version.name ?? 'what runs';
   const settled = await updater?.settle(onEvent, signal);
-  await healBoards(wiring, onEvent, signal);
+  await boardRoom.heal(onEvent, signal);
   return settled === undefined || settled.kind === 'settled' ? { kind: 'up-to-date', version } : settled;
 };
 
 /** A round with a look: settles, reports, asks the service, and installs. */
 export const updateOnce: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, session, trust } = wiring;
-  await healBoards(wiring, onEvent, signal);
+  const { updater, session, trust, boardRoom } = wiring;
+  await boardRoom.heal(onEvent, signal);
   const order = { reboot: true, force: false, manual: false };
   const outcome = updater && (await tellingOfLists(trust, async () => updater.updateNow(order, onEvent, signal)));
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;

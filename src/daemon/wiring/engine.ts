@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
 import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
+import type { FlashableBoard } from '../../mcu/create-board.ts';
+import { BoardStore } from '../../mcu/flash/board-store.ts';
+import { boardImageReader } from '../../mcu/mcu-target.ts';
+import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import type { BoardSettings } from '../../mcu/settings.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
@@ -61,6 +67,20 @@ export function wireSlots(
     createSlotsTarget({ ...target, others: otherSlots(config, target) }, { bootedSlot, log }),
   );
   return { slots, bootloader };
+}
+
+/** The boards by the name of their target, each with its folder. */
+export function wireBoards(
+  { targets, paths }: Config,
+  flashableOf: (settings: BoardSettings) => FlashableBoard,
+): ReadonlyMap<string, McuTargetParts> {
+  const settings = targets.filter((target) => target.kind === 'mcu');
+  return new Map(
+    settings.map((target) => {
+      const store = new BoardStore(join(paths.state, 'boards', target.name));
+      return [target.name, { board: flashableOf(target), store, readImage: boardImageReader(target) }];
+    }),
+  );
 }
 
 export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;

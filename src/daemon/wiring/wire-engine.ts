@@ -6,19 +6,24 @@ import type { AgentPorts } from '../../helper/agent/port-server.ts';
 import { RemoteEngine, RemoteUpdater } from '../../helper/agent/remote-engine.ts';
 import { HelperError } from '../../helper/errors.ts';
 import { helperVerbs } from '../../helper/verbs.ts';
-import { createMcuTarget, mcuTargetParts } from '../../mcu/mcu-target.ts';
-import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import type { Board } from '../../mcu/connection.ts';
+import { createBoard, flashable } from '../../mcu/create-board.ts';
+import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
+import type { McuTargetParts, ReadBoardImage } from '../../mcu/mcu-target.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Bootloader, Machine, PackageTarget, SlotsTarget, Target } from '../../update/ports.ts';
+import { boardNamed } from '../board-files.ts';
 import { examineEngine } from '../doctor/engine-checks.ts';
 import type { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
+import { KeptBoards } from '../kept-boards.ts';
 import type { SecurityLog } from '../security/security-log.ts';
-import { openJournal, wireSlots, wireUpdater } from './engine.ts';
+import type { BoardRoom } from './board-room.ts';
+import { openJournal, wireBoards, wireSlots, wireUpdater } from './engine.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
@@ -32,7 +37,8 @@ export interface EngineWiring {
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: Machine;
   /** The boards by the name of their target. */
-  readonly boards: ReadonlyMap<string, McuTargetParts>;
+  readonly boards: ReadonlyMap<string, BoardLine>;
+  readonly boardRoom: BoardRoom;
   /** Undefined: no target of kind slots is configured. */
   readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> | undefined;
   /** Undefined: no target is configured. */
@@ -41,6 +47,12 @@ export interface EngineWiring {
   readonly remote: RemoteEngine | undefined;
   /** What `doctor` says about slots and boot environment. */
   readonly examineEngine: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
+}
+
+/** A board that this process can talk to, and the reader of its images. */
+export interface BoardLine {
+  readonly board: Board;
+  readonly readImage: ReadBoardImage;
 }
 
 interface Notes {
@@ -86,15 +98,20 @@ export async function wireEngine(parts: EngineParts, journal: Journal | undefine
   const { config, world, remote } = parts;
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);
-  const boards = wireBoards(config, world);
-  const targets = targetsOf(slots, boards, wirePackages(config, world));
-  if (remote !== undefined) return { boards, targets, ...remoteEngine(parts, remote, slots.length > 0) };
+  const boards = boardLines(config, world);
+  const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
+  const targets = targetsOf(slots, kept, wirePackages(config, world));
   const { security, history, trust, agentPorts } = parts;
-  const kept = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
-  const engine = { journal: kept, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
+  const roomFor = (the: Journal): BoardRoom =>
+    new KeptBoards({ config, journal: the, boards: kept, security, log: world.log });
+  if (remote !== undefined)
+    return { boards, boardRoom: roomFor(remote.journal), targets, ...remoteEngine(parts, remote, slots.length > 0) };
+  const own = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
+  const engine = { journal: own, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
   return {
-    journal: kept,
+    journal: own,
     boards,
+    boardRoom: roomFor(own),
     targets,
     machine,
     bootloader,
@@ -108,7 +125,7 @@ function remoteEngine(
   { config, world, agentPorts }: EngineParts,
   remote: RemoteEngine,
   hasSlots: boolean,
-): Omit<EngineWiring, 'boards' | 'targets'> {
+): Omit<EngineWiring, 'boards' | 'boardRoom' | 'targets'> {
   const { clock } = world;
   const updater = new RemoteUpdater({ engine: remote, ports: agentPorts, policy: config.update, clock });
   const own = new LinuxMachine(config.system);
@@ -127,10 +144,11 @@ function remoteEngine(
   };
 }
 
-function wireBoards(config: Config, world: World): ReadonlyMap<string, McuTargetParts> {
-  const settings = config.targets.filter((target) => target.kind === 'mcu');
-  const folder = join(config.paths.state, 'boards');
-  return new Map(settings.map((target) => [target.name, mcuTargetParts(target, join(folder, target.name), world)]));
+function boardLines({ targets }: Config, world: World): ReadonlyMap<string, BoardLine> {
+  const settings = targets.filter((target) => target.kind === 'mcu');
+  return new Map(
+    settings.map((target) => [target.name, { board: createBoard(target, world), readImage: boardImageReader(target) }]),
+  );
 }
 
 function wirePackages(config: Config, { clock }: World): readonly PackageTarget[] {

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { healBoards } from '../../../src/daemon/boards.ts';
-import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
+import { KeptBoards } from '../../../src/daemon/kept-boards.ts';
+import type { KeptBoardsDeps } from '../../../src/daemon/kept-boards.ts';
+import { flashable } from '../../../src/mcu/create-board.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
@@ -215,7 +216,8 @@ describe('the mark of a board that is being written', () => {
       throw new SerialError('port-missing', 'nothing is plugged in');
     };
     const plugged = benchOf();
-    const bench = { ...plugged, board: { ...plugged.board, openLine } };
+    const board = { ...plugged.board, openLine };
+    const bench = { ...plugged, board: { ...board, flash: flashable(board).flash } };
     expect(await flashByHand(bench, 'new')).toBe('port-missing');
     expect(await bench.store.writing()).toBeUndefined();
   });
@@ -262,8 +264,8 @@ describe('beside an update, the agent', () => {
     await flashByHand(bench, 'new', cut);
     expect(holds(bench)).toBe('nothing whole');
     const boards = new Map([['meter', bench]]);
-    const wiring = { journal: { state: { phase } }, boards, world: { log: silentLog } } as unknown as Wiring;
-    await healBoards(wiring, () => {}, signal);
+    const deps = { journal: { state: { phase } }, boards, log: silentLog } as unknown as KeptBoardsDeps;
+    await new KeptBoards(deps).heal(() => {}, signal);
     return holds(bench);
   }
 
