@@ -5,7 +5,7 @@ import { TelemetryError } from './errors.ts';
 import type { TelemetrySettings } from './settings.ts';
 import type { Intake, Reading } from './sources/source.ts';
 
-export interface IntakeOptions {
+export interface IntakeDeps {
   readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
   /** Ends every pause. */
@@ -22,19 +22,19 @@ const BYTES_BURST_SECONDS = 1;
 
 /** Promise `hostile-input`: bounds what a source that sends by itself passes on. */
 export class BoundedIntake implements Intake {
-  readonly #options: IntakeOptions;
+  readonly #deps: IntakeDeps;
   readonly #points: RateBound;
   readonly #bytes: RateBound;
 
-  constructor(options: IntakeOptions) {
-    const { rate, clock } = options;
-    this.#options = options;
+  constructor(deps: IntakeDeps) {
+    const { rate, clock } = deps;
+    this.#deps = deps;
     this.#points = new RateBound(rate.pointsPerSecond, POINTS_BURST_SECONDS, clock);
     this.#bytes = new RateBound(rate.bytesPerSecond, BYTES_BURST_SECONDS, clock);
   }
 
   take(read: () => Reading): void {
-    const { rate, onReading } = this.#options;
+    const { rate, onReading } = this.#deps;
     if (!this.#points.admits()) {
       this.drop(`more than ${rate.pointsPerSecond} a second`);
       return;
@@ -49,11 +49,11 @@ export class BoundedIntake implements Intake {
   }
 
   drop(why: string): void {
-    this.#options.onDrop(why);
+    this.#deps.onDrop(why);
   }
 
   rest(bytes: number): Promise<void> | undefined {
-    const { clock, signal } = this.#options;
+    const { clock, signal } = this.#deps;
     const pauseMs = this.#bytes.spend(bytes);
     // whoever waits checks the signal afterwards
     return pauseMs === 0 ? undefined : clock.sleep(pauseMs, signal).catch(() => {});

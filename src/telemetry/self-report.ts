@@ -10,7 +10,7 @@ export interface SelfFacts {
   readonly uptimeSeconds: number;
 }
 
-export interface SelfReportOptions {
+export interface SelfReportDeps {
   readonly settings: TelemetrySettings['report'];
   readonly facts: () => SelfFacts;
   readonly figures: () => unknown;
@@ -20,16 +20,16 @@ export interface SelfReportOptions {
 
 /** Publishes what the agent knows about itself when it changes, under the ids that the configuration names. */
 export class SelfReport {
-  readonly #options: SelfReportOptions;
+  readonly #deps: SelfReportDeps;
   readonly #published = new Map<string, string>();
 
-  constructor(options: SelfReportOptions) {
-    this.#options = options;
+  constructor(deps: SelfReportDeps) {
+    this.#deps = deps;
   }
 
   /** Publishes until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { settings, clock } = this.#options;
+    const { settings, clock } = this.#deps;
     while (!signal.aborted) {
       this.look();
       await clock.sleep(settings.everyMs, signal);
@@ -37,7 +37,7 @@ export class SelfReport {
   }
 
   look(): void {
-    const { settings, facts, figures } = this.#options;
+    const { settings, facts, figures } = this.#deps;
     const { installed, slot, outcome, reason, uptimeSeconds } = facts();
     this.#publish(settings.installed, installed);
     this.#publish(settings.slot, slot);
@@ -52,6 +52,6 @@ export class SelfReport {
     const text = JSON.stringify(value);
     if (this.#published.get(id) === text) return;
     this.#published.set(id, text);
-    this.#options.publish(id, value);
+    this.#deps.publish(id, value);
   }
 }

@@ -11,7 +11,7 @@ import type { RunnerDetails } from './sensors/sensor-report.ts';
 import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
-export interface SourceRunnerOptions {
+export interface SourceRunnerDeps {
   /** The name for a person. */
   readonly name: string;
   readonly source: Source;
@@ -57,7 +57,7 @@ const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
  * harm no other source.
  */
 export class SourceRunner {
-  readonly #options: SourceRunnerOptions;
+  readonly #deps: SourceRunnerDeps;
   #readings = 0;
   #readMs: number | undefined;
   #failures = 0;
@@ -73,16 +73,16 @@ export class SourceRunner {
   /** A reading that has not returned yet, although its time was up. */
   #hanging: Promise<void> | undefined;
 
-  constructor(options: SourceRunnerOptions) {
-    this.#options = options;
+  constructor(deps: SourceRunnerDeps) {
+    this.#deps = deps;
   }
 
   get figures(): SourceFigures {
     return {
-      name: this.#options.name,
+      name: this.#deps.name,
       readings: this.#readings,
       failures: this.#failures,
-      lastReadingAgeMs: this.#readMs === undefined ? undefined : this.#options.clock.monotonicMs() - this.#readMs,
+      lastReadingAgeMs: this.#readMs === undefined ? undefined : this.#deps.clock.monotonicMs() - this.#readMs,
       dropped: this.#dropped,
       lastDrop: this.#lastDrop,
       lastError: this.#lastError,
@@ -90,12 +90,12 @@ export class SourceRunner {
   }
 
   get source(): Source {
-    return this.#options.source;
+    return this.#deps.source;
   }
 
   /** What a person who asks about this source is told. */
   get details(): SourceFigures & RunnerDetails {
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     const isFailing = this.#lastError !== undefined;
     return {
       ...this.figures,
@@ -107,7 +107,7 @@ export class SourceRunner {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { source, everyMs, clock, random } = this.#options;
+    const { source, everyMs, clock, random } = this.#deps;
     await clock.sleep(random() * Math.min(everyMs, 1_000), signal);
     let dueMs = clock.monotonicMs();
     while (!signal.aborted) {
@@ -123,7 +123,7 @@ export class SourceRunner {
 
   /** Takes one reading, or runs a source that sends by itself once. */
   async once(signal: AbortSignal): Promise<void> {
-    const { source } = this.#options;
+    const { source } = this.#deps;
     try {
       if (source.kind === 'pushed') await this.#listen(source, signal);
       else this.#take(await this.#readInTime(async (inTime) => source.read(inTime), signal));
@@ -134,7 +134,7 @@ export class SourceRunner {
   }
 
   async #listen(source: PushedSource, signal: AbortSignal): Promise<void> {
-    const { name, silenceMs } = this.#options;
+    const { name, silenceMs } = this.#deps;
     const silent = new AbortController();
     const why = new TelemetryError('source-timeout', `${name}: nothing came for ${silenceMs} ms`);
     const timer = silenceMs === undefined ? undefined : setTimeout(() => silent.abort(why), silenceMs);
@@ -150,14 +150,14 @@ export class SourceRunner {
       },
     };
     try {
-      await source.run(new BoundedIntake({ ...this.#options, ...heard, signal: ending }), ending);
+      await source.run(new BoundedIntake({ ...this.#deps, ...heard, signal: ending }), ending);
     } finally {
       clearTimeout(timer);
     }
   }
 
   async #readInTime(read: (signal: AbortSignal) => Promise<Reading>, signal: AbortSignal): Promise<Reading> {
-    const { name, timeoutMs } = this.#options;
+    const { name, timeoutMs } = this.#deps;
     if (this.#hanging !== undefined)
       throw new TelemetryError('source-timeout', `${name}: still waits for the last reading`);
     const tooLate = new TelemetryError('source-timeout', `${name}: no reading within ${timeoutMs} ms`);
@@ -176,7 +176,7 @@ export class SourceRunner {
   }
 
   #take(reading: Reading): void {
-    const { log, name, onReading, clock } = this.#options;
+    const { log, name, onReading, clock } = this.#deps;
     if (this.#lastError !== undefined) log.info({ source: name }, 'the source works again');
     this.#readings += 1;
     this.#readMs = clock.monotonicMs();
@@ -193,7 +193,7 @@ export class SourceRunner {
 
   /** Counts a reading that is not used. Logs that only now and then. */
   #drop(why: string): void {
-    const { log, name, clock } = this.#options;
+    const { log, name, clock } = this.#deps;
     this.#dropped += 1;
     this.#lastDrop = why;
     const nowMs = clock.monotonicMs();
@@ -203,7 +203,7 @@ export class SourceRunner {
   }
 
   #fail(error: unknown): void {
-    const { log, name, clock } = this.#options;
+    const { log, name, clock } = this.#deps;
     const code = error instanceof AgentError ? error.code : 'internal-error';
     this.#failures += 1;
     this.#failuresInARow += 1;

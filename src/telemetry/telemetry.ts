@@ -27,7 +27,7 @@ import { takeOver } from './spool/take-over.ts';
 import type { TelemetryStatus } from './telemetry-status.ts';
 import { Watch } from './watch.ts';
 
-export interface TelemetryOptions {
+export interface TelemetryDeps {
   readonly settings: TelemetrySettings;
   readonly measurements: readonly MeasurementSettings[];
   readonly watches: readonly WatchSettings[];
@@ -64,7 +64,7 @@ const BYTES_PER_POINT = 1_024;
  * disposed.
  */
 export class Telemetry implements AsyncDisposable {
-  readonly #options: TelemetryOptions;
+  readonly #deps: TelemetryDeps;
   readonly #spool: Spool;
   readonly #delivery: Delivery;
   readonly #wallClock: WallClock;
@@ -73,25 +73,25 @@ export class Telemetry implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #running: Promise<unknown>;
 
-  constructor(options: TelemetryOptions) {
-    const { settings, watches, boot } = options;
-    this.#options = options;
-    this.#spool = openSpool(options);
-    takeOver(join(options.stateDirectory, 'spool.db.other'), this.#spool, options.log);
+  constructor(deps: TelemetryDeps) {
+    const { settings, watches, boot } = deps;
+    this.#deps = deps;
+    this.#spool = openSpool(deps);
+    takeOver(join(deps.stateDirectory, 'spool.db.other'), this.#spool, deps.log);
     this.#delivery = new Delivery({
-      ...options,
+      ...deps,
       spool: this.#spool,
       batchPoints: settings.batchPoints,
       gatherMs: settings.gatherMs,
       backlogPointsPerSecond: settings.backlogPointsPerSecond,
     });
     this.#wallClock = new WallClock({
-      ...options,
+      ...deps,
       sinceBootMs: boot.sinceBootMs,
       onSet: (startedAtMs) => this.#spool.learnClock(startedAtMs),
     });
     this.#sources = this.#makeSources();
-    this.#watches = watches.map((watch) => new Watch({ ...options, watch }));
+    this.#watches = watches.map((watch) => new Watch({ ...deps, watch }));
     this.#running = this.#run();
   }
 
@@ -146,13 +146,13 @@ export class Telemetry implements AsyncDisposable {
 
   /** The reports of all sources. */
   sensors(): readonly SensorReport[] {
-    return this.#options.measurements.map((settings, index) => sensorReport(settings, this.#sources[index]?.details));
+    return this.#deps.measurements.map((settings, index) => sensorReport(settings, this.#sources[index]?.details));
   }
 
   /** Reads one source once, besides its own interval. Throws AgentError. */
   async trySensor(name: string, signal: AbortSignal): Promise<Reading> {
-    const index = this.#options.measurements.findIndex((settings) => settings.name === name);
-    const [settings, runner] = [this.#options.measurements[index], this.#sources[index]];
+    const index = this.#deps.measurements.findIndex((settings) => settings.name === name);
+    const [settings, runner] = [this.#deps.measurements[index], this.#sources[index]];
     if (settings === undefined || runner === undefined) {
       throw new TelemetryError(
         'source-unusable',
@@ -164,7 +164,7 @@ export class Telemetry implements AsyncDisposable {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    const { settings, facts, clock } = this.#options;
+    const { settings, facts, clock } = this.#deps;
     const report = new SelfReport({
       settings: settings.report,
       facts,
@@ -178,7 +178,7 @@ export class Telemetry implements AsyncDisposable {
 
   /** Runs a loop until the signal is aborted. A defect in one loop is logged and does not end the others. */
   async #guard(run: () => Promise<void>): Promise<void> {
-    const { log, clock } = this.#options;
+    const { log, clock } = this.#deps;
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
@@ -193,7 +193,7 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #makeSources(): readonly SourceRunner[] {
-    const { measurements, openLine, stateDirectory, settings: telemetry } = this.#options;
+    const { measurements, openLine, stateDirectory, settings: telemetry } = this.#deps;
     const { rate } = telemetry;
     const maker = new SourceMaker({ openLine, diskPath: stateDirectory, agentFigures: () => this.#agentFigures() });
     return measurements.map((settings) => {
@@ -201,7 +201,7 @@ export class Telemetry implements AsyncDisposable {
       const onReading = (reading: Reading): void => this.#take(measurement, reading);
       const silenceMs = silenceOf(settings.source);
       return new SourceRunner({
-        ...this.#options,
+        ...this.#deps,
         ...settings,
         rate,
         silenceMs,
@@ -212,7 +212,7 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #take(measurement: Measurement, reading: Reading): void {
-    for (const { to, value } of measurement.push(reading, this.#options.clock.monotonicMs())) {
+    for (const { to, value } of measurement.push(reading, this.#deps.clock.monotonicMs())) {
       if (to.kind === 'property') this.#spool.setProperty(to.id, value);
       else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
     }
@@ -247,7 +247,7 @@ function silenceOf(source: SourceSettings): number | undefined {
   return source.kind === 'exec' || source.kind === 'mqtt' ? source.silenceMs : undefined;
 }
 
-function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryOptions): Spool {
+function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): Spool {
   return new Spool({
     path: join(stateDirectory, 'spool.db'),
     bounds: settings.bounds,

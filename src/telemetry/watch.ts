@@ -9,7 +9,7 @@ import type { WatchSettings } from './settings.ts';
 import { withPassword } from './sources/broker.ts';
 import { sourceFailed } from './sources/source.ts';
 
-export interface WatchOptions {
+export interface WatchDeps {
   readonly watch: WatchSettings;
   readonly service: Pick<ValueService, 'property'>;
   readonly clock: Clock;
@@ -23,21 +23,21 @@ const MAX_OUTPUT_BYTES = 64 * 1024;
  * Watches a property that somebody sets at the service. Its value is passed on when it changes, and once after a start.
  */
 export class Watch {
-  readonly #options: WatchOptions;
+  readonly #deps: WatchDeps;
   #handed: string | undefined;
   #lastError: string | undefined;
 
-  constructor(options: WatchOptions) {
-    this.#options = options;
+  constructor(deps: WatchDeps) {
+    this.#deps = deps;
   }
 
   get figures(): { readonly id: string; readonly lastError: string | undefined } {
-    return { id: this.#options.watch.id, lastError: this.#lastError };
+    return { id: this.#deps.watch.id, lastError: this.#lastError };
   }
 
   /** Watches until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, watch } = this.#options;
+    const { clock, watch } = this.#deps;
     while (!signal.aborted) {
       await this.look(signal);
       await clock.sleep(watch.everyMs, signal);
@@ -46,7 +46,7 @@ export class Watch {
 
   /** Looks once. A value that cannot be passed on is tried again with the next look. */
   async look(signal: AbortSignal): Promise<void> {
-    const { service, watch, log } = this.#options;
+    const { service, watch, log } = this.#deps;
     try {
       const text = JSON.stringify((await service.property(watch.id, signal)) ?? null);
       if (text !== this.#handed) {

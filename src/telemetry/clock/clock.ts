@@ -24,7 +24,7 @@ export type Synchronization = 'synchronized' | 'not-yet' | 'unknown';
 
 export type ProbeSynchronization = (signal: AbortSignal) => Promise<Synchronization>;
 
-export interface WallClockOptions {
+export interface WallClockDeps {
   readonly clock: Clock;
   readonly sinceBootMs: () => number;
   readonly probe: ProbeSynchronization;
@@ -48,7 +48,7 @@ const AGREES_MS = 5_000;
  * with a time that looks right and is not.
  */
 export class WallClock {
-  readonly #options: WallClockOptions;
+  readonly #deps: WallClockDeps;
   readonly #beganMs: number;
   #state: ClockState = 'unset';
   #heard: ServiceTime | undefined;
@@ -56,9 +56,9 @@ export class WallClock {
   /** The start of this boot by the believed clock. Used while that is not the machine's clock. */
   #startedAtMs = 0;
 
-  constructor(options: WallClockOptions) {
-    this.#options = options;
-    this.#beganMs = options.clock.monotonicMs();
+  constructor(deps: WallClockDeps) {
+    this.#deps = deps;
+    this.#beganMs = deps.clock.monotonicMs();
   }
 
   get state(): ClockState {
@@ -67,7 +67,7 @@ export class WallClock {
 
   /** The time of what happens now. */
   now(): PointTime {
-    const { clock, sinceBootMs } = this.#options;
+    const { clock, sinceBootMs } = this.#deps;
     switch (this.#state) {
       case 'unset':
         return { kind: 'since-boot' };
@@ -93,12 +93,12 @@ export class WallClock {
       const { state } = this;
       if (state === 'set') return;
       pauseMs = Math.min(pauseMs, LONGEST_PAUSE_MS[state]);
-      await this.#options.clock.sleep(pauseMs, signal);
+      await this.#deps.clock.sleep(pauseMs, signal);
     }
   }
 
   async look(signal: AbortSignal): Promise<void> {
-    const { clock, probe } = this.#options;
+    const { clock, probe } = this.#deps;
     const found = isPlausible(clock.nowMs()) ? await probe(signal) : 'not-yet';
     this.#wasProbed = true;
     if (found === 'synchronized') this.#believe('set', this.#startByMachine());
@@ -107,7 +107,7 @@ export class WallClock {
   }
 
   #mayAssume(found: Synchronization): boolean {
-    const { clock } = this.#options;
+    const { clock } = this.#deps;
     if (!isPlausible(clock.nowMs())) return false;
     return found === 'unknown' || clock.monotonicMs() - this.#beganMs > PATIENCE_MS;
   }
@@ -117,7 +117,7 @@ export class WallClock {
    * seconds.
    */
   #follow({ atMs, monotonicMs }: ServiceTime): void {
-    const { clock, sinceBootMs } = this.#options;
+    const { clock, sinceBootMs } = this.#deps;
     const theirMs = atMs + clock.monotonicMs() - monotonicMs;
     const agrees = Math.abs(clock.nowMs() - theirMs) <= AGREES_MS;
     if (agrees && this.#state === 'assumed') return;
@@ -127,12 +127,12 @@ export class WallClock {
   }
 
   #startByMachine(): number {
-    const { clock, sinceBootMs } = this.#options;
+    const { clock, sinceBootMs } = this.#deps;
     return clock.nowMs() - sinceBootMs();
   }
 
   #believe(state: 'assumed' | 'service' | 'set', startedAtMs: number): void {
-    const { log, onSet } = this.#options;
+    const { log, onSet } = this.#deps;
     this.#state = state;
     this.#startedAtMs = startedAtMs;
     log.info({ state }, believed[state]);

@@ -15,7 +15,7 @@ const POINT_FRAME_BYTES = 48;
 /** After so many refused points without an accepted one, the points are not to blame. */
 const MAX_REFUSALS_IN_A_ROW = 20;
 
-export interface CourierContext {
+export interface CourierDeps {
   readonly service: Pick<ValueService, 'postDatapoints'>;
   readonly spool: Pick<Spool, 'accepted' | 'refused'>;
   readonly gate: Gate;
@@ -31,12 +31,12 @@ type Slice = readonly SpooledPoint[];
  * byte.
  */
 export class Courier {
-  readonly #context: CourierContext;
+  readonly #deps: CourierDeps;
   /** Learned from a service that finds requests too large. */
   #maxPoints = Number.POSITIVE_INFINITY;
 
-  constructor(context: CourierContext) {
-    this.#context = context;
+  constructor(deps: CourierDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -44,7 +44,7 @@ export class Courier {
    * only when the service has answered.
    */
   async deliver(batch: Batch, signal: AbortSignal): Promise<'delivered' | 'parked'> {
-    const { spool, log } = this.#context;
+    const { spool, log } = this.#deps;
     const slices = this.#cut(batch.points).toReversed();
     let refusals = 0;
     for (let slice = slices.pop(); slice !== undefined; slice = slices.pop()) {
@@ -78,7 +78,7 @@ export class Courier {
     slice: Slice,
     signal: AbortSignal,
   ): Promise<'accepted' | Exclude<Verdict, { kind: 'wait' }>> {
-    const { service, gate, onPost } = this.#context;
+    const { service, gate, onPost } = this.#deps;
     const datapoints = slice.map(({ text, atMs }) => ({
       value: parse(text),
       at: new Date(atMs).toISOString(),
@@ -99,7 +99,7 @@ export class Courier {
           gate.opened();
           return verdict;
         }
-        this.#context.log.debug({ event, error: describeError(error) }, 'points could not be delivered');
+        this.#deps.log.debug({ event, error: describeError(error) }, 'points could not be delivered');
         gate.closed(pass, verdict.reason, verdict.retryAfterMs);
       }
     }

@@ -8,7 +8,7 @@ import { Gate } from './gate.ts';
 import { Parking } from './parking.ts';
 import { PropertyCourier } from './property-courier.ts';
 
-export interface DeliveryOptions {
+export interface DeliveryDeps {
   readonly spool: Spool;
   readonly service: ValueService;
   readonly clock: Clock;
@@ -41,7 +41,7 @@ const LONGEST_SLEEP_MS = 60_000;
 
 /** Delivers what the spool holds to the service: live points, the backlog and properties, each in a loop of its own. */
 export class Delivery {
-  readonly #options: DeliveryOptions;
+  readonly #deps: DeliveryDeps;
   readonly #gate: Gate;
   readonly #parking = new Parking();
   readonly #properties: PropertyCourier;
@@ -51,13 +51,13 @@ export class Delivery {
   #failedRequests = 0;
   #resent = 0;
 
-  constructor(options: DeliveryOptions) {
-    this.#options = options;
-    this.#gate = new Gate(options);
-    this.#properties = new PropertyCourier({ ...options, gate: this.#gate });
+  constructor(deps: DeliveryDeps) {
+    this.#deps = deps;
+    this.#gate = new Gate(deps);
+    this.#properties = new PropertyCourier({ ...deps, gate: this.#gate });
     const onPost = (points: number, isAccepted: boolean): void => this.#note(points, isAccepted);
-    const context = { ...options, gate: this.#gate, onPost };
-    this.#couriers = { live: new Courier(context), backlog: new Courier(context) };
+    const courierDeps = { ...deps, gate: this.#gate, onPost };
+    this.#couriers = { live: new Courier(courierDeps), backlog: new Courier(courierDeps) };
   }
 
   /** Delivers until the signal is aborted. */
@@ -67,7 +67,7 @@ export class Delivery {
 
   /** Tries at once what was parked, and what the gate keeps back. */
   tryAgain(): void {
-    const { live, backlog } = this.#options.spool.arrival;
+    const { live, backlog } = this.#deps.spool.arrival;
     this.#gate.opened();
     this.#parking.clear();
     this.#properties.tryAgain();
@@ -82,7 +82,7 @@ export class Delivery {
 
   /** Delivers everything on disk, at the configured pace. */
   async deliverBacklog(signal: AbortSignal): Promise<void> {
-    const { clock, isLineTaken, backlogPointsPerSecond } = this.#options;
+    const { clock, isLineTaken, backlogPointsPerSecond } = this.#deps;
     for (;;) {
       while (isLineTaken()) await clock.sleep(LOOK_MS, signal);
       const startedMs = clock.monotonicMs();
@@ -103,13 +103,13 @@ export class Delivery {
       requests: this.#requests,
       failedRequests: this.#failedRequests,
       resent: this.#resent,
-      parkedEvents: [...this.#parking.parked(this.#options.clock.monotonicMs())],
+      parkedEvents: [...this.#parking.parked(this.#deps.clock.monotonicMs())],
       trouble: this.#gate.reason,
     };
   }
 
   async #runLive(signal: AbortSignal): Promise<void> {
-    const { spool, clock, gatherMs } = this.#options;
+    const { spool, clock, gatherMs } = this.#deps;
     while (!signal.aborted) {
       await this.deliverLive(signal);
       await spool.arrival.urgent.wait(gatherMs, clock, signal);
@@ -118,7 +118,7 @@ export class Delivery {
   }
 
   async #runBacklog(signal: AbortSignal): Promise<void> {
-    const { spool, clock } = this.#options;
+    const { spool, clock } = this.#deps;
     while (!signal.aborted) {
       await this.deliverBacklog(signal);
       await spool.arrival.backlog.wait(this.#restMs, clock, signal);
@@ -126,12 +126,12 @@ export class Delivery {
   }
 
   get #restMs(): number {
-    return Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(this.#options.clock.monotonicMs()) + 1);
+    return Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(this.#deps.clock.monotonicMs()) + 1);
   }
 
   /** Delivers the next batch. Returns the number of its points; 0: there is nothing to deliver. */
   async #deliverNext(lane: Batch['lane'], signal: AbortSignal): Promise<number> {
-    const { spool, clock, batchPoints } = this.#options;
+    const { spool, clock, batchPoints } = this.#deps;
     const parked = this.#parking.parked(clock.monotonicMs());
     const batch = lane === 'live' ? spool.takeLive(batchPoints, parked) : spool.takeBacklog(batchPoints, parked);
     if (batch === undefined) return 0;

@@ -2,7 +2,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { backoffMs } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 
-export interface GateContext {
+export interface GateDeps {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -54,7 +54,7 @@ export class Gate {
   readonly #times: GateTimes;
   #reason: string | undefined;
 
-  constructor({ clock, random }: GateContext) {
+  constructor({ clock, random }: GateDeps) {
     this.#clock = clock;
     this.#times = new GateTimes(random);
   }

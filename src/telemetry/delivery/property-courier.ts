@@ -7,7 +7,7 @@ import { Parking } from './parking.ts';
 import type { QueuedProperty } from './property-queue.ts';
 import { judge } from './verdict.ts';
 
-export interface PropertyCourierContext {
+export interface PropertyCourierDeps {
   readonly service: Pick<ValueService, 'setProperty'>;
   readonly spool: Spool;
   readonly gate: Gate;
@@ -19,16 +19,16 @@ const LONGEST_SLEEP_MS = 60_000;
 
 /** Delivers property values to the service: the last value of each property. */
 export class PropertyCourier {
-  readonly #context: PropertyCourierContext;
+  readonly #deps: PropertyCourierDeps;
   readonly #parking = new Parking();
 
-  constructor(context: PropertyCourierContext) {
-    this.#context = context;
+  constructor(deps: PropertyCourierDeps) {
+    this.#deps = deps;
   }
 
   /** Delivers until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { spool, clock } = this.#context;
+    const { spool, clock } = this.#deps;
     while (!signal.aborted) {
       await this.deliverAll(signal);
       const restMs = Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(clock.monotonicMs()) + 1);
@@ -38,17 +38,17 @@ export class PropertyCourier {
 
   tryAgain(): void {
     this.#parking.clear();
-    this.#context.spool.arrival.property.ring();
+    this.#deps.spool.arrival.property.ring();
   }
 
   async deliverAll(signal: AbortSignal): Promise<void> {
-    const { spool, clock } = this.#context;
+    const { spool, clock } = this.#deps;
     const next = (): QueuedProperty | undefined => spool.takeProperty(this.#parking.parked(clock.monotonicMs()));
     for (let property = next(); property !== undefined; property = next()) await this.#deliver(property, signal);
   }
 
   async #deliver(property: QueuedProperty, signal: AbortSignal): Promise<void> {
-    const { service, spool, gate, clock, log } = this.#context;
+    const { service, spool, gate, clock, log } = this.#deps;
     const pass = await gate.pass(signal);
     try {
       await service.setProperty(property.id, JSON.parse(property.text), signal);

@@ -47,13 +47,13 @@ export function sourceFailed(what: string, why: string, cause?: unknown): Teleme
   return new TelemetryError('source-failed', `${maskAddresses(what)}: ${why}`, cause);
 }
 
-export interface SourceContext {
+export interface SharedSourceDeps {
   readonly openLine: OpenSerialLine;
   readonly diskPath: string;
   readonly agentFigures: () => Reading;
 }
 
-export interface SourceParts extends SourceContext {
+export interface SourceDeps extends SharedSourceDeps {
   readonly timeoutMs: number;
   readonly buses: RtuBuses;
 }
@@ -62,7 +62,7 @@ export interface SourceParts extends SourceContext {
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
-  readonly create: (settings: OwnSettings<Name, Shape>, parts: SourceParts) => Source;
+  readonly create: (settings: OwnSettings<Name, Shape>, deps: SourceDeps) => Source;
   /** What is read, without secrets: a device, a file, a program, an address. */
   readonly place: (settings: OwnSettings<Name, Shape>) => string;
   /** Advice for somebody whose try failed; absent: the usual one. */
@@ -77,7 +77,7 @@ export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(des
   return {
     name,
     table: tableOfKind(name, described.settings),
-    create: (settings: OfKind, parts: SourceParts) => create(own(settings), parts),
+    create: (settings: OfKind, deps: SourceDeps) => create(own(settings), deps),
     place: (settings: OfKind) => place(own(settings)),
     advice: (settings: OfKind) => advice?.(own(settings)),
     speaks: (settings: OfKind) => speaks?.(own(settings)) ?? false,

@@ -8,7 +8,7 @@ import { readKernelFile, readKernelNumber } from './kernel-file.ts';
 import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource, Reading } from './source.ts';
 
-export interface SystemContext {
+export interface SystemDeps {
   readonly root?: string;
   /** The file system whose free space is measured. */
   readonly diskPath: string;
@@ -17,12 +17,12 @@ export interface SystemContext {
 }
 
 /** The machine's own figures, read from the kernel's files without starting a program. */
-export function systemSource(metric: SystemMetric, context: SystemContext): PolledSource {
-  const { root = '/' } = context;
-  return { kind: 'polled', read: async (signal) => readers[metric]({ ...context, root }, signal) };
+export function systemSource(metric: SystemMetric, deps: SystemDeps): PolledSource {
+  const { root = '/' } = deps;
+  return { kind: 'polled', read: async (signal) => readers[metric]({ ...deps, root }, signal) };
 }
 
-type Reader = (context: Required<SystemContext>, signal: AbortSignal) => Reading;
+type Reader = (deps: Required<SystemDeps>, signal: AbortSignal) => Reading;
 
 const readers: Readonly<Record<SystemMetric, Reader>> = {
   load1: async ({ root }, signal) => readKernelNumber(join(root, 'proc/loadavg'), signal),
@@ -101,6 +101,6 @@ export type SystemMetric = (typeof metrics)[number];
 export const system = sourceKind({
   name: 'system',
   settings: { metric: z.enum(metrics) },
-  create: ({ metric }, parts) => systemSource(metric, parts),
+  create: ({ metric }, deps) => systemSource(metric, deps),
   place: ({ metric }) => metric,
 });

@@ -22,7 +22,7 @@ const WINDOW = 1_000;
 /** A larger file gives its room back when it becomes empty. */
 const SHRINK_ABOVE_BYTES = 1024 * 1024;
 
-export interface ArchiveOptions {
+export interface ArchiveDeps {
   readonly path: string;
   readonly bounds: SpoolBounds;
   readonly reserveBytes: number;
@@ -34,7 +34,8 @@ export interface ArchiveOptions {
   readonly open?: ((path: string) => SpoolDatabase) | undefined;
 }
 
-export interface ArchiveParts {
+/** What the spool counts and names in memory, for the rows on disk. */
+export interface ArchiveBooks {
   readonly book: StreamBook;
   readonly boots: Boots;
   readonly drops: Drops;
@@ -45,8 +46,8 @@ export interface ArchiveParts {
 
 /** The part of the spool on disk. It is written, read back in batches, removed when settled, and evicted. */
 export class SpoolArchive implements Disposable {
-  readonly #options: ArchiveOptions;
-  readonly #parts: ArchiveParts;
+  readonly #deps: ArchiveDeps;
+  readonly #books: ArchiveBooks;
   readonly #disk: SpoolDisk;
   /** The last counts of the database. */
   #holdings = nothingHeld;
@@ -59,13 +60,13 @@ export class SpoolArchive implements Disposable {
   #window: Batch[] = [];
   #inFlight: Batch | undefined;
 
-  constructor(options: ArchiveOptions, parts: ArchiveParts) {
-    this.#options = options;
-    this.#parts = parts;
+  constructor(deps: ArchiveDeps, books: ArchiveBooks) {
+    this.#deps = deps;
+    this.#books = books;
     this.#disk = new SpoolDisk({
-      ...options,
+      ...deps,
       remembered: () => ({
-        streams: [...parts.book.all()].map((stream) => parts.book.recordOf(stream)),
+        streams: [...books.book.all()].map((stream) => books.book.recordOf(stream)),
         points: this.points,
         lastSeq: this.#lastSeq,
       }),
@@ -125,16 +126,16 @@ export class SpoolArchive implements Disposable {
 
   /** Writes points and properties, and removes what was settled or exceeds the bounds: all at once, durably. */
   write(points: readonly LivePoint[]): boolean {
-    const { drops, properties } = this.#parts;
+    const { drops, properties } = this.#books;
     const removals = this.#removals;
     const dead = this.#dead;
     const grows = points.length > 0 || properties.unwritten().length > 0;
-    const { bounds } = this.#options;
+    const { bounds } = this.#deps;
     let isCounted = this.#isCounted;
     let evicted: readonly Evicted[] = [];
     const done = this.#disk.write(grows, (db) => {
       for (const range of removals) db.remove(range);
-      for (const letter of dead) db.bury(letter, this.#options.maxDeadLetters);
+      for (const letter of dead) db.bury(letter, this.#deps.maxDeadLetters);
       this.#add(db, points);
       for (const { id, text } of properties.unwritten()) db.saveProperty(id, text);
       for (const id of properties.settled()) db.deleteProperty(id);
@@ -177,7 +178,7 @@ export class SpoolArchive implements Disposable {
     const seqs = points.flatMap(({ seq }) => seq ?? []);
     const [first, last] = [seqs[0], seqs.at(-1)];
     if (first === undefined || last === undefined) return;
-    this.#removals.push({ class: table, first, last, stream: this.#parts.book.idOf(stream) });
+    this.#removals.push({ class: table, first, last, stream: this.#books.book.idOf(stream) });
   }
 
   bury(letter: DeadLetter): void {
@@ -192,7 +193,7 @@ export class SpoolArchive implements Disposable {
   }
 
   #readWindow(limit: number, skip: ReadonlySet<string>): Batch[] {
-    const excluded = this.#parts.book.all().filter(({ event }) => skip.has(event));
+    const excluded = this.#books.book.all().filter(({ event }) => skip.has(event));
     const without = [...excluded].flatMap(({ id }) => id ?? []);
     for (const table of pointClasses) {
       const batches = this.#readClass(table, limit, without);
@@ -215,12 +216,12 @@ export class SpoolArchive implements Disposable {
 
   /** Points whose event nobody knows are damage. */
   #known(rows: readonly StoredPoint[]): readonly StoredPoint[] {
-    if (rows.every(({ stream }) => this.#parts.book.byId(stream) !== undefined)) return rows;
+    if (rows.every(({ stream }) => this.#books.book.byId(stream) !== undefined)) return rows;
     throw new TelemetryError('spool-damaged', 'the spool is damaged: a point belongs to no event');
   }
 
   #batches(table: PointClass, id: number, rows: readonly StoredPoint[], limit: number): Batch[] {
-    const { book, boots, ceilingOf } = this.#parts;
+    const { book, boots, ceilingOf } = this.#books;
     const stream = book.byId(id);
     if (stream === undefined) return [];
     const ceiling = ceilingOf(stream);
@@ -238,7 +239,7 @@ export class SpoolArchive implements Disposable {
   }
 
   #add(db: SpoolDatabase, points: readonly LivePoint[]): void {
-    const { book, boots } = this.#parts;
+    const { book, boots } = this.#books;
     for (const stream of new Set(points.map((point) => point.stream))) db.saveStream(book.recordOf(stream));
     for (const table of pointClasses) {
       const ofClass = points.filter(({ stream }) => stream.class === table);
@@ -255,7 +256,7 @@ export class SpoolArchive implements Disposable {
    * it.
    */
   #row(point: LivePoint): StoredPoint {
-    const { book, boots } = this.#parts;
+    const { book, boots } = this.#books;
     const { stream, atMs, sinceBootMs, text } = point;
     if (atMs === undefined) boots.note(sinceBootMs);
     this.#lastSeq += 1;
@@ -264,11 +265,11 @@ export class SpoolArchive implements Disposable {
   }
 
   #ageMs({ boot, sinceBootMs }: StoredPoint): number | undefined {
-    return this.#parts.boots.ageMs(boot, sinceBootMs, this.#options.sinceBootMs());
+    return this.#books.boots.ageMs(boot, sinceBootMs, this.#deps.sinceBootMs());
   }
 
   #adopt(db: SpoolDatabase, lost: number): void {
-    const { book, boots, drops, properties } = this.#parts;
+    const { book, boots, drops, properties } = this.#books;
     const isThisBoot = boots.adopt(db.boots());
     book.adopt(db.streams(), isThisBoot);
     properties.adopt(db.properties());
@@ -282,7 +283,7 @@ export class SpoolArchive implements Disposable {
   /** Forgets past boots when nothing waits, since nothing has to be dated any more. */
   #tidy(): void {
     if (this.points > 0) return;
-    const past = this.#parts.boots.forgetPast();
+    const past = this.#books.boots.forgetPast();
     this.#disk.read((db) => {
       for (const { id } of past) db.deleteBoot(id);
       if (db.fileBytes() > SHRINK_ABOVE_BYTES) db.shrink();

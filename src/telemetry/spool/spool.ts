@@ -16,12 +16,12 @@ import { Drops } from './drops.ts';
 import { FlashFigure } from './flash-figure.ts';
 import { LiveLane } from './live-lane.ts';
 import { SpoolArchive } from './spool-archive.ts';
-import type { ArchiveOptions } from './spool-archive.ts';
+import type { ArchiveDeps } from './spool-archive.ts';
 import type { SpoolFigures } from './spool-figures.ts';
 import { StreamBook } from './streams.ts';
 import type { Stream } from './streams.ts';
 
-export interface SpoolOptions extends Omit<ArchiveOptions, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
+export interface SpoolDeps extends Omit<ArchiveDeps, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
   readonly clock: Clock;
   readonly boot: BootTime;
   /** Points wait in memory for so long, or until so many wait. */
@@ -53,7 +53,7 @@ const LONGEST_SLEEP_MS = 60_000;
  * never fails: a disk that cannot be used is a figure and not an error.
  */
 export class Spool implements Disposable {
-  readonly #options: SpoolOptions;
+  readonly #deps: SpoolDeps;
   readonly #book: StreamBook;
   readonly #boots: Boots;
   readonly #drops = new Drops();
@@ -68,14 +68,14 @@ export class Spool implements Disposable {
   #isUrgent = false;
   #propertyWaitsSinceMs: number | undefined;
 
-  constructor(options: SpoolOptions) {
-    const { clock, boot, flash = new FlashFigure() } = options;
-    this.#options = options;
-    this.#book = new StreamBook(options.configuredEvents);
+  constructor(deps: SpoolDeps) {
+    const { clock, boot, flash = new FlashFigure() } = deps;
+    this.#deps = deps;
+    this.#book = new StreamBook(deps.configuredEvents);
     this.#flash = flash;
     this.#boots = new Boots(boot.name);
     this.#live = new LiveLane(this.#boots);
-    const parts = {
+    const books = {
       book: this.#book,
       boots: this.#boots,
       drops: this.#drops,
@@ -83,7 +83,7 @@ export class Spool implements Disposable {
       ceilingOf: (stream: Stream) => this.#live.ceilingOf(stream),
     };
     const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
-    this.#archive = new SpoolArchive({ ...options, ...timing }, parts);
+    this.#archive = new SpoolArchive({ ...deps, ...timing }, books);
     this.#archive.open();
   }
 
@@ -98,7 +98,7 @@ export class Spool implements Disposable {
     const prepared = points.map((point) => ({ point, text: toText(point.value), event: checkName(point.event) }));
     const streams = prepared.map(({ point }) => this.#book.of(point));
     const receipt = new Receipt(points.length);
-    const now = this.#options.boot.sinceBootMs();
+    const now = this.#deps.boot.sinceBootMs();
     for (const [index, { point, text }] of prepared.entries()) {
       const stream = streams[index];
       if (stream === undefined) continue;
@@ -108,7 +108,7 @@ export class Spool implements Disposable {
     }
     this.#keepMemoryBounded();
     this.arrival.live.ring();
-    if (this.#isUrgent || this.#live.unwritten >= this.#options.groupPoints / 2) this.arrival.urgent.ring();
+    if (this.#isUrgent || this.#live.unwritten >= this.#deps.groupPoints / 2) this.arrival.urgent.ring();
     this.#writing.ring();
     return receipt;
   }
@@ -123,7 +123,7 @@ export class Spool implements Disposable {
   /** Sets a property; only its last value counts. */
   setProperty(id: string, value: unknown): QueuedProperty {
     const queued = this.#properties.set(checkName(id), toText(value));
-    this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
+    this.#propertyWaitsSinceMs ??= this.#deps.clock.monotonicMs();
     this.arrival.property.ring();
     this.#writing.ring();
     return queued;
@@ -145,7 +145,7 @@ export class Spool implements Disposable {
 
   /** Writes what is due, until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#deps;
     while (!signal.aborted) {
       const isWell = this.msUntilDue() > 0 ? this.#archive.isUsable() : this.flush();
       await this.#writing.wait(isWell ? Math.min(this.msUntilDue(), LONGEST_SLEEP_MS) : PAUSE_MS, clock, signal);
@@ -154,7 +154,7 @@ export class Spool implements Disposable {
 
   /** The time until a write is due; 0: now; infinity: there is nothing to write. */
   msUntilDue(): number {
-    const { clock, boot, groupMs, groupPoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#options;
+    const { clock, boot, groupMs, groupPoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#deps;
     if (this.#isUrgent && this.#live.unwritten > 0) return 0;
     const spent = this.#flash.bytesOfLastDay(clock.monotonicMs()) >= maxFlashBytesPerDay;
     if (this.#live.unwritten >= (spent ? maxMemoryPoints * 0.8 : groupPoints)) return 0;
@@ -225,7 +225,7 @@ export class Spool implements Disposable {
   /** The service has the value, or will never accept it. */
   settleProperty(property: QueuedProperty): void {
     this.#properties.settle(property);
-    this.#propertyWaitsSinceMs ??= this.#options.clock.monotonicMs();
+    this.#propertyWaitsSinceMs ??= this.#deps.clock.monotonicMs();
   }
 
   /** The number of points that are not at the service yet. */
@@ -242,7 +242,7 @@ export class Spool implements Disposable {
   }
 
   figures(): SpoolFigures {
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     return {
       pointsInMemory: this.#live.unwritten,
       pointsOnDisk: this.#archive.points,
@@ -266,7 +266,7 @@ export class Spool implements Disposable {
   }
 
   get #acknowledging(): Parameters<typeof acknowledged>[1] {
-    return { clock: this.#options.clock, trouble: () => this.#archive.trouble };
+    return { clock: this.#deps.clock, trouble: () => this.#archive.trouble };
   }
 
   #forget(batch: Batch, points: readonly SpooledPoint[]): void {
@@ -275,7 +275,7 @@ export class Spool implements Disposable {
   }
 
   #keepMemoryBounded(): void {
-    const { maxMemoryPoints, maxMemoryBytes } = this.#options;
+    const { maxMemoryPoints, maxMemoryBytes } = this.#deps;
     const isBeyond = (): boolean => this.#live.unwritten > maxMemoryPoints || this.#live.bytes > maxMemoryBytes;
     if (!isBeyond() || this.flush()) return;
     while (isBeyond()) {

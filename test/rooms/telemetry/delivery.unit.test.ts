@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 import { silentLog } from '../../../src/system/log/log.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
-import type { DeliveryOptions } from '../../../src/telemetry/delivery/delivery.ts';
+import type { DeliveryDeps } from '../../../src/telemetry/delivery/delivery.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
 import { SpoolRig, point, points } from './spool/spool-rig.ts';
 
@@ -15,7 +15,7 @@ class DeliveryRig extends SpoolRig {
   readonly service = new FakeValues();
   readonly delivery: Delivery;
 
-  constructor(options: Partial<DeliveryOptions> = {}) {
+  constructor(options: Partial<DeliveryDeps> = {}) {
     super();
     this.delivery = new Delivery({
       spool: this.spool,

@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../src/telemetry/settings.ts';
 import { Telemetry } from '../../../src/telemetry/telemetry.ts';
-import type { TelemetryOptions } from '../../../src/telemetry/telemetry.ts';
+import type { TelemetryDeps } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
 import { ampleBounds } from './spool/spool-rig.ts';
 
@@ -24,9 +24,9 @@ class Rig implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'telemetry-'));
   readonly service = new FakeValues();
   telemetry: Telemetry;
-  readonly #options: Partial<TelemetryOptions>;
+  readonly #options: Partial<TelemetryDeps>;
 
-  constructor(options: Partial<TelemetryOptions> = {}) {
+  constructor(options: Partial<TelemetryDeps> = {}) {
     this.#options = options;
     this.telemetry = this.#start();
   }

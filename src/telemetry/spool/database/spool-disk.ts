@@ -9,7 +9,7 @@ import { attempt, salvage } from './salvage.ts';
 import type { Remembered } from './salvage.ts';
 import { SpoolDatabase } from './spool-database.ts';
 
-export interface SpoolDiskOptions {
+export interface SpoolDiskDeps {
   readonly path: string;
   /** The bytes that stay free on this file system, for the agent's own state. */
   readonly reserveBytes: number;
@@ -27,14 +27,14 @@ const RETRY_MS = 30_000;
 
 /** The file of the spool, with everything that can happen to it. It may be missing; no method ever throws. */
 export class SpoolDisk implements Disposable {
-  readonly #options: SpoolDiskOptions;
+  readonly #deps: SpoolDiskDeps;
   #db: SpoolDatabase | undefined;
   #trouble: string | undefined;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isDamaged = false;
 
-  constructor(options: SpoolDiskOptions) {
-    this.#options = options;
+  constructor(deps: SpoolDiskDeps) {
+    this.#deps = deps;
   }
 
   /** Why nothing can be stored now; undefined: it can. */
@@ -49,7 +49,7 @@ export class SpoolDisk implements Disposable {
 
   /** Does work in one transaction; false: it did not happen. `grows`: it needs room. */
   write(grows: boolean, work: (db: SpoolDatabase) => void): boolean {
-    const { flash, monotonicMs } = this.#options;
+    const { flash, monotonicMs } = this.#deps;
     return this.#use(
       grows,
       (db) => {
@@ -81,7 +81,7 @@ export class SpoolDisk implements Disposable {
   }
 
   #ready(grows: boolean): SpoolDatabase | undefined {
-    const { path, reserveBytes, monotonicMs } = this.#options;
+    const { path, reserveBytes, monotonicMs } = this.#deps;
     const waits = this.#trouble !== undefined && monotonicMs() < this.#retryAtMs;
     if (waits && (grows || this.#db === undefined)) return undefined;
     this.#db ??= this.#open();
@@ -92,7 +92,7 @@ export class SpoolDisk implements Disposable {
   }
 
   #open(): SpoolDatabase {
-    const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#options;
+    const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#deps;
     if (!existsSync(path) && existsSync(savedOf(path))) exchange(path);
     if (!this.#isDamaged) {
       let db: SpoolDatabase | undefined;
@@ -103,7 +103,7 @@ export class SpoolDisk implements Disposable {
       } catch (error) {
         db?.[Symbol.dispose]();
         if (!isDamage(error)) throw error;
-        this.#options.log.error({ code: error.code }, `${error.message}; what can be read is saved`);
+        this.#deps.log.error({ code: error.code }, `${error.message}; what can be read is saved`);
       }
     }
     const [db, lost] = flash.measure(monotonicMs(), () => this.#renew());
@@ -117,7 +117,7 @@ export class SpoolDisk implements Disposable {
    * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
    */
   #renew(): [SpoolDatabase, number] {
-    const { path, log, open = openDatabase, remembered } = this.#options;
+    const { path, log, open = openDatabase, remembered } = this.#deps;
     remove(savedOf(path));
     let lost = remembered().points;
     try {
@@ -139,12 +139,12 @@ export class SpoolDisk implements Disposable {
   }
 
   #well(): void {
-    if (this.#trouble !== undefined) this.#options.log.info({}, 'the spool is on disk again');
+    if (this.#trouble !== undefined) this.#deps.log.info({}, 'the spool is on disk again');
     this.#trouble = undefined;
   }
 
   #failed(error: unknown): void {
-    const { log, monotonicMs } = this.#options;
+    const { log, monotonicMs } = this.#deps;
     const damage = isDamage(error);
     if (!damage && !isTrouble(error)) throw error;
     if (!isTrouble(error) || error.code !== 'spool-full') this[Symbol.dispose]();

@@ -9,14 +9,14 @@ import type { Batch, SpooledPoint } from '../../../../src/telemetry/spool/batch.
 import { SpoolDatabase } from '../../../../src/telemetry/spool/database/spool-database.ts';
 import { FlashFigure } from '../../../../src/telemetry/spool/flash-figure.ts';
 import { Spool } from '../../../../src/telemetry/spool/spool.ts';
-import type { SpoolOptions } from '../../../../src/telemetry/spool/spool.ts';
+import type { SpoolDeps } from '../../../../src/telemetry/spool/spool.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 
 export const noEvents: ReadonlySet<string> = new Set();
 const ample = { maxBytes: 2 ** 30, maxAgeMs: 2 ** 40 };
 export const ampleBounds = { urgent: ample, normal: ample, bulk: ample, maxBytes: 2 ** 30 };
 
-export interface RigOptions extends Partial<SpoolOptions> {
+export interface RigOptions extends Partial<SpoolDeps> {
   readonly bootName?: string;
 }
 
