@@ -24,7 +24,7 @@ export interface MediumPlace {
   readonly isBlockDevice: boolean;
 }
 
-export interface MediumWorld {
+export interface MediumDeps {
   readonly openDevice: OpenDevice;
   readonly clock: Pick<Clock, 'sleep'>;
   readonly log: Log;
@@ -37,7 +37,7 @@ export interface MediumWorld {
  */
 export class SlotMedium implements AsyncDisposable {
   readonly #place: MediumPlace;
-  readonly #world: MediumWorld;
+  readonly #deps: MediumDeps;
   readonly #buffered: DeviceFile;
   readonly #opened: readonly DeviceFile[];
   readonly #pending = new Set<Promise<unknown>>();
@@ -45,22 +45,22 @@ export class SlotMedium implements AsyncDisposable {
   #unsynced = 0;
   #closed = false;
 
-  private constructor(place: MediumPlace, world: MediumWorld, buffered: DeviceFile, direct: DeviceFile | undefined) {
+  private constructor(place: MediumPlace, deps: MediumDeps, buffered: DeviceFile, direct: DeviceFile | undefined) {
     this.#place = place;
-    this.#world = world;
+    this.#deps = deps;
     this.#buffered = buffered;
     this.#direct = direct;
     this.#opened = direct === undefined ? [buffered] : [buffered, direct];
     if (direct === undefined) this.#logBuffered();
   }
 
-  static async open(place: MediumPlace, access: 'read' | 'write', world: MediumWorld): Promise<SlotMedium> {
+  static async open(place: MediumPlace, access: 'read' | 'write', deps: MediumDeps): Promise<SlotMedium> {
     const write = access === 'write';
     try {
       const exclusive = write && place.isBlockDevice;
-      const buffered = await world.openDevice(place.path, { write, direct: false, exclusive });
+      const buffered = await deps.openDevice(place.path, { write, direct: false, exclusive });
       try {
-        return new SlotMedium(place, world, buffered, await openDirect(place.path, write, world));
+        return new SlotMedium(place, deps, buffered, await openDirect(place.path, write, deps));
       } catch (error) {
         await buffered.close();
         throw error;
@@ -139,7 +139,7 @@ export class SlotMedium implements AsyncDisposable {
 
   async #withDeadline<T>(action: string, operation: Promise<T>): Promise<T> {
     const timer = new AbortController();
-    const expired = this.#world.clock.sleep(operationDeadlineMs, timer.signal).then(() => {
+    const expired = this.#deps.clock.sleep(operationDeadlineMs, timer.signal).then(() => {
       const seconds = operationDeadlineMs / 1000;
       throw new SlotError('slot-stalled', this.#place.where, `cannot ${action}: no answer within ${seconds} s`);
     });
@@ -151,13 +151,13 @@ export class SlotMedium implements AsyncDisposable {
   }
 
   #logBuffered(): void {
-    this.#world.log.info({ slot: this.#place.where }, 'the page cache cannot be bypassed here');
+    this.#deps.log.info({ slot: this.#place.where }, 'the page cache cannot be bypassed here');
   }
 }
 
-async function openDirect(path: string, write: boolean, world: MediumWorld): Promise<DeviceFile | undefined> {
+async function openDirect(path: string, write: boolean, deps: MediumDeps): Promise<DeviceFile | undefined> {
   try {
-    return await world.openDevice(path, { write, direct: true, exclusive: false });
+    return await deps.openDevice(path, { write, direct: true, exclusive: false });
   } catch (error) {
     if (isRefusalOfDirect(error)) return undefined;
     throw error;

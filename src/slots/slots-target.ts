@@ -31,7 +31,7 @@ export interface SlotsSettings {
 }
 
 /** What the slots need: which slot runs, and the machine. All except the first two have defaults. */
-export interface SlotsWorld {
+export interface SlotsDeps {
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly log: Log;
   readonly clock?: Pick<Clock, 'sleep'>;
@@ -42,44 +42,44 @@ export interface SlotsWorld {
 }
 
 /** A pair of partitions: one of them runs, and the other can be overwritten. Throws SlotErrors. */
-export function createSlotsTarget(settings: SlotsSettings, given: SlotsWorld): SlotsTarget {
-  const world = withDefaults(given);
+export function createSlotsTarget(settings: SlotsSettings, given: SlotsDeps): SlotsTarget {
+  const deps = withDefaults(given);
   return {
     kind: 'slots',
     name: settings.name,
-    openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, world }, signal),
-    digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, world }, signal),
-    openBase: async (slot, signal) => openBase({ slot, settings, world }, signal),
-    isReadOnly: async (slot, signal) => isReadOnly({ slot, settings, world }, signal),
-    copyInto: async (writer, slot, sizeBytes, signal) => copyInto(writer, { slot, sizeBytes, settings, world }, signal),
+    openSlot: async (slot, opening, signal) => openSlot({ slot, opening, settings, deps }, signal),
+    digestOf: async (slot, sizeBytes, signal) => digestOf({ slot, sizeBytes, settings, deps }, signal),
+    openBase: async (slot, signal) => openBase({ slot, settings, deps }, signal),
+    isReadOnly: async (slot, signal) => isReadOnly({ slot, settings, deps }, signal),
+    copyInto: async (writer, slot, sizeBytes, signal) => copyInto(writer, { slot, sizeBytes, settings, deps }, signal),
   };
 }
 
 interface Request {
   readonly slot: SlotName;
   readonly settings: SlotsSettings;
-  readonly world: Required<SlotsWorld>;
+  readonly deps: Required<SlotsDeps>;
 }
 
 async function openSlot(
   request: Request & { readonly opening: PayloadOpening },
   signal: AbortSignal,
 ): Promise<PayloadWriter> {
-  const { slot, opening, settings, world } = request;
+  const { slot, opening, settings, deps } = request;
   signal.throwIfAborted();
-  const booted = await world.bootedSlot(signal);
+  const booted = await deps.bootedSlot(signal);
   const { slots, others = [] } = settings;
   const admission = { slot, slots, others, booted, sizeBytes: opening.sizeBytes };
-  const place = await admitSlot(admission, world.system);
+  const place = await admitSlot(admission, deps.system);
   const { where, capacityBytes } = place;
   const prefix = opening.resumeAt;
   if (prefix !== undefined && prefix.sizeBytes > capacityBytes) {
     throw new SlotError('checkpoint-stale', where, 'is smaller than the checkpoint says');
   }
   await using opened = new AsyncDisposableStack();
-  const medium = opened.use(await SlotMedium.open(place, 'write', world));
-  const hasher = opened.use(world.startHasher(where));
-  const pool = new BlockPool(world.geometry);
+  const medium = opened.use(await SlotMedium.open(place, 'write', deps));
+  const hasher = opened.use(deps.startHasher(where));
+  const pool = new BlockPool(deps.geometry);
   const resources = new AsyncDisposableStack();
   const writer = new BlockWriter({ where, capacityBytes, medium, hasher, pool, resources, signal });
   if (prefix !== undefined) await writer.resume(prefix);
@@ -92,9 +92,9 @@ interface Reading extends Request {
 }
 
 async function digestOf(reading: Reading, signal: AbortSignal): Promise<string> {
-  const { slot, settings, world } = reading;
+  const { slot, settings, deps } = reading;
   signal.throwIfAborted();
-  await using hasher = world.startHasher(`slot ${slot} (${settings.slots[slot]})`);
+  await using hasher = deps.startHasher(`slot ${slot} (${settings.slots[slot]})`);
   await readSlot(reading, async (bytes) => abortable(hasher.update(bytes), signal), signal);
   return await abortable(hasher.digest(), signal);
 }
@@ -104,35 +104,35 @@ async function copyInto(writer: PayloadWriter, reading: Reading, signal: AbortSi
   await readSlot(reading, visit, signal);
 }
 
-async function openBase({ slot, settings, world }: Request, signal: AbortSignal): Promise<BaseReader> {
+async function openBase({ slot, settings, deps }: Request, signal: AbortSignal): Promise<BaseReader> {
   signal.throwIfAborted();
-  const place = await locateSlot(slot, settings.slots[slot], world.system);
-  return new SlotReader(place, await SlotMedium.open(place, 'read', world));
+  const place = await locateSlot(slot, settings.slots[slot], deps.system);
+  return new SlotReader(place, await SlotMedium.open(place, 'read', deps));
 }
 
-async function isReadOnly({ slot, settings, world }: Request, signal: AbortSignal): Promise<boolean> {
+async function isReadOnly({ slot, settings, deps }: Request, signal: AbortSignal): Promise<boolean> {
   if (settings.readOnly === true) return true;
-  const { capacityBytes } = await locateSlot(slot, settings.slots[slot], world.system);
+  const { capacityBytes } = await locateSlot(slot, settings.slots[slot], deps.system);
   let found = false;
   const visit = (head: Buffer): void => {
     found = isReadOnlyFormat(head);
   };
-  await readSlot({ slot, settings, world, sizeBytes: Math.min(HEAD_BYTES, capacityBytes) }, visit, signal);
+  await readSlot({ slot, settings, deps, sizeBytes: Math.min(HEAD_BYTES, capacityBytes) }, visit, signal);
   return found;
 }
 
 async function readSlot(reading: Reading, visit: VisitBlock, signal: AbortSignal): Promise<void> {
-  const { slot, sizeBytes, settings, world } = reading;
+  const { slot, sizeBytes, settings, deps } = reading;
   signal.throwIfAborted();
-  const place = await locateSlot(slot, settings.slots[slot], world.system);
+  const place = await locateSlot(slot, settings.slots[slot], deps.system);
   if (sizeBytes > place.capacityBytes) {
     throw new SlotError('slot-too-small', place.where, `holds ${place.capacityBytes} bytes, not ${sizeBytes}`);
   }
-  await using medium = await SlotMedium.open(place, 'read', world);
-  await readInOrder({ medium, pool: new BlockPool(world.geometry) }, sizeBytes, visit, signal);
+  await using medium = await SlotMedium.open(place, 'read', deps);
+  await readInOrder({ medium, pool: new BlockPool(deps.geometry) }, sizeBytes, visit, signal);
 }
 
-function withDefaults(given: SlotsWorld): Required<SlotsWorld> {
+function withDefaults(given: SlotsDeps): Required<SlotsDeps> {
   return {
     clock: systemClock,
     system: realSystem,

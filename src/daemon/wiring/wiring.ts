@@ -7,7 +7,7 @@ import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { ServiceSession } from '../../service/session.ts';
 import type { Throttle } from '../../service/throttle.ts';
 import { Traffic } from '../../service/traffic.ts';
-import type { BootloaderSurroundings } from '../../slots/bootloaders/create-bootloader.ts';
+import type { BootloaderDeps } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMeteredLink } from '../../system/device/default-route.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import type { Log } from '../../system/log/log.ts';
@@ -34,7 +34,7 @@ export interface World {
   readonly log: Log;
   readonly agentVersion: string;
   /** The places where the system describes this boot. Default: its own. */
-  readonly boot?: Pick<BootloaderSurroundings, 'commandLine' | 'deviceTreePartition'> & {
+  readonly boot?: Pick<BootloaderDeps, 'commandLine' | 'deviceTreePartition'> & {
     /** The file of systemd-timesyncd. */
     readonly timesync?: string;
   };

@@ -11,7 +11,7 @@ import { alignDown } from './block-pool.ts';
 import { readInOrder } from './read-in-order.ts';
 import { UnchangedBlocks } from './unchanged.ts';
 
-export interface WriterParts {
+export interface WriterDeps {
   /** The name of the slot for a person. */
   readonly where: string;
   readonly capacityBytes: number;
@@ -29,7 +29,7 @@ export interface WriterParts {
  * another thread hashes blocks, and the operating system compares and writes several of them at a time.
  */
 export class BlockWriter implements PayloadWriter {
-  readonly #parts: WriterParts;
+  readonly #deps: WriterDeps;
   readonly #unchanged: UnchangedBlocks;
   /** The CRC32 of every block before the current one, to compare with what is read back from the medium. */
   readonly #checksums: number[] = [];
@@ -44,15 +44,15 @@ export class BlockWriter implements PayloadWriter {
   #progress = Promise.withResolvers<void>();
   #ended = false;
 
-  constructor(parts: WriterParts) {
-    this.#parts = parts;
-    this.#unchanged = new UnchangedBlocks(parts.medium);
+  constructor(deps: WriterDeps) {
+    this.#deps = deps;
+    this.#unchanged = new UnchangedBlocks(deps.medium);
   }
 
   /** Continues behind what the slot already holds. Throws `checkpoint-stale` if it holds something else. */
   async resume(prefix: WrittenPrefix): Promise<void> {
     assert(this.#sizeBytes === 0 && this.#current === undefined, 'resumed after it was written to');
-    const { medium, hasher, pool, signal } = this.#parts;
+    const { medium, hasher, pool, signal } = this.#deps;
     const wholeBytes = prefix.sizeBytes - (prefix.sizeBytes % pool.blockBytes);
     const visit = async (bytes: Buffer): Promise<void> => {
       this.#checksums.push(crc32(bytes));
@@ -70,31 +70,31 @@ export class BlockWriter implements PayloadWriter {
     }
     this.#sizeBytes = prefix.sizeBytes;
     if ((await abortable(hasher.digest(), signal)) !== prefix.digest) {
-      throw new SlotError('checkpoint-stale', this.#parts.where, 'does not hold what the checkpoint says');
+      throw new SlotError('checkpoint-stale', this.#deps.where, 'does not hold what the checkpoint says');
     }
   }
 
   write(chunk: Uint8Array): Promise<void> | undefined {
     this.#throwIfBroken();
-    const { capacityBytes, pool, where } = this.#parts;
+    const { capacityBytes, pool, where } = this.#deps;
     if (this.#sizeBytes + chunk.byteLength > capacityBytes) {
       throw new SlotError('slot-too-small', where, `the image is larger than its ${capacityBytes} bytes`);
     }
     const source = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     const taken = this.#take(source);
     if (taken < source.byteLength) return this.#takeLater(Buffer.from(source.subarray(taken)));
-    return pool.hasFree ? undefined : this.#until(() => pool.hasFree, this.#parts.signal);
+    return pool.hasFree ? undefined : this.#until(() => pool.hasFree, this.#deps.signal);
   }
 
   async checkpoint(signal: AbortSignal): Promise<WrittenPrefix> {
-    const either = AbortSignal.any([signal, this.#parts.signal]);
+    const either = AbortSignal.any([signal, this.#deps.signal]);
     this.#throwIfBroken();
     this.#flush('keep');
     return this.#makeDurable(either);
   }
 
   async finish(signal: AbortSignal): Promise<WrittenPayload> {
-    const either = AbortSignal.any([signal, this.#parts.signal]);
+    const either = AbortSignal.any([signal, this.#deps.signal]);
     this.#throwIfBroken();
     this.#flush('seal');
     const written = await this.#makeDurable(either);
@@ -105,12 +105,12 @@ export class BlockWriter implements PayloadWriter {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ended = true;
-    await this.#parts.resources[Symbol.asyncDispose]();
+    await this.#deps.resources[Symbol.asyncDispose]();
   }
 
   /** Copies into blocks while there are free ones. Returns the number of bytes taken. */
   #take(source: Buffer): number {
-    const { pool } = this.#parts;
+    const { pool } = this.#deps;
     let taken = 0;
     while (taken < source.byteLength) {
       this.#current ??= pool.take();
@@ -125,7 +125,7 @@ export class BlockWriter implements PayloadWriter {
   }
 
   async #takeLater(rest: Buffer): Promise<void> {
-    const { pool, signal } = this.#parts;
+    const { pool, signal } = this.#deps;
     for (let taken = 0; taken < rest.byteLength; taken += this.#take(rest.subarray(taken))) {
       await this.#until(() => pool.hasFree, signal);
     }
@@ -145,7 +145,7 @@ export class BlockWriter implements PayloadWriter {
       this.#filled = 0;
       this.#flushed = 0;
     }
-    const hashed = this.#parts.hasher.update(block.bytes.subarray(from, to));
+    const hashed = this.#deps.hasher.update(block.bytes.subarray(from, to));
     const stored = this.#store(block, blockPosition, from, to);
     this.#inFlight += 1;
     void this.#settle([hashed, stored], how === 'seal' ? block : undefined);
@@ -155,7 +155,7 @@ export class BlockWriter implements PayloadWriter {
   async #settle(work: readonly Promise<void>[], toGiveBack: Block | undefined): Promise<void> {
     const failed = (await Promise.allSettled(work)).find((result) => result.status === 'rejected');
     if (failed !== undefined) this.#failure ??= { error: failed.reason };
-    if (toGiveBack !== undefined) this.#parts.pool.giveBack(toGiveBack);
+    if (toGiveBack !== undefined) this.#deps.pool.giveBack(toGiveBack);
     this.#inFlight -= 1;
     this.#progress.resolve();
     this.#progress = Promise.withResolvers();
@@ -167,17 +167,17 @@ export class BlockWriter implements PayloadWriter {
     const start = alignDown(from);
     const bytes = block.bytes.subarray(start, to);
     if (await this.#unchanged.holds(bytes, block.scratch, blockPosition + start)) this.#unchangedBytes += to - from;
-    else await this.#parts.medium.write(bytes, blockPosition + start);
+    else await this.#deps.medium.write(bytes, blockPosition + start);
   }
 
   async #makeDurable(signal: AbortSignal): Promise<WrittenPrefix> {
     await this.#until(() => this.#inFlight === 0, signal);
-    await abortable(this.#parts.medium.sync(), signal);
-    return { sizeBytes: this.#sizeBytes, digest: await abortable(this.#parts.hasher.digest(), signal) };
+    await abortable(this.#deps.medium.sync(), signal);
+    return { sizeBytes: this.#sizeBytes, digest: await abortable(this.#deps.hasher.digest(), signal) };
   }
 
   async #readBack(signal: AbortSignal): Promise<void> {
-    const { medium, pool, where } = this.#parts;
+    const { medium, pool, where } = this.#deps;
     const compare = (bytes: Buffer, position: number): void => {
       if (crc32(bytes) === this.#checksums[position / pool.blockBytes]) return;
       const range = `bytes ${position} to ${position + bytes.byteLength - 1}`;
@@ -195,7 +195,7 @@ export class BlockWriter implements PayloadWriter {
   }
 
   #throwIfBroken(): void {
-    this.#parts.signal.throwIfAborted();
+    this.#deps.signal.throwIfAborted();
     if (this.#failure !== undefined) throw this.#failure.error;
     assert(!this.#ended, 'a writer that has ended is used');
   }

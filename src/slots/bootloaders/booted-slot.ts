@@ -40,7 +40,7 @@ export interface ReadFs {
   realpath(path: string): Promise<string>;
 }
 
-export interface CommandLineParts {
+export interface CommandLineDeps {
   /** /proc/cmdline. */
   readonly path: string;
   readonly names: BootNames;
@@ -53,13 +53,13 @@ export interface CommandLineParts {
  * The slot in `thing.slot=` or `rauc.slot=` on the kernel command line. A name that is no slot (a rescue system) is an
  * error.
  */
-export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', parts: CommandLineParts): AskForClue {
+export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: CommandLineDeps): AskForClue {
   const source = `${key}= on the kernel command line`;
   return async (signal) => {
     signal.throwIfAborted();
-    const value = lastArgument(await commandLine(parts), key);
+    const value = lastArgument(await commandLine(deps), key);
     if (value === undefined) return { source, slot: undefined, why: 'is not there' };
-    const slot = slotNamed(value, parts.names);
+    const slot = slotNamed(value, deps.names);
     if (slot !== undefined) return { source, slot };
     throw new BootloaderError('booted-slot-unknown', `${source} says ${value.slice(0, 40)}, which is no slot`, {
       advice: 'a rescue system cannot be updated; boot slot A or B',
@@ -71,12 +71,12 @@ export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', parts: C
  * The slot whose device is `root=` on the kernel command line. `UUID=` and `LABEL=` prove nothing, since both slots may
  * hold the same image.
  */
-export function slotOfRootArgument(parts: CommandLineParts): AskForClue {
-  const { slots, fs } = parts;
+export function slotOfRootArgument(deps: CommandLineDeps): AskForClue {
+  const { slots, fs } = deps;
   const source = 'root= on the kernel command line';
   return async (signal) => {
     signal.throwIfAborted();
-    const value = lastArgument(await commandLine(parts), 'root');
+    const value = lastArgument(await commandLine(deps), 'root');
     const device = value === undefined ? undefined : await resolve(devicePath(value), fs);
     if (device === undefined) return { source, slot: undefined, why: 'names no device that tells the slots apart' };
     for (const slot of ['A', 'B'] as const) {
@@ -144,7 +144,7 @@ export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName
   };
 }
 
-async function commandLine({ path, fs }: CommandLineParts): Promise<string> {
+async function commandLine({ path, fs }: CommandLineDeps): Promise<string> {
   try {
     return (await fs.readFile(path)).toString('utf8');
   } catch (error) {

@@ -9,7 +9,7 @@ import type { BootEnvironment } from './boot-environment.ts';
 import type { BootFs } from './boot-fs.ts';
 import type { BootPrograms, RunProgram } from './boot-programs.ts';
 import type { AskForClue } from './booted-slot.ts';
-import type { GrubReaderParts } from './grub/grub-reader.ts';
+import type { GrubReaderDeps } from './grub/grub-reader.ts';
 
 /** Whether a bootloader can count a trial where it keeps its choice, and reads there what was written. */
 export interface BootPlace {
@@ -19,7 +19,7 @@ export interface BootPlace {
   readonly weakness?: string;
 }
 
-export interface BootParts {
+export interface BootDeps {
   readonly programs: BootPrograms;
   readonly fs: BootFs;
   readonly run: RunProgram;
@@ -49,12 +49,12 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
   /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
-  readonly create: (settings: OwnSettings<Name, Shape>, parts: BootParts) => Bootloader;
+  readonly create: (settings: OwnSettings<Name, Shape>, deps: BootDeps) => Bootloader;
   readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
   /** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
   readonly lookAt: (
     settings: OwnSettings<Name, Shape>,
-    parts: GrubReaderParts,
+    deps: GrubReaderDeps,
     signal: AbortSignal,
   ) => Promise<BootPlace>;
 }
@@ -67,10 +67,9 @@ export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>
   return {
     name,
     table: tableOfKind(name, described.settings),
-    create: (settings: OfKind, parts: BootParts) => create(own(settings), parts),
+    create: (settings: OfKind, deps: BootDeps) => create(own(settings), deps),
     fileOf: (written: OfKind) => (isWritten(written) ? fileOf(written) : undefined),
-    lookAt: async (settings: OfKind, parts: GrubReaderParts, signal: AbortSignal) =>
-      lookAt(own(settings), parts, signal),
+    lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) => lookAt(own(settings), deps, signal),
   };
 }
 

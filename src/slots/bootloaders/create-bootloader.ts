@@ -8,12 +8,12 @@ import type { BootFs } from './boot-fs.ts';
 import { BootPrograms } from './boot-programs.ts';
 import type { RunProgram } from './boot-programs.ts';
 import { agreeOnSlot, slotMounted, slotOfRootArgument, slotNamedOnCommandLine } from './booted-slot.ts';
-import type { BootParts, BootPlace } from './bootloader-kind.ts';
+import type { BootDeps, BootPlace } from './bootloader-kind.ts';
 import { bootloaders } from './bootloaders.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
-import type { GrubReaderParts } from './grub/grub-reader.ts';
+import type { GrubReaderDeps } from './grub/grub-reader.ts';
 
-export interface BootloaderSurroundings {
+export interface BootloaderDeps {
   /** The slot whose device is mounted as the root file system; undefined: none is. */
   readonly mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>;
   readonly log: Log;
@@ -26,25 +26,22 @@ export interface BootloaderSurroundings {
 }
 
 /** The bootloader of a target of kind slots. Nothing is read or run before one of its methods is called. */
-export function createBootloader(
-  { bootloader, slots }: BootingSlotsSettings,
-  surroundings: BootloaderSurroundings,
-): Bootloader {
-  const { mountedSlot, log, onKept, fs = bootFs, run = runProgram, commandLine = '/proc/cmdline' } = surroundings;
-  const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = surroundings;
+export function createBootloader({ bootloader, slots }: BootingSlotsSettings, deps: BootloaderDeps): Bootloader {
+  const { mountedSlot, log, onKept, fs = bootFs, run = runProgram, commandLine = '/proc/cmdline' } = deps;
+  const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = deps;
   const line = { path: commandLine, names: namesOf(bootloader), slots, fs };
   const onCommandLine = [
     slotNamedOnCommandLine('thing.slot', line),
     slotNamedOnCommandLine('rauc.slot', line),
     slotOfRootArgument(line),
   ];
-  const over: BootParts['over'] = (environment, { clues = [], ...more } = {}) => {
+  const over: BootDeps['over'] = (environment, { clues = [], ...more } = {}) => {
     const sources = [...onCommandLine, ...clues, slotMounted(mountedSlot)];
     const bootedSlot = async (signal: AbortSignal): Promise<SlotName> => agreeOnSlot(sources, signal);
     return new EnvironmentBootloader({ environment, bootedSlot, onKept, ...more });
   };
-  const parts = { programs: new BootPrograms(run), fs, run, log, deviceTreePartition, over };
-  return withName(bootloaders, bootloader.kind).create(bootloader, parts);
+  const bootDeps = { programs: new BootPrograms(run), fs, run, log, deviceTreePartition, over };
+  return withName(bootloaders, bootloader.kind).create(bootloader, bootDeps);
 }
 
 function namesOf(settings: BootloaderSettings): Readonly<Record<SlotName, string>> {
@@ -57,8 +54,8 @@ function namesOf(settings: BootloaderSettings): Readonly<Record<SlotName, string
  */
 export async function lookAtPlace(
   settings: BootloaderSettings,
-  parts: GrubReaderParts,
+  deps: GrubReaderDeps,
   signal: AbortSignal,
 ): Promise<BootPlace> {
-  return withName(bootloaders, settings.kind).lookAt(settings, parts, signal);
+  return withName(bootloaders, settings.kind).lookAt(settings, deps, signal);
 }

@@ -19,7 +19,7 @@ export interface HandlerState {
 
 const NO_WORD = 'none';
 
-export interface HandlerParts {
+export interface HandlerDeps {
   readonly programs: BootPrograms;
   /** The path of the program. */
   readonly handler: string;
@@ -36,11 +36,11 @@ export interface HandlerParts {
  */
 export class Handler implements BootEnvironment<HandlerState> {
   readonly title: string;
-  readonly #parts: HandlerParts;
+  readonly #deps: HandlerDeps;
 
-  constructor(parts: HandlerParts) {
-    this.title = `bootloader handler ${parts.handler}`;
-    this.#parts = parts;
+  constructor(deps: HandlerDeps) {
+    this.title = `bootloader handler ${deps.handler}`;
+    this.#deps = deps;
   }
 
   async read(signal: AbortSignal, also?: 'last-words'): Promise<HandlerState> {
@@ -73,7 +73,7 @@ export class Handler implements BootEnvironment<HandlerState> {
   }
 
   async change({ good }: HandlerState, change: BootChange, signal: AbortSignal): Promise<HandlerState | undefined> {
-    const { names } = this.#parts;
+    const { names } = this.#deps;
     const { kind, slot, lastWord } = change;
     switch (kind) {
       case 'mark-unbootable': {
@@ -125,7 +125,7 @@ export class Handler implements BootEnvironment<HandlerState> {
   /** Calls the optional `get-current`. */
   async current(signal: AbortSignal): Promise<SlotName> {
     const answer = await this.#ask(['get-current'], signal);
-    return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-current', answer);
+    return slotNamed(answer, this.#deps.names) ?? this.#unknown('get-current', answer);
   }
 
   /**
@@ -133,9 +133,9 @@ export class Handler implements BootEnvironment<HandlerState> {
    * chance.
    */
   async #lastWordOf(slot: SlotName, signal: AbortSignal): Promise<string | undefined> {
-    const name = this.#parts.names[slot];
+    const name = this.#deps.names[slot];
     const [command, ...args] = this.#call(['get-last-word', name]).command;
-    const answer = (await this.#parts.programs.probe([command, ...args], signal)).trim();
+    const answer = (await this.#deps.programs.probe([command, ...args], signal)).trim();
     const word = answer.startsWith(`${name}:`) ? answer.slice(name.length + 1) : NO_WORD;
     return word !== NO_WORD && isLastWord(word) ? word : undefined;
   }
@@ -143,7 +143,7 @@ export class Handler implements BootEnvironment<HandlerState> {
   /** Calls the optional `set-last-word`. With a handler that lacks it, only the reason is lost. */
   async #sayLast(slot: SlotName, word: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#set(['set-last-word', this.#parts.names[slot], word], signal);
+      await this.#set(['set-last-word', this.#deps.names[slot], word], signal);
     } catch (error) {
       if (!(error instanceof BootloaderError)) throw error;
     }
@@ -152,31 +152,31 @@ export class Handler implements BootEnvironment<HandlerState> {
   async #primary(signal: AbortSignal): Promise<SlotName | undefined> {
     const answer = await this.#ask(['get-primary'], signal);
     if (answer === '') return undefined;
-    return slotNamed(answer, this.#parts.names) ?? this.#unknown('get-primary', answer);
+    return slotNamed(answer, this.#deps.names) ?? this.#unknown('get-primary', answer);
   }
 
   async #isGood(slot: SlotName, signal: AbortSignal): Promise<boolean> {
-    const question = ['get-state', this.#parts.names[slot]] as const;
+    const question = ['get-state', this.#deps.names[slot]] as const;
     const answer = await this.#ask(question, signal);
     if (answer === 'good' || answer === 'bad') return answer === 'good';
     throw this.#failed(`${question.join(' ')} says "${answer.slice(0, 40)}" instead of good or bad`);
   }
 
   async #ask(args: readonly string[], signal: AbortSignal): Promise<string> {
-    return (await this.#parts.programs.read(this.#call(args), signal)).stdout.trim();
+    return (await this.#deps.programs.read(this.#call(args), signal)).stdout.trim();
   }
 
   #set(args: readonly string[], signal: AbortSignal): Promise<void> {
-    return this.#parts.programs.write(this.#call(args), signal);
+    return this.#deps.programs.write(this.#call(args), signal);
   }
 
   #call(args: readonly string[]) {
-    const command = [this.#parts.handler, ...args] as const;
+    const command = [this.#deps.handler, ...args] as const;
     return { command, code: 'handler-failed', advice: 'run the handler by hand' } as const;
   }
 
   #unknown(question: string, answer: string): never {
-    const { A, B } = this.#parts.names;
+    const { A, B } = this.#deps.names;
     throw this.#failed(`${question} says "${answer.slice(0, 40)}", which is neither ${A} nor ${B}`);
   }
 

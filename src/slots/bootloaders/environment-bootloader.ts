@@ -5,7 +5,7 @@ import { otherSlot } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 
-export interface BootloaderParts<State> {
+export interface EnvironmentBootloaderDeps<State> {
   readonly environment: BootEnvironment<State>;
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly trialRebootArgument?: string;
@@ -24,11 +24,11 @@ export class EnvironmentBootloader<State> implements Bootloader {
   readonly #onKept: (() => Promise<void>) | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: BootloaderParts<State>) {
-    this.trialRebootArgument = parts.trialRebootArgument;
-    this.#environment = parts.environment;
-    this.#bootedSlot = parts.bootedSlot;
-    this.#onKept = parts.onKept;
+  constructor(deps: EnvironmentBootloaderDeps<State>) {
+    this.trialRebootArgument = deps.trialRebootArgument;
+    this.#environment = deps.environment;
+    this.#bootedSlot = deps.bootedSlot;
+    this.#onKept = deps.onKept;
   }
 
   bootedSlot(signal: AbortSignal): Promise<SlotName> {

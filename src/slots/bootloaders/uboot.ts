@@ -61,7 +61,7 @@ export function ubootSpelling(variables: UbootVariableNames, names: BootNames): 
   };
 }
 
-export interface FwToolsParts {
+export interface FwToolsDeps {
   readonly programs: BootPrograms;
   readonly fs: DurableFs;
   readonly log: Log;
@@ -75,20 +75,20 @@ export interface FwToolsParts {
  * (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`), a power cut leaves the old or the new one. The tools lock each other out.
  */
 export class FwTools implements VariableStore {
-  readonly #parts: FwToolsParts;
+  readonly #deps: FwToolsDeps;
   #separator: '=' | ' ' | undefined;
   #copiesLookedAt = false;
   /** The environment that was last read from the medium, since this program started. */
   #confirmed: string | undefined;
 
-  constructor(parts: FwToolsParts) {
-    this.#parts = parts;
+  constructor(deps: FwToolsDeps) {
+    this.#deps = deps;
   }
 
   async read(signal: AbortSignal): Promise<Variables> {
     const command = this.#command('fw_printenv');
     const code = 'boot-environment-unreadable';
-    const { stdout, stderr } = await this.#parts.programs.read({ command, code, advice: ADVICE_TOOLS }, signal);
+    const { stdout, stderr } = await this.#deps.programs.read({ command, code, advice: ADVICE_TOOLS }, signal);
     // if the checksum is wrong, both tools use a built-in environment or a file, and end with exit code 0
     if (/using default/i.test(stderr)) {
       throw new BootloaderError(code, `${UBOOT_TITLE}: no copy of it has a valid checksum`, {
@@ -104,7 +104,7 @@ export class FwTools implements VariableStore {
     const input = [...variables].map(([name, value]) => `${name}${separator}${value}\n`).join('');
     const command = this.#command('fw_setenv', '-s', '-');
     const advice = 'check that the device in fw_env.config can be written';
-    await this.#parts.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
+    await this.#deps.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
   }
 
   /** Runs `fw_printenv` again, after Linux has dropped its cache of the devices. */
@@ -112,7 +112,7 @@ export class FwTools implements VariableStore {
     const kept = await this.read(signal);
     const key = JSON.stringify([...kept]);
     if (this.#confirmed === key) return;
-    const { programs, fs, configFile = DEFAULT_FW_ENV_CONFIG } = this.#parts;
+    const { programs, fs, configFile = DEFAULT_FW_ENV_CONFIG } = this.#deps;
     for (const device of devicesIn((await readTextFile(configFile, fs)) ?? '')) {
       await programs.probe(['dd', `if=${device}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
     }
@@ -127,7 +127,7 @@ export class FwTools implements VariableStore {
    */
   async #scriptSeparator(signal: AbortSignal): Promise<'=' | ' '> {
     if (this.#separator !== undefined) return this.#separator;
-    const version = await this.#parts.programs.probe(['fw_setenv', '-V'], signal);
+    const version = await this.#deps.programs.probe(['fw_setenv', '-V'], signal);
     this.#separator = /^\d+\.\d+[\d. ]*\s*$/.test(version) ? '=' : ' ';
     return this.#separator;
   }
@@ -135,15 +135,15 @@ export class FwTools implements VariableStore {
   async #warnOfSingleCopy(): Promise<void> {
     if (this.#copiesLookedAt) return;
     this.#copiesLookedAt = true;
-    const path = this.#parts.configFile ?? DEFAULT_FW_ENV_CONFIG;
-    const copies = countCopies((await readTextFile(path, this.#parts.fs)) ?? '');
+    const path = this.#deps.configFile ?? DEFAULT_FW_ENV_CONFIG;
+    const copies = countCopies((await readTextFile(path, this.#deps.fs)) ?? '');
     if (copies === 1) {
-      this.#parts.log.warn({ path }, 'the U-Boot environment has one copy: a power cut while it is written loses it');
+      this.#deps.log.warn({ path }, 'the U-Boot environment has one copy: a power cut while it is written loses it');
     }
   }
 
   #command(tool: 'fw_printenv' | 'fw_setenv', ...args: readonly string[]): readonly [string, ...string[]] {
-    const { configFile } = this.#parts;
+    const { configFile } = this.#deps;
     return configFile === undefined ? [tool, ...args] : [tool, '-c', configFile, ...args];
   }
 }

@@ -27,7 +27,7 @@ export interface OrderSpelling {
   format(order: BootOrder): Variables;
 }
 
-export interface VariableEnvironmentParts {
+export interface VariableEnvironmentDeps {
   readonly title: string;
   readonly store: VariableStore;
   readonly spelling: OrderSpelling;
@@ -45,11 +45,11 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
   readonly #spelling: OrderSpelling;
   readonly #attempts: number;
 
-  constructor(parts: VariableEnvironmentParts) {
-    this.title = parts.title;
-    this.#store = parts.store;
-    this.#spelling = parts.spelling;
-    this.#attempts = parts.attempts;
+  constructor(deps: VariableEnvironmentDeps) {
+    this.title = deps.title;
+    this.#store = deps.store;
+    this.#spelling = deps.spelling;
+    this.#attempts = deps.attempts;
   }
 
   async read(signal: AbortSignal): Promise<BootOrder> {

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 
 import { openDevice } from '../../../src/slots/device-file.ts';
 import { findMountedSlot } from '../../../src/slots/mounts.ts';
-import type { SlotsWorld } from '../../../src/slots/slots-target.ts';
+import type { SlotsDeps } from '../../../src/slots/slots-target.ts';
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import type { PayloadWriter, SlotName, WrittenPrefix } from '../../../src/update/ports.ts';
@@ -18,7 +18,7 @@ import { digestOf, never, noise } from './writer-bench.ts';
 
 const MiB = 1024 * 1024;
 const GiB = 1024 * MiB;
-const world: SlotsWorld = { bootedSlot: async () => 'A', log: silentLog };
+const world: SlotsDeps = { bootedSlot: async () => 'A', log: silentLog };
 
 async function loopBench(options: LoopOptions): Promise<SlotsBench> {
   const capacityBytes = 2 * MiB + 512;
@@ -40,7 +40,7 @@ slotsTargetContract('loop devices with direct I/O', async () => loopBench({ dire
 interface Opening {
   readonly sizeBytes?: number | undefined;
   readonly resumeAt?: WrittenPrefix | undefined;
-  readonly world?: SlotsWorld;
+  readonly world?: SlotsDeps;
 }
 
 async function openB(slots: Readonly<Record<SlotName, string>>, opening: Opening = {}): Promise<PayloadWriter> {
@@ -143,7 +143,7 @@ test('positions beyond 2³² bytes are written and read where they belong', asyn
   const before = 4 * GiB - MiB - 100;
   const image = noise(3 * MiB);
   // Hashing four gigabytes of zeros takes long on a small machine and is not the question here.
-  const pretended: SlotsWorld = {
+  const pretended: SlotsDeps = {
     ...world,
     startHasher: () => ({
       update: async () => {},

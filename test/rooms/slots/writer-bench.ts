@@ -4,7 +4,7 @@ import type { BlockGeometry } from '../../../src/slots/blocks/block-pool.ts';
 import { BlockPool } from '../../../src/slots/blocks/block-pool.ts';
 import { BlockWriter } from '../../../src/slots/blocks/block-writer.ts';
 import { SlotMedium } from '../../../src/slots/slot-medium.ts';
-import type { MediumWorld } from '../../../src/slots/slot-medium.ts';
+import type { MediumDeps } from '../../../src/slots/slot-medium.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import type { WrittenPayload, WrittenPrefix } from '../../../src/update/ports.ts';
@@ -19,7 +19,7 @@ export interface WriterOptions {
   readonly capacityBytes: number;
   readonly resumeAt?: WrittenPrefix | undefined;
   readonly signal?: AbortSignal;
-  readonly clock?: MediumWorld['clock'];
+  readonly clock?: MediumDeps['clock'];
   readonly geometry?: BlockGeometry;
 }
 

@@ -18,7 +18,7 @@ import { BLOCK_BYTES, parseBlock } from './grub-block.ts';
 const FIT = new Set(['ext2', 'ext3', 'ext4', 'vfat', 'msdos']);
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 64 * 1024 };
 
-export interface GrubReaderParts {
+export interface GrubReaderDeps {
   readonly run: RunProgram;
   readonly system?: SystemView;
 }
@@ -27,14 +27,14 @@ export interface GrubReaderParts {
  * Promise `grub-durable`: checks that GRUB reads what Linux writes to this file, by its file system and, if
  * `grub-fstest` is installed, by GRUB's own reader. Returns what was found, or throws.
  */
-export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: AbortSignal): Promise<string> {
-  const { file, mount } = await mountOf(path, parts);
+export async function lookAsGrub(path: string, deps: GrubReaderDeps, signal: AbortSignal): Promise<string> {
+  const { file, mount } = await mountOf(path, deps);
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
   const cached = await bootFs.readFile(file); // refuses what is not a regular file, before it is opened
   const block = (await readFromMedium(file, BLOCK_BYTES, bootFs)) ?? cached;
-  const asked = await compareWithGrub(path, block, parts, signal);
+  const asked = await compareWithGrub(path, block, deps, signal);
   if (asked) return `${mount.fileSystem}, as GRUB reads it`;
   return `${mount.fileSystem}; grub-fstest, which could tell more, is not installed`;
 }
@@ -46,12 +46,12 @@ export async function lookAsGrub(path: string, parts: GrubReaderParts, signal: A
 export async function compareWithGrub(
   path: string,
   block: Buffer,
-  parts: GrubReaderParts,
+  deps: GrubReaderDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { file, mount } = await mountOf(path, parts);
+  const { file, mount } = await mountOf(path, deps);
   if (mount?.source.startsWith('/dev/') !== true) return false;
-  const said = await askGrub(mount, file, parts.run, signal);
+  const said = await askGrub(mount, file, deps.run, signal);
   if (said === undefined) return false;
   if (isDeepStrictEqual(said.variables, parseBlock(block))) return true;
   const why = said.variables === undefined ? `GRUB cannot read ${path}: ${said.error}` : `GRUB reads an older ${path}`;
@@ -63,7 +63,7 @@ export async function compareWithGrub(
 /** The real path of a file, and the mount that holds it. */
 export async function mountOf(
   path: string,
-  { system = realSystem }: Pick<GrubReaderParts, 'system'>,
+  { system = realSystem }: Pick<GrubReaderDeps, 'system'>,
 ): Promise<{ readonly file: string; readonly mount: Mount | undefined }> {
   const file = await realPathOf(path);
   return { file, mount: coveringMount(file, await readMounts(system)) };

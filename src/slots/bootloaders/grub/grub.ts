@@ -68,7 +68,7 @@ const ORDER = 'ORDER';
 /** The suffix of the copy beside the environment. */
 const COPY = '.copy';
 
-export interface GrubEnvironmentParts {
+export interface GrubEnvironmentDeps {
   readonly fs: DurableFs;
   readonly path: string;
   /** Runs GRUB's own reader. */
@@ -100,7 +100,7 @@ export class GrubEnvironmentFile implements VariableStore {
   /** The block that GRUB was last seen to read, since this program started. */
   #confirmed: Buffer | undefined;
 
-  constructor({ fs, path, run }: GrubEnvironmentParts) {
+  constructor({ fs, path, run }: GrubEnvironmentDeps) {
     this.#fs = fs;
     this.#path = path;
     this.#run = run;
@@ -202,5 +202,5 @@ export const grub = bootloaderKind({
     return over(new VariableEnvironment({ title: GRUB_TITLE, store, spelling, attempts }));
   },
   fileOf: ({ environment: file }) => ({ key: 'environment', file, need: 'readable file' }),
-  lookAt: async ({ environment }, parts, signal) => ({ detail: await lookAsGrub(environment, parts, signal) }),
+  lookAt: async ({ environment }, deps, signal) => ({ detail: await lookAsGrub(environment, deps, signal) }),
 });

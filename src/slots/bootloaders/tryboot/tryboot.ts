@@ -30,7 +30,7 @@ export interface TrybootState {
   readonly lastWord: LastWord | undefined;
 }
 
-export interface AutobootFileParts {
+export interface AutobootFileDeps {
   readonly fs: DurableFs;
   readonly path: string;
   /** The numbers of the boot partitions. */
@@ -48,10 +48,10 @@ export interface AutobootFileParts {
  */
 export class AutobootFile implements BootEnvironment<TrybootState> {
   readonly title = 'autoboot.txt';
-  readonly #parts: AutobootFileParts;
+  readonly #deps: AutobootFileDeps;
 
-  constructor(parts: AutobootFileParts) {
-    this.#parts = parts;
+  constructor(deps: AutobootFileDeps) {
+    this.#deps = deps;
   }
 
   async read(signal: AbortSignal): Promise<TrybootState> {
@@ -88,7 +88,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     }
     signal.throwIfAborted();
     const { standing, tried } = changed(state, change);
-    const { partitions } = this.#parts;
+    const { partitions } = this.#deps;
     const text = withPartitions(state.text, partitions[standing], partitions[tried]);
     await this.#write(state.text, withLastWord(text, changedWord(state, change), Buffer.byteLength(state.text)));
     return undefined;
@@ -109,7 +109,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     if (after !== text && after.trimEnd() === text.trimEnd()) return;
     throw new BootloaderError(
       'boot-write-not-confirmed',
-      `${this.#parts.path}: what was written reads back differently`,
+      `${this.#deps.path}: what was written reads back differently`,
       {
         advice: 'check the boot partition and its medium',
       },
@@ -118,14 +118,14 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
 
   /** Compares the medium with the page cache, since the firmware reads only the medium. */
   async #confirm(): Promise<void> {
-    const { fs, path } = this.#parts;
+    const { fs, path } = this.#deps;
     const text = await this.#text();
     const onMedium = await this.#reading(() => readFromMedium(path, MAX_AUTOBOOT_BYTES, fs));
     if (onMedium !== undefined && onMedium.toString() !== text) throw notOnMedium(this.title, path);
   }
 
   async #write(before: string, wanted: string): Promise<void> {
-    const { fs, path } = this.#parts;
+    const { fs, path } = this.#deps;
     const room = Buffer.byteLength(before);
     const size = Buffer.byteLength(wanted);
     if (size > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has no room: ${size} bytes, of ${MAX_AUTOBOOT_BYTES}`);
@@ -143,7 +143,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   async #text(): Promise<string> {
-    const { fs, path } = this.#parts;
+    const { fs, path } = this.#deps;
     const bytes = await this.#reading(() => fs.readFile(path));
     if (bytes.byteLength > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has more than ${MAX_AUTOBOOT_BYTES} bytes`);
     if (!isUtf8(bytes) || bytes.includes(0)) throw this.#invalid('is not a text');
@@ -151,7 +151,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   async #reading<T>(read: () => Promise<T>): Promise<T> {
-    const { path } = this.#parts;
+    const { path } = this.#deps;
     try {
       return await read();
     } catch (error) {
@@ -164,7 +164,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   #slot(partition: number | undefined): SlotName {
-    const { A, B } = this.#parts.partitions;
+    const { A, B } = this.#deps.partitions;
     if (partition === A) return 'A';
     if (partition === B) return 'B';
     const what = partition === undefined ? 'names no boot_partition' : `names boot_partition ${partition}`;
@@ -172,8 +172,8 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   #invalid(why: string): BootloaderError {
-    const { A, B } = this.#parts.partitions;
-    return new BootloaderError('boot-environment-invalid', `${this.#parts.path} ${why}`, {
+    const { A, B } = this.#deps.partitions;
+    return new BootloaderError('boot-environment-invalid', `${this.#deps.path} ${why}`, {
       advice: `write "[all]", "tryboot_a_b=1", "boot_partition=${A}", "[tryboot]", "boot_partition=${B}" into it, a line each`,
     });
   }
@@ -215,8 +215,8 @@ export const tryboot = bootloaderKind({
       trialRebootArgument: '0 tryboot',
     }),
   fileOf: ({ autoboot: file }) => ({ key: 'autoboot', file, need: 'readable file' }),
-  lookAt: async ({ autoboot }, parts) => {
-    const { mount } = await mountOf(autoboot, parts);
+  lookAt: async ({ autoboot }, deps) => {
+    const { mount } = await mountOf(autoboot, deps);
     if (mount !== undefined) refuseReadOnly(autoboot, mount);
     return {};
   },

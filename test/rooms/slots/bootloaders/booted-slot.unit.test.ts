@@ -7,7 +7,7 @@ import {
   slotOfDeviceTree,
   slotOfRootArgument,
 } from '../../../../src/slots/bootloaders/booted-slot.ts';
-import type { AskForClue, CommandLineParts } from '../../../../src/slots/bootloaders/booted-slot.ts';
+import type { AskForClue, CommandLineDeps } from '../../../../src/slots/bootloaders/booted-slot.ts';
 import type { SlotName } from '../../../../src/update/ports.ts';
 
 const signal = new AbortController().signal;
@@ -106,7 +106,7 @@ describe('the slot that runs', () => {
   });
 });
 
-type ReadFs = CommandLineParts['fs'];
+type ReadFs = CommandLineDeps['fs'];
 
 function files(content: Readonly<Record<string, string | Buffer | undefined>>): ReadFs {
   const missing = (path: string) =>
@@ -123,11 +123,11 @@ function files(content: Readonly<Record<string, string | Buffer | undefined>>): 
 }
 
 function commandLine(cmdline: string | undefined): readonly AskForClue[] {
-  const parts = { path: 'cmdline', names: { A: 'system0', B: 'system1' }, slots, fs: files({ cmdline }) };
+  const deps = { path: 'cmdline', names: { A: 'system0', B: 'system1' }, slots, fs: files({ cmdline }) };
   return [
-    slotNamedOnCommandLine('thing.slot', parts),
-    slotNamedOnCommandLine('rauc.slot', parts),
-    slotOfRootArgument(parts),
+    slotNamedOnCommandLine('thing.slot', deps),
+    slotNamedOnCommandLine('rauc.slot', deps),
+    slotOfRootArgument(deps),
   ];
 }
 

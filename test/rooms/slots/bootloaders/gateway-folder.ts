@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { createBootloader } from '../../../../src/slots/bootloaders/create-bootloader.ts';
-import type { BootloaderSurroundings } from '../../../../src/slots/bootloaders/create-bootloader.ts';
+import type { BootloaderDeps } from '../../../../src/slots/bootloaders/create-bootloader.ts';
 import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/slots/settings.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
@@ -33,7 +33,7 @@ export class GatewayFolder implements AsyncDisposable {
     return join(this.path, name);
   }
 
-  bootloader(settings: BootloaderSettings, surroundings: Partial<BootloaderSurroundings> = {}): Bootloader {
+  bootloader(settings: BootloaderSettings, surroundings: Partial<BootloaderDeps> = {}): Bootloader {
     const target: BootingSlotsSettings = {
       kind: 'slots',
       name: 'gateway',
