@@ -9,7 +9,7 @@ import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
 import { flashImage, healBoard, keptUndamaged, restoreImage } from '../mcu/mcu-target.ts';
-import type { BoardJob, McuTargetParts } from '../mcu/mcu-target.ts';
+import type { BoardJob, McuTargetDeps } from '../mcu/mcu-target.ts';
 import { AgentError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import { refuseOldBoards } from '../update/choice/release-rules.ts';
@@ -25,7 +25,7 @@ import type { BoardRoom, KeptOfBoard } from './wiring/board-room.ts';
 export interface KeptBoardsDeps {
   readonly config: Pick<Config, 'targets' | 'trust'>;
   readonly journal: Pick<Journal, 'state'>;
-  readonly boards: ReadonlyMap<string, McuTargetParts>;
+  readonly boards: ReadonlyMap<string, McuTargetDeps>;
   readonly security: SecurityNotes;
   readonly log: Log;
 }

@@ -8,7 +8,7 @@ import type { FlashReport, FlashRequest } from './flash/flash.ts';
 import { protocols } from './protocols/protocols.ts';
 import type { BoardSettings } from './settings.ts';
 
-export interface BoardSurroundings {
+export interface BoardDeps {
   readonly clock: Clock;
   readonly log: Log;
   /** Undefined: the serial driver's own. */
@@ -16,9 +16,9 @@ export interface BoardSurroundings {
 }
 
 /** Makes a configured board. Its port is opened, and the serial driver loaded, only when needed. */
-export function createBoard(settings: BoardSettings, around: BoardSurroundings): Board {
+export function createBoard(settings: BoardSettings, deps: BoardDeps): Board {
   const { name, port, baud, reset } = settings;
-  const { clock, log, openPort = openSerialPort } = around;
+  const { clock, log, openPort = openSerialPort } = deps;
   return {
     name,
     protocol: withName(protocols, settings.protocol).create(settings),

@@ -14,7 +14,7 @@ import { loadMcubootKey } from './mcuboot-key.ts';
 import type { BoardSettings } from './settings.ts';
 
 /** A board, its folder in the state directory, and the reader of its images. */
-export interface McuTargetParts {
+export interface McuTargetDeps {
   readonly board: FlashableBoard;
   readonly store: BoardStore;
   readonly readImage: ReadBoardImage;
@@ -31,7 +31,7 @@ export function boardImageReader({ address, mcubootKeyFile }: BoardSettings): Re
 }
 
 /** The target of a board in an update. */
-export function createMcuTarget({ board, store, readImage: read }: McuTargetParts): McuTarget {
+export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps): McuTarget {
   const check = async (file: Uint8Array): Promise<ImageClaims> => {
     await read(file);
     return claimsOf(file);

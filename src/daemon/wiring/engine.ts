@@ -6,7 +6,7 @@ import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
 import type { FlashableBoard } from '../../mcu/create-board.ts';
 import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader } from '../../mcu/mcu-target.ts';
-import type { McuTargetParts } from '../../mcu/mcu-target.ts';
+import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import type { BoardSettings } from '../../mcu/settings.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -73,7 +73,7 @@ export function wireSlots(
 export function wireBoards(
   { targets, paths }: Config,
   flashableOf: (settings: BoardSettings) => FlashableBoard,
-): ReadonlyMap<string, McuTargetParts> {
+): ReadonlyMap<string, McuTargetDeps> {
   const settings = targets.filter((target) => target.kind === 'mcu');
   return new Map(
     settings.map((target) => {

@@ -9,7 +9,7 @@ import { helperVerbs } from '../../helper/verbs.ts';
 import type { Board } from '../../mcu/connection.ts';
 import { createBoard, flashable } from '../../mcu/create-board.ts';
 import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
-import type { McuTargetParts, ReadBoardImage } from '../../mcu/mcu-target.ts';
+import type { McuTargetDeps, ReadBoardImage } from '../../mcu/mcu-target.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
@@ -161,7 +161,7 @@ function wirePackages(config: Config, { clock }: World): readonly PackageTarget[
 
 function targetsOf(
   slots: readonly SlotsTarget[],
-  boards: ReadonlyMap<string, McuTargetParts>,
+  boards: ReadonlyMap<string, McuTargetDeps>,
   packages: readonly PackageTarget[],
 ): ReadonlyMap<string, Target> {
   const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget), ...packages];

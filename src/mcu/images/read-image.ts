@@ -10,7 +10,7 @@ import { mcubootHeader, mcubootMagic, readMcuboot } from './mcuboot.ts';
 import { readSRecord } from './s-record.ts';
 import { readUf2 } from './uf2.ts';
 
-export interface ReadImageOptions {
+export interface ImageSettings {
   /** The address for a file that has no addresses of its own. */
   readonly address?: number | undefined;
   /** If set, only images for MCUboot that are signed with this key are accepted. */
@@ -18,10 +18,10 @@ export interface ReadImageOptions {
 }
 
 /** Reads an image of any known format, which its first bytes show. Throws a McuError with an `image-…` code. */
-export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Image {
+export function readImage(file: Uint8Array, settings: ImageSettings = {}): Image {
   if (file.byteLength > 4 * maxImageBytes) throw new McuError('image-too-large', `${file.byteLength} bytes of image`);
   const format = formatOf(file);
-  if (options.mcubootKey !== undefined && format !== 'mcuboot') {
+  if (settings.mcubootKey !== undefined && format !== 'mcuboot') {
     throw new McuError('image-signature', `this target takes only images signed for MCUboot, not ${format}`);
   }
   switch (format) {
@@ -30,13 +30,13 @@ export function readImage(file: Uint8Array, options: ReadImageOptions = {}): Ima
     case 'uf2':
       return readUf2(file);
     case 'mcuboot':
-      return readMcuboot(file, options.address ?? 0, options.mcubootKey);
+      return readMcuboot(file, settings.address ?? 0, settings.mcubootKey);
     case 'intel-hex':
       return readIntelHex(file);
     case 's-record':
       return readSRecord(file);
     case 'raw':
-      return readRaw(file, options.address);
+      return readRaw(file, settings.address);
   }
 }
 

@@ -3,7 +3,7 @@ import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
 
-export interface AvrOptions {
+export interface AvrSettings {
   /** The size of the boot section at the end of the flash memory, if it is not the usual one of this bootloader. */
   readonly bootloaderBytes?: number | undefined;
 }
@@ -47,12 +47,12 @@ export const pageWorkMs = 18;
 /** `rjmp .`: a chip that starts here waits for its bootloader instead of running half a program. */
 export const parkedPage = Uint8Array.of(0xff, 0xcf);
 
-export function avrChip(signature: Uint8Array, usualBootloaderBytes: number, options: AvrOptions): AvrChip {
+export function avrChip(signature: Uint8Array, usualBootloaderBytes: number, settings: AvrSettings): AvrChip {
   const id = Buffer.from(signature).toString('hex');
   const model = models.find((candidate) => candidate.signature === id);
   if (model === undefined) throw new McuError('board-unknown', `no AVR with the signature ${id} is known`);
   const end = model.flashKib * 1024;
-  const bootloaderBytes = options.bootloaderBytes ?? usualBootloaderBytes;
+  const bootloaderBytes = settings.bootloaderBytes ?? usualBootloaderBytes;
   return {
     name: model.name,
     id,

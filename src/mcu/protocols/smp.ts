@@ -13,7 +13,7 @@ import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 
-export interface SmpOptions {
+export interface SmpSettings {
   readonly framing?: 'console' | 'raw' | undefined;
   /** Marks the uploaded image as the one to keep. Not needed if the server writes it to the slot that it boots. */
   readonly confirm?: boolean | undefined;
@@ -45,13 +45,13 @@ const maxWindow = 2;
 const maxLateAnswers = 4;
 
 /** A protocol for MCUboot's serial recovery, and for every other SMP server with the image group. */
-export function smp(options: SmpOptions = {}): Protocol {
+export function smp(settings: SmpSettings = {}): Protocol {
   return {
     name: 'smp',
     parity: 'none',
     enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
-    connect: () => new Smp(options).connect(),
+    connect: () => new Smp(settings).connect(),
   };
 }
 
@@ -73,7 +73,7 @@ class Smp {
   #chunkBytes = defaultBufferBytes - uploadOverheadBytes;
   #window = 1;
 
-  constructor({ framing, confirm }: SmpOptions) {
+  constructor({ framing, confirm }: SmpSettings) {
     this.#framing = framing === 'raw' ? rawFraming : consoleFraming;
     this.#maxTries = framing === 'raw' ? maxRawTries : maxTries;
     this.#confirm = confirm ?? false;

@@ -2,7 +2,7 @@ import { isBoardError, McuError } from '../errors.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
-import type { AvrChip, AvrOptions } from './avr-chips.ts';
+import type { AvrChip, AvrSettings } from './avr-chips.ts';
 import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
@@ -36,24 +36,24 @@ const optibootBytes = 512;
 const atmegabootBytes = 2048;
 
 /** Optiboot and ATmegaBOOT. They have no checksums and no separate erase; address and page are sent in one burst. */
-export function stk500v1(options: AvrOptions = {}): Protocol {
+export function stk500v1(settings: AvrSettings = {}): Protocol {
   return {
     name: 'stk500v1',
     parity: 'none',
     enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
-    connect: () => connect(options),
+    connect: () => connect(settings),
   };
 }
 
 export const stk500v1Protocol = boardProtocol({ name: 'stk500v1', settings: avrSettings, create: stk500v1 });
 
-function* connect(options: AvrOptions): Conversation<MemorySession> {
+function* connect(settings: AvrSettings): Conversation<MemorySession> {
   yield* synchronise();
   const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
   const answer = yield* ask([command.readSignature], 5);
   const isOptiboot = major >= optibootMajor;
-  const chip = avrChip(answer.subarray(1, 4), isOptiboot ? optibootBytes : atmegabootBytes, options);
+  const chip = avrChip(answer.subarray(1, 4), isOptiboot ? optibootBytes : atmegabootBytes, settings);
   return session(chip, isOptiboot);
 }
 

@@ -3,7 +3,7 @@ import { isBoardError, McuError } from '../errors.ts';
 import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
-import type { AvrChip, AvrOptions } from './avr-chips.ts';
+import type { AvrChip, AvrSettings } from './avr-chips.ts';
 import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
@@ -38,26 +38,26 @@ const filler = new Uint8Array(300).fill(0xa5);
  * erased before, whatever the address. So pages must be written in order from the first one, and "chip erase" only
  * restarts that order. Therefore all pages behind the first one are one unit here, which is rewritten as a whole.
  */
-export function stk500v2(options: AvrOptions = {}): Protocol {
+export function stk500v2(settings: AvrSettings = {}): Protocol {
   return {
     name: 'stk500v2',
     parity: 'none',
     enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
-    connect: () => new Stk500v2(options).connect(),
+    connect: () => new Stk500v2(settings).connect(),
   };
 }
 
 export const stk500v2Protocol = boardProtocol({ name: 'stk500v2', settings: avrSettings, create: stk500v2 });
 
 class Stk500v2 {
-  readonly #options: AvrOptions;
+  readonly #settings: AvrSettings;
   #sequence = 0;
   /** The address of the next page if none is sent; reading and writing advance it. */
   #nextAddress: number | undefined;
 
-  constructor(options: AvrOptions) {
-    this.#options = options;
+  constructor(settings: AvrSettings) {
+    this.#settings = settings;
   }
 
   *connect(): Conversation<MemorySession> {
@@ -67,7 +67,7 @@ class Stk500v2 {
       const answer = yield* this.#command([command.readSignature, 4, 0x30, 0, index, 0], 4);
       signature[index] = answer[2] ?? 0;
     }
-    return this.#session(avrChip(signature, bootloaderBytes, this.#options));
+    return this.#session(avrChip(signature, bootloaderBytes, this.#settings));
   }
 
   #session(chip: AvrChip): MemorySession {

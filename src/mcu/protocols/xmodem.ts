@@ -9,7 +9,7 @@ import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.
 import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
-export interface XmodemOptions {
+export interface XmodemSettings {
   readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
   /** The keys that a bootloader with a menu expects before it receives, and to start the application. */
   readonly uploadKeys?: string | undefined;
@@ -40,13 +40,13 @@ const maxSilences = 3;
 const quietMs = 20;
 
 /** Bootloaders that receive a file, which they place and check themselves: XMODEM and XMODEM-1K with CRC, YMODEM. */
-export function xmodem(options: XmodemOptions = {}): Protocol {
+export function xmodem(settings: XmodemSettings = {}): Protocol {
   return {
     name: 'xmodem',
     parity: 'none',
     enter: resetPulse,
     leave: { dtr: [], 'dtr-rts': [] },
-    connect: () => connect(options),
+    connect: () => connect(settings),
   };
 }
 
@@ -65,8 +65,8 @@ export const xmodemProtocol = boardProtocol({
   create: (settings) => xmodem(settings.xmodem),
 });
 
-function* connect(options: XmodemOptions): Conversation<UploadSession> {
-  if (options.uploadKeys !== undefined) yield* say(options.uploadKeys);
+function* connect(settings: XmodemSettings): Conversation<UploadSession> {
+  if (settings.uploadKeys !== undefined) yield* say(settings.uploadKeys);
   yield* awaitCall();
   const everything = { start: 0, end: 2 ** 32 };
   return {
@@ -81,20 +81,20 @@ function* connect(options: XmodemOptions): Conversation<UploadSession> {
       application: everything,
     },
     holds: () => silently(undefined),
-    upload: (image, onProgress) => upload(image, options, onProgress),
+    upload: (image, onProgress) => upload(image, settings, onProgress),
     resume: cancel,
-    start: () => say(options.startKeys ?? ''),
+    start: () => say(settings.startKeys ?? ''),
   };
 }
 
-function* upload(image: Image, options: XmodemOptions, onProgress: (doneBytes: number) => void): Conversation<void> {
+function* upload(image: Image, settings: XmodemSettings, onProgress: (doneBytes: number) => void): Conversation<void> {
   const file = onlyPiece(image);
-  const ymodem = options.variant === 'ymodem';
+  const ymodem = settings.variant === 'ymodem';
   if (ymodem) {
-    yield* sendBlock(0, fileHeader(options.fileName ?? 'firmware.bin', file.byteLength));
+    yield* sendBlock(0, fileHeader(settings.fileName ?? 'firmware.bin', file.byteLength));
     yield* awaitCall();
   }
-  const blockBytes = options.variant === undefined || options.variant === 'xmodem' ? smallBytes : largeBytes;
+  const blockBytes = settings.variant === undefined || settings.variant === 'xmodem' ? smallBytes : largeBytes;
   let number = 1;
   for (let from = 0; from < file.byteLength; number += 1) {
     const restIsSmall = file.byteLength - from <= smallBytes;

@@ -12,7 +12,7 @@ import { identify, magicAddress } from './esp-identify.ts';
 import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
 import { EspWriter, packetBytes } from './esp-writer.ts';
 
-export interface EspOptions {
+export interface EspSettings {
   /** The baud rate for flashing. The loader is found at a low rate, and then told this one. */
   readonly baud?: number | undefined;
   /** The size of the flash memory; undefined: the chip is asked. */
@@ -59,8 +59,8 @@ const hard: readonly ModemStep[] = [
 ];
 
 /** The loader in the ROM of ESP8266, ESP32, ESP32-C3 and ESP32-S3. It cannot read flash memory back. */
-export function esp(options: EspOptions = {}): Protocol {
-  const loader = new EspLoader(options);
+export function esp(settings: EspSettings = {}): Protocol {
+  const loader = new EspLoader(settings);
   return {
     name: 'esp',
     parity: 'none',
@@ -78,19 +78,19 @@ export const espProtocol = boardProtocol({
 });
 
 class EspLoader {
-  readonly #options: EspOptions;
+  readonly #settings: EspSettings;
   #baudFailures = 0;
 
-  constructor(options: EspOptions) {
-    this.#options = options;
+  constructor(settings: EspSettings) {
+    this.#settings = settings;
   }
 
   *connect(): Conversation<MemorySession> {
-    yield { kind: 'baud', baud: Math.min(romBaud, this.#options.baud ?? romBaud) };
+    yield { kind: 'baud', baud: Math.min(romBaud, this.#settings.baud ?? romBaud) };
     yield* synchronise();
     const { family, securesBoot } = yield* identify();
     yield* attach(family);
-    const flashBytes = this.#options.flashBytes ?? (yield* flashSize(family));
+    const flashBytes = this.#settings.flashBytes ?? (yield* flashSize(family));
     if (family.modern) {
       yield* setParameters(flashBytes);
       yield* this.#raiseBaud();
@@ -119,13 +119,13 @@ class EspLoader {
       // data carries a checksum, but its address does not
       checksFrames: false,
       resume,
-      start: () => (this.#options.hasResetLine === false ? restart(family) : silently(undefined)),
+      start: () => (this.#settings.hasResetLine === false ? restart(family) : silently(undefined)),
     };
   }
 
   /** "Initialization": CHANGE_BAUDRATE, which is answered at the old rate. The next reset ends a rate that fails. */
   *#raiseBaud(): Conversation<void> {
-    const baud = this.#options.baud ?? romBaud;
+    const baud = this.#settings.baud ?? romBaud;
     if (baud <= romBaud || this.#baudFailures >= maxBaudFailures) return;
     this.#baudFailures += 1;
     yield* demand({ command: espCommand.changeBaudRate, data: words(baud, 0) });

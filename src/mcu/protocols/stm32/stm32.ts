@@ -6,7 +6,7 @@ import { boardProtocol } from '../board-protocol.ts';
 import { flashSettings } from '../flash-settings.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
-import type { Stm32Chip, Stm32Options } from './stm32-chips.ts';
+import type { Stm32Chip, Stm32Settings } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
 
@@ -50,18 +50,18 @@ const leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
 };
 
 /** The bootloader in the system memory of every STM32, over its UART, with even parity. */
-export function stm32(options: Stm32Options = {}): Protocol {
-  return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(options) };
+export function stm32(settings: Stm32Settings = {}): Protocol {
+  return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(settings) };
 }
 
 export const stm32Protocol = boardProtocol({ name: 'stm32', settings: flashSettings, create: stm32 });
 
-function* connect(options: Stm32Options): Conversation<MemorySession> {
+function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   yield* synchronise();
   const commands = yield* twiceTheSame(get, (a, b) => Buffer.compare(a, b) === 0);
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
   if (erase === undefined) throw new McuError('board-cannot', 'this bootloader offers no erase command');
-  const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), options);
+  const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), settings);
   const memory = new Stm32Memory();
   yield* refuseProtected(chip, memory);
   const block = yield* memory.read(chip.flash.start, blockBytes);

@@ -12,7 +12,7 @@ import { sliceOf } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import type { Protocol } from '../../../../src/mcu/protocol.ts';
-import type { AvrOptions } from '../../../../src/mcu/protocols/avr-chips.ts';
+import type { AvrSettings } from '../../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
@@ -25,7 +25,7 @@ const signal = new AbortController().signal;
 
 interface Kind {
   readonly bootloader: Bootloader;
-  readonly protocol: (options?: AvrOptions) => Protocol;
+  readonly protocol: (options?: AvrSettings) => Protocol;
   /** So large a boot section that a backup is small. */
   readonly bootloaderBytes: number;
   readonly chip: string;

@@ -7,7 +7,7 @@ import type { FlashProgress } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
-import type { EspOptions } from '../../../../src/mcu/protocols/esp/esp.ts';
+import type { EspSettings } from '../../../../src/mcu/protocols/esp/esp.ts';
 import type { BoardSettings } from '../../../../src/mcu/settings.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
@@ -32,7 +32,7 @@ interface Rig {
   readonly board: Board;
 }
 
-function rig(traits: EspTraits, next: Uint8Array, options: EspOptions = {}, at = start): Rig {
+function rig(traits: EspTraits, next: Uint8Array, options: EspSettings = {}, at = start): Rig {
   const model = new EspModel({ traits, programs: { old, new: next }, start: at, flashBytes });
   const port = new VirtualPort(model);
   const board: Board = {
