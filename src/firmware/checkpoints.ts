@@ -20,10 +20,10 @@ export interface CheckpointDistance {
 
 const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestMs: 10_000, longestMs: 60_000 };
 
-export interface CheckpointContext {
+export interface CheckpointDeps {
   readonly onCheckpoint: FirmwareRequest['onCheckpoint'];
   /** The present place in the firmware; undefined: no transfer could continue there. */
-  readonly place: () => StreamPlace | undefined;
+  readonly placeNow: () => StreamPlace | undefined;
   readonly distance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }
@@ -38,15 +38,15 @@ export interface Resumable {
 /** Makes checkpoints while payloads are written: at their distance, and when the line is lost. */
 export class Checkpoints {
   readonly #onCheckpoint: FirmwareRequest['onCheckpoint'];
-  readonly #place: () => StreamPlace | undefined;
+  readonly #placeNow: () => StreamPlace | undefined;
   readonly #distance: CheckpointDistance;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #bytes = 0;
   #lastMs: number;
 
-  constructor({ onCheckpoint, place, distance = defaultDistance, clock = systemClock }: CheckpointContext) {
+  constructor({ onCheckpoint, placeNow, distance = defaultDistance, clock = systemClock }: CheckpointDeps) {
     this.#onCheckpoint = onCheckpoint;
-    this.#place = place;
+    this.#placeNow = placeNow;
     this.#distance = distance;
     this.#clock = clock;
     this.#lastMs = clock.monotonicMs();
@@ -74,8 +74,8 @@ export class Checkpoints {
   }
 
   /** The present place in the firmware; undefined: no transfer could continue there. */
-  get place(): StreamPlace | undefined {
-    return this.#place();
+  get placeNow(): StreamPlace | undefined {
+    return this.#placeNow();
   }
 
   get #isDue(): boolean {
@@ -86,7 +86,7 @@ export class Checkpoints {
 
   async #keep({ writer, describe }: Resumable, signal: AbortSignal): Promise<void> {
     if (this.#onCheckpoint === undefined || this.#bytes === 0) return;
-    const described = describe(this.#place());
+    const described = describe(this.#placeNow());
     if (described === undefined) return;
     await this.#onCheckpoint({ ...described, image: await writer.checkpoint(signal) });
     this.#bytes = 0;

@@ -24,7 +24,7 @@ export interface FirmwareStream extends AsyncDisposable {
   /** True: the bytes continue at the place that was asked for. False: they begin at the beginning. */
   readonly isContinued: boolean;
   /** The place up to which `bytes` were read; undefined: another transfer could not continue there. */
-  readonly place: () => StreamPlace | undefined;
+  readonly placeNow: () => StreamPlace | undefined;
 }
 
 /** Begins a transfer: at this place if the source still has the same text, else at the beginning. */
@@ -44,7 +44,7 @@ export async function openFirmwareStream(
   return {
     bytes,
     isContinued,
-    place: () => (decoder?.producedBytes === bytes.offset ? placeOf(transfer, decoder) : undefined),
+    placeNow: () => (decoder?.producedBytes === bytes.offset ? placeOf(transfer, decoder) : undefined),
     [Symbol.asyncDispose]: async () => {
       await transfer[Symbol.asyncDispose](); // first, since this ends a pending read
       await bytes.close();

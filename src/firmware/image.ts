@@ -17,27 +17,30 @@ const imageHeader: FirmwareHeader = {
   payloads: [payload],
 };
 
-export interface ImageContext {
+export interface ImageDeps {
   readonly trust: TrustSettings;
-  /** What the slot already holds before `content`. */
-  readonly resumeAt: Checkpoint['image'] | undefined;
   readonly checkpoints: Checkpoints;
 }
 
 /**
  * Reads a raw image. Throws `image-unsigned` (exit 77) unless the operator permits images, which have no signature,
- * and `image-empty` for an empty one.
+ * and `image-empty` for an empty one. `resumeAt`: what the slot already holds before `content`.
  */
-export async function readImage(content: ByteReader, context: ImageContext): Promise<ReadFirmware> {
-  if (context.resumeAt === undefined && (await content.atEnd()))
+export async function readImage(
+  content: ByteReader,
+  { trust, checkpoints }: ImageDeps,
+  resumeAt?: Checkpoint['image'],
+): Promise<ReadFirmware> {
+  if (resumeAt === undefined && (await content.atEnd()))
     throw new FirmwareFormatError('image-empty', 'image', 0, 'it is empty');
-  requireUnsignedPermitted(context.trust);
-  return { header: imageHeader, payloads: onlyPayload(content, context) };
+  requireUnsignedPermitted(trust);
+  return { header: imageHeader, payloads: onlyPayload(content, checkpoints, resumeAt) };
 }
 
 async function* onlyPayload(
   content: ByteReader,
-  { resumeAt, checkpoints }: ImageContext,
+  checkpoints: Checkpoints,
+  resumeAt: Checkpoint['image'] | undefined,
 ): AsyncGenerator<IncomingPayload, void, undefined> {
   const write: IncomingPayload['write'] = async ({ writer }, signal) => {
     await checkpoints.write(content.rest(), { writer, describe: (place) => place }, signal);

@@ -4,7 +4,7 @@ import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, FirmwareHeader } from '../update/ports.ts';
 import type { FirmwareRequest, IncomingFirmware, IncomingPayload, OpenFirmware } from '../update/ports/incoming.ts';
 import { readArtifact, resumeArtifact } from './artifact/read-artifact.ts';
-import type { ArtifactContext } from './artifact/read-artifact.ts';
+import type { ArtifactDeps } from './artifact/read-artifact.ts';
 import type { TrustSettings } from './artifact/trust.ts';
 import { ByteReader } from './byte-reader.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -14,7 +14,6 @@ import { FirmwareError, FirmwareFormatError, staleCheckpoint, VerificationError 
 import { openFirmwareStream } from './firmware-stream.ts';
 import type { FirmwareStream } from './firmware-stream.ts';
 import { readImage } from './image.ts';
-import type { ImageContext } from './image.ts';
 import { orTold, tellingOf } from './incoming.ts';
 import type { ReadFirmware } from './incoming.ts';
 import type { EncodingSetting } from './text/encoding.ts';
@@ -100,41 +99,39 @@ interface Reading {
 }
 
 async function readStream(
-  { bytes, place, isContinued }: FirmwareStream,
+  { bytes, placeNow, isContinued }: FirmwareStream,
   { settings, request, checkpoint, opened }: Reading,
   signal: AbortSignal,
 ): Promise<ReadFirmware> {
   const { checkpointDistance: distance, clock } = settings;
   const { onCheckpoint, installedProvides } = request;
-  const contextAt = (where: typeof place): Context => {
-    const checkpoints = new Checkpoints({ onCheckpoint, place: where, distance, clock });
+  const depsWith = (placeOfCheckpoint: typeof placeNow): ArtifactDeps => {
+    const checkpoints = new Checkpoints({ onCheckpoint, placeNow: placeOfCheckpoint, distance, clock });
     return { ...settings, installedProvides, decompress, checkpoints };
   };
-  if (isContinued && checkpoint !== undefined) return goOn(bytes, checkpoint, contextAt(place), signal);
+  if (isContinued && checkpoint !== undefined) return goOn(bytes, checkpoint, depsWith(placeNow), signal);
 
   const compression = detectCompression(await bytes.peek(MAGIC_BYTES));
-  if (compression === 'none') return readContent(bytes, contextAt(place), signal);
+  if (compression === 'none') return readContent(bytes, depsWith(placeNow), signal);
   const unpacked = opened.use(new ByteReader(decompress(compression, bytes.rest(), signal), 'firmware'));
-  const nowhere = contextAt(() => undefined);
-  return readContent(unpacked, nowhere, signal);
+  const withoutCheckpoints = depsWith(() => undefined);
+  return readContent(unpacked, withoutCheckpoints, signal);
 }
-
-type Context = ArtifactContext & Omit<ImageContext, 'resumeAt'>;
 
 async function goOn(
   bytes: ByteReader,
-  { image, artifact: place }: Checkpoint,
-  context: Context,
+  { image, artifact }: Checkpoint,
+  deps: ArtifactDeps,
   signal: AbortSignal,
 ): Promise<ReadFirmware> {
-  if (place === undefined) return readImage(bytes, { ...context, resumeAt: image });
-  return toEnd(bytes, await resumeArtifact(bytes, { place, image }, context, signal));
+  if (artifact === undefined) return readImage(bytes, deps, image);
+  return toEnd(bytes, await resumeArtifact(bytes, { place: artifact, image }, deps, signal));
 }
 
-async function readContent(content: ByteReader, context: Context, signal: AbortSignal): Promise<ReadFirmware> {
+async function readContent(content: ByteReader, deps: ArtifactDeps, signal: AbortSignal): Promise<ReadFirmware> {
   const firmware = isArchive(await content.peek(TAR_BLOCK_BYTES))
-    ? await readArtifact(content, context, signal)
-    : await readImage(content, { ...context, resumeAt: undefined });
+    ? await readArtifact(content, deps, signal)
+    : await readImage(content, deps);
   return toEnd(content, firmware);
 }
 

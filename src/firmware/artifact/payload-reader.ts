@@ -25,7 +25,7 @@ export type Decompress = (
   signal: AbortSignal,
 ) => AsyncIterable<Uint8Array>;
 
-export interface PayloadContext {
+export interface PayloadDeps {
   readonly promised: readonly (readonly PromisedFile[])[];
   readonly isSigned: boolean;
   /** The part before the payloads, as a checkpoint keeps it; undefined: it is too large to be kept. */
@@ -76,11 +76,11 @@ type Payloads = AsyncGenerator<IncomingPayload, void, undefined>;
  * manifest.
  */
 export class PayloadReader {
-  readonly #context: PayloadContext;
+  readonly #deps: PayloadDeps;
   readonly #whole: WholeFile[] = [];
 
-  constructor(context: PayloadContext) {
-    this.#context = context;
+  constructor(deps: PayloadDeps) {
+    this.#deps = deps;
   }
 
   /** Reads everything from the first `data/NNNN.tar` to the artifact's end. */
@@ -110,7 +110,7 @@ export class PayloadReader {
   }
 
   async *#readFrom(first: number, outer: TarReader, signal: AbortSignal): Payloads {
-    for (let number = first; number < this.#context.promised.length; number += 1) {
+    for (let number = first; number < this.#deps.promised.length; number += 1) {
       yield* this.#readData(number, outer, signal);
     }
     const extra = await outer.next();
@@ -133,7 +133,7 @@ export class PayloadReader {
     signal: AbortSignal,
   ): Payloads {
     const isCompressed = compression !== 'none';
-    const decompressed = this.#context.decompress(compression, content, signal);
+    const decompressed = this.#deps.decompress(compression, content, signal);
     await using unpacked = new ByteReader(decompressed, name, isCompressed ? undefined : sizeBytes);
     const inner = new TarReader(unpacked, `artifact, ${name}`);
     yield* this.#files({ number, outer, sizeBytes, inner, unpacked, isCompressed }, undefined);
@@ -180,7 +180,7 @@ export class PayloadReader {
     signal: AbortSignal,
   ): Promise<StagedPayload> {
     const describe = (place: StreamPlace | undefined) => this.#placeIn(data, member, place);
-    await this.#context.checkpoints.write(data.inner.content(), { writer, describe }, signal);
+    await this.#deps.checkpoints.write(data.inner.content(), { writer, describe }, signal);
     return this.#judge(writer, file, file.fileDigest, signal);
   }
 
@@ -190,12 +190,12 @@ export class PayloadReader {
     { writer, base }: PayloadPlace & { readonly base: BaseReader },
     signal: AbortSignal,
   ): Promise<StagedPayload> {
-    const { checkpoints } = this.#context;
+    const { checkpoints } = this.#deps;
     const { delta: promise, fileName: name } = file.header;
     assert(promise !== undefined, 'no delta');
     const { resumeAt, delta: from } = member;
     const resumed = from && { skipBytes: from.skipBytes, resultBytes: resumeAt?.sizeBytes ?? 0 };
-    const watch = new WindowPlaces(from?.takenBytes ?? 0, () => this.#placeIn(data, member, checkpoints.place));
+    const watch = new WindowPlaces(from?.takenBytes ?? 0, () => this.#placeIn(data, member, checkpoints.placeNow));
     const content = watch.through(data.inner.content());
     const result = rebuild(content, { name, digest: file.fileDigest, promise, watch, resumed }, base, signal);
     await checkpoints.write(result, { writer, describe: () => withDelta(watch.last) }, signal);
@@ -219,7 +219,7 @@ export class PayloadReader {
         `artifact: payload ${quoted(file.header.fileName)} is not what the manifest promises`,
       );
     }
-    const promise: StagedPayload['promise'] = this.#context.isSigned
+    const promise: StagedPayload['promise'] = this.#deps.isSigned
       ? { kind: 'manifest', digest: file.digest }
       : { kind: 'unsigned-permitted' };
     return { header: file.header, written, promise };
@@ -242,7 +242,7 @@ export class PayloadReader {
   }
 
   #requireNoGap({ payload, whole }: ArtifactPlace): void {
-    const before = this.#context.promised
+    const before = this.#deps.promised
       .slice(0, payload)
       .flatMap((files, number) => files.map(({ header }) => `${number} ${header.fileName}`));
     const named = new Set(whole.map((file) => `${file.payload} ${file.name}`));
@@ -251,7 +251,7 @@ export class PayloadReader {
   }
 
   #promised(number: number): readonly PromisedFile[] {
-    return this.#context.promised[number] ?? [];
+    return this.#deps.promised[number] ?? [];
   }
 
   /** The place for a checkpoint; undefined: a transfer could not be continued here. */
@@ -260,7 +260,7 @@ export class PayloadReader {
     { name, sizeBytes: fileBytes }: FileMember,
     place: StreamPlace | undefined,
   ): PlaceInFile | undefined {
-    const { head } = this.#context;
+    const { head } = this.#deps;
     if (place === undefined || head === undefined || isCompressed || !unpacked.isDrained) return undefined;
     const member = { sizeBytes, leftBytes: outer.leftBytes };
     const file = { name, sizeBytes: fileBytes };

@@ -22,7 +22,7 @@ import { assignTargets } from './targets.ts';
 import type { PromisedFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';
 
-export interface ArtifactContext {
+export interface ArtifactDeps {
   readonly trust: TrustSettings;
   /**
    * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
@@ -40,36 +40,27 @@ export interface ArtifactContext {
  * VerificationError (exit 77) for everything that is wrong, except that an artifact that ends too early is a
  * FirmwareFormatError `firmware-truncated`.
  */
-export async function readArtifact(
-  bytes: ByteReader,
-  context: ArtifactContext,
-  signal: AbortSignal,
-): Promise<ReadFirmware> {
+export async function readArtifact(bytes: ByteReader, deps: ArtifactDeps, signal: AbortSignal): Promise<ReadFirmware> {
   const tar = new TarReader(bytes, 'artifact');
   bytes.startRecord();
-  const envelope = await readEnvelope(tar, context.trust);
+  const envelope = await readEnvelope(tar, deps.trust);
   const head = keepHead(bytes.endRecord());
-  const described = await describe(envelope, context, signal);
+  const described = await describe(envelope, deps, signal);
   const { header } = described;
   if (header.kind === 'trust-list') {
-    const payloads = noPayloads(async () => takeList(tar, described, context, signal));
+    const payloads = noPayloads(async () => takeList(tar, described, deps, signal));
     return { header, payloads };
   }
-  return { header, payloads: payloadsOf(described, head, context).read(tar, signal) };
+  return { header, payloads: payloadsOf(described, head, deps).read(tar, signal) };
 }
 
 /** Takes a list of keys and revocations, which goes into no target. The list is in effect when this returns. */
-async function takeList(
-  tar: TarReader,
-  described: Described,
-  context: ArtifactContext,
-  signal: AbortSignal,
-): Promise<void> {
+async function takeList(tar: TarReader, described: Described, deps: ArtifactDeps, signal: AbortSignal): Promise<void> {
   const writer = new ListWriter();
-  for await (const file of payloadsOf(described, undefined, context).read(tar, signal))
+  for await (const file of payloadsOf(described, undefined, deps).read(tar, signal))
     await file.write({ writer }, signal);
   signal.throwIfAborted();
-  await context.trust.takeList?.(writer.content, described.digest, described.header.signedBy);
+  await deps.trust.takeList?.(writer.content, described.digest, described.header.signedBy);
 }
 
 /**
@@ -79,16 +70,16 @@ async function takeList(
 export async function resumeArtifact(
   bytes: ByteReader,
   resumed: ResumedAt,
-  context: ArtifactContext,
+  deps: ArtifactDeps,
   signal: AbortSignal,
 ): Promise<ReadFirmware> {
   const { head } = resumed.place;
   const kept = headOf(head);
   if (kept === undefined) throw staleCheckpoint('what it keeps of the artifact is damaged');
   await using before = new ByteReader(once(kept), 'checkpoint');
-  const envelope = await readEnvelope(new TarReader(before, 'artifact'), context.trust);
-  const described = await describe(envelope, context, signal);
-  return { header: described.header, payloads: payloadsOf(described, head, context).resume(bytes, resumed, signal) };
+  const envelope = await readEnvelope(new TarReader(before, 'artifact'), deps.trust);
+  const described = await describe(envelope, deps, signal);
+  return { header: described.header, payloads: payloadsOf(described, head, deps).resume(bytes, resumed, signal) };
 }
 
 interface Described {
@@ -98,10 +89,10 @@ interface Described {
 }
 
 /** Reads the header, and refuses an artifact that is not permitted on this gateway. */
-async function describe(envelope: Envelope, context: ArtifactContext, signal: AbortSignal): Promise<Described> {
-  const { trust, installedProvides } = context;
-  const artifact = await openHeader(envelope, context, signal);
-  requireCompatible(artifact, context);
+async function describe(envelope: Envelope, deps: ArtifactDeps, signal: AbortSignal): Promise<Described> {
+  const { trust, installedProvides } = deps;
+  const artifact = await openHeader(envelope, deps, signal);
+  requireCompatible(artifact, deps);
   const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
   if (isList) requireList(artifact, envelope, trust);
   else requireKnownRevocations(envelope, artifact.name, trust);
@@ -114,14 +105,14 @@ async function describe(envelope: Envelope, context: ArtifactContext, signal: Ab
 function payloadsOf(
   { header, promised }: Described,
   head: string | undefined,
-  { decompress, checkpoints }: ArtifactContext,
+  { decompress, checkpoints }: ArtifactDeps,
 ): PayloadReader {
   return new PayloadReader({ promised, isSigned: header.signedBy !== undefined, head, decompress, checkpoints });
 }
 
 async function openHeader(
   { header, manifest }: Envelope,
-  { decompress }: ArtifactContext,
+  { decompress }: ArtifactDeps,
   signal: AbortSignal,
 ): Promise<ArtifactDescription> {
   const { memberName, compression } = manifest.header;
@@ -133,8 +124,8 @@ async function openHeader(
   return orTold(read(), told);
 }
 
-function requireCompatible(artifact: ArtifactDescription, context: ArtifactContext): void {
-  const { deviceType, installedProvides } = context;
+function requireCompatible(artifact: ArtifactDescription, deps: ArtifactDeps): void {
+  const { deviceType, installedProvides } = deps;
   if (deviceType === undefined) return;
   const obstacle = findObstacle(artifact, deviceType, installedProvides);
   if (obstacle === undefined) return;

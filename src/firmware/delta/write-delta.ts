@@ -126,7 +126,8 @@ async function* bytesOf(path: string): AsyncGenerator<Uint8Array, void, undefine
   }
 }
 
-interface Parts {
+/** The files that mender-artifact reads, the one that it writes, and the digest of the image that is rebuilt. */
+interface DeltaFiles {
   readonly file: string;
   readonly metaData: string;
   readonly artifact: string;
@@ -135,7 +136,7 @@ interface Parts {
 
 async function wrap(
   order: DeltaOrder,
-  { file, metaData, artifact, digest }: Parts,
+  { file, metaData, artifact, digest }: DeltaFiles,
   signal: AbortSignal,
 ): Promise<void> {
   const { name, deviceType, target, securityVersion, key } = order;

@@ -1,6 +1,6 @@
 import type { Decompress } from '../../../../src/firmware/artifact/payload-reader.ts';
 import { readArtifact } from '../../../../src/firmware/artifact/read-artifact.ts';
-import type { ArtifactContext } from '../../../../src/firmware/artifact/read-artifact.ts';
+import type { ArtifactDeps } from '../../../../src/firmware/artifact/read-artifact.ts';
 import type { TrustedKey, TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
 import { Checkpoints } from '../../../../src/firmware/checkpoints.ts';
@@ -10,7 +10,7 @@ import { inChunks } from '../chunks.ts';
 import { stageFrom } from '../stage-into.ts';
 import { RecordingGateway } from './recording-gateway.ts';
 
-export const noCheckpoints = new Checkpoints({ onCheckpoint: undefined, place: () => undefined });
+export const noCheckpoints = new Checkpoints({ onCheckpoint: undefined, placeNow: () => undefined });
 
 export interface Circumstances {
   readonly keys?: readonly TrustedKey[];
@@ -40,7 +40,7 @@ export async function attempt(artifact: Uint8Array, circumstances: Circumstances
     chunkSizes: [1000],
     ...circumstances,
   };
-  const context: ArtifactContext = {
+  const deps: ArtifactDeps = {
     trust: { keys, allowUnsigned },
     deviceType: 'gw',
     installedProvides: given.installed ?? {},
@@ -50,7 +50,7 @@ export async function attempt(artifact: Uint8Array, circumstances: Circumstances
   };
   await using bytes = new ByteReader(inChunks(artifact, chunkSizes), 'artifact');
   try {
-    const firmware = await readArtifact(bytes, context, signal);
+    const firmware = await readArtifact(bytes, deps, signal);
     signal.throwIfAborted();
     return { gateway, kind: 'staged', staged: await stageFrom(firmware, gateway.places, signal) };
   } catch (error) {

@@ -291,11 +291,11 @@ describe('what goes wrong inside a compressed member', () => {
     }
     await using bytes = new ByteReader(failing(), 'artifact');
     const gateway = new RecordingGateway();
-    const context = { trust: { keys, allowUnsigned: false }, deviceType: 'gw', installedProvides: {} };
+    const deps = { trust: { keys, allowUnsigned: false }, deviceType: 'gw', installedProvides: {} };
     const { signal } = new AbortController();
     const firmware = await readArtifact(
       bytes,
-      { ...context, decompress: (_kind, content) => content, checkpoints: noCheckpoints },
+      { ...deps, decompress: (_kind, content) => content, checkpoints: noCheckpoints },
       signal,
     );
     await expect(stageFrom(firmware, gateway.places, signal)).rejects.toBe(cut);
