@@ -117,8 +117,8 @@ function refuseOtherDevices({ header }: FirmwareDescription, { config }: Wiring)
 function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journal, world }: Wiring): void {
   if (header === undefined || digest === undefined) return;
   const { floor, phase } = journal.state;
-  const held = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
-  const entry = held.find((known) => holdsFirmware(known, digest, { name: header.name ?? '' }));
+  const quarantined = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
+  const entry = quarantined.find((known) => holdsFirmware(known, digest, { name: header.name ?? '' }));
   if (entry !== undefined) {
     throw new UpdateError('quarantined', `it ended badly before (${entry.version.name}: ${entry.reason})`);
   }

@@ -1,7 +1,7 @@
 import { attemptFor, heldBack, signedName } from './choice/attempt.ts';
-import { endInstalled } from './choice/held.ts';
 import { isoTime } from './choice/order.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
+import { endInstalled } from './choice/presence.ts';
 import { endListTaken } from './choice/take-list.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
@@ -62,8 +62,8 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
-  const held = order.reboot ? heldBack(phase.attempt, ports.holdReboot) : undefined;
-  const wait = held ?? (await consentToReboot(phase, ports, signal));
+  const hold = order.reboot ? heldBack(phase.attempt, ports.holdReboot) : undefined;
+  const wait = hold ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
   const evidence = evidenceOfSlot(verified, staging.contents);
   return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);

@@ -4,7 +4,7 @@ import { AgentError } from '../system/errors.ts';
 import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
 import type { Intervention } from './by-hand.ts';
 import { Lookout } from './choice/lookout.ts';
-import type { Look, LookoutParts, LookOptions, LookSettings } from './choice/lookout.ts';
+import type { Look, LookoutDeps, LookOptions, LookSettings } from './choice/lookout.ts';
 import { LinkMetered } from './choice/metered.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
@@ -27,7 +27,7 @@ import { settle } from './trial/settle.ts';
 import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
-export interface UpdaterParts extends LookoutParts {
+export interface UpdaterDeps extends LookoutDeps {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
   /** Undefined: nobody is asked. */
@@ -49,20 +49,23 @@ export interface UpdaterSettings extends LookSettings {
   readonly wholeImageProperty?: string | undefined;
 }
 
+/** Who wants it: a person, who waits for the result, or the agent by its schedule. */
+type Asker = 'person' | 'schedule';
+
 type Nothing = Exclude<Plan, { kind: 'install' | 'held-back' }>;
 
 /** The update room as the daemon and a technician drive it, one call at a time. */
 export class Updater {
-  readonly #parts: UpdaterParts;
+  readonly #deps: UpdaterDeps;
   readonly #lookout: Lookout;
 
-  constructor(parts: UpdaterParts) {
-    this.#parts = parts;
-    this.#lookout = new Lookout(parts);
+  constructor(deps: UpdaterDeps) {
+    this.#deps = deps;
+    this.#lookout = new Lookout(deps);
   }
 
   get journal(): Journal {
-    return this.#parts.ports.journal;
+    return this.#deps.ports.journal;
   }
 
   /** The last look, for `status`. */
@@ -72,8 +75,8 @@ export class Updater {
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
   async settle(onEvent: OnEvent, signal: AbortSignal, options: Settling = {}): Promise<Outcome> {
-    const { force = false, reboot = true, manual } = options;
-    const ports = { ...this.#ports(onEvent, manual), rebootByHand: !reboot };
+    const { force = false, reboot = true, manual = false } = options;
+    const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports, signal);
     const settled = await settle(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
@@ -82,7 +85,7 @@ export class Updater {
 
   /** Tells the service what it does not know yet. Returns a failure: the messages are kept for later. */
   async deliver(onEvent: OnEvent, signal: AbortSignal): Promise<AgentError | undefined> {
-    const { service, settings, ports, hooks } = this.#parts;
+    const { service, settings, ports, hooks } = this.#deps;
     const { journal, log } = ports;
     const outbox = {
       tellHook: hooks?.tell,
@@ -103,7 +106,7 @@ export class Updater {
 
   /** Lifts the quarantine, so that the service may name the version again. Returns what was lifted. */
   async forget(version: string): Promise<readonly string[]> {
-    const { journal, clock } = this.#parts.ports;
+    const { journal, clock } = this.#deps.ports;
     const names = heldVersions(journal.state, version, clock.nowMs());
     if (names.length === 0) throw new UpdateError('nothing-to-forget', `no version ${version} is held back`);
     await journal.append({ type: 'forgotten', version });
@@ -111,11 +114,11 @@ export class Updater {
   }
 
   async hold(order: InputOf<'hold'>): Promise<Standstill> {
-    return beginStandstill(order, this.#parts.ports);
+    return beginStandstill(order, this.#deps.ports);
   }
 
   async resume(): Promise<boolean> {
-    return liftStandstill(this.#parts.ports);
+    return liftStandstill(this.#deps.ports);
   }
 
   /** One whole round: settle, tell, look, install. */
@@ -129,14 +132,14 @@ export class Updater {
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
     const { plan, isList } = await this.#lookout.lookAndNote(options, signal);
-    await endUnwantedStaging(plan, this.#parts.ports);
+    await endUnwantedStaging(plan, this.#deps.ports);
     if (plan.kind === 'install') {
       const { version } = plan;
-      const source = this.#parts.service.firmware(version.id);
+      const source = this.#deps.service.firmware(version.id);
       const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
       const { force, manual: byPerson } = options;
       const order = { version, by: 'service', source, force, reboot, byPerson, isList } as const;
-      return this.#install(order, onEvent, signal, options.manual);
+      return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
     }
     if (plan.kind === 'held-back') {
       if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });
@@ -153,15 +156,15 @@ export class Updater {
     options: InstallOptions,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const { journal, clock } = this.#parts.ports;
+    const { journal, clock } = this.#deps.ports;
     const still = options.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
-    const isList = await isListInFile(source, still, this.#parts, signal);
+    const isList = await isListInFile(source, still, this.#deps, signal);
     if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
     const order = { version: { name }, by: 'file', source, ...options, isList } as const;
-    const waiting = await findWaitingBeside(order, this.#parts.ports, signal);
+    const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
     const reboot = options.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
-    if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal, true);
+    if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);
     if (waiting === undefined || settled.kind === 'rolled-back') return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
@@ -188,7 +191,7 @@ export class Updater {
 
   /** Reboots for a person: a staged firmware is booted as a trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
-    const { ports, hooks } = this.#parts;
+    const { ports, hooks } = this.#deps;
     const onProgress = (): void => {};
     try {
       await rebootForPerson(argument, { ...ports, onProgress, askHook: hooks?.ask }, signal);
@@ -200,35 +203,36 @@ export class Updater {
 
   /** What has to be armed before a reboot boots it. */
   async findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined> {
-    return findUnarmed(this.#parts.ports, signal);
+    return findUnarmed(this.#deps.ports, signal);
   }
 
   /** Why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is staged. */
   get rebootWait(): RebootWait | undefined {
-    const { ports, settings, minuteOfDay } = this.#parts;
+    const { ports, settings, minuteOfDay } = this.#deps;
     const nowMs = ports.clock.nowMs();
     return findRebootWait(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
   }
 
   /** How long the integrator's program, which wants to be asked later, is not asked. */
   get hookPause(): HookPause | undefined {
-    return standingPause(this.#parts.hooks?.pause, this.journal.state);
+    return standingPause(this.#deps.hooks?.pause, this.journal.state);
   }
 
   /** How the last program of the integrator failed when it was told something. */
   get hookTroubles(): readonly string[] {
-    const trouble = this.#parts.hooks?.trouble;
+    const trouble = this.#deps.hooks?.trouble;
     return trouble === undefined ? [] : [trouble];
   }
 
   /** The ports with the holds that apply. The reboot window does not hold back a person who waits. */
-  #ports(onEvent: OnEvent, manual = false): UpdatePorts {
-    const { ports, settings, minuteOfDay, hooks } = this.#parts;
+  #ports(onEvent: OnEvent, asker: Asker = 'schedule'): UpdatePorts {
+    const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;
-    const holdReboot = (): Hold | undefined => (manual ? undefined : rebootHold(rebootWindow, minuteOfDay()));
+    const holdReboot = (): Hold | undefined =>
+      asker === 'person' ? undefined : rebootHold(rebootWindow, minuteOfDay());
     const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
     const hold = (): Hold | undefined => holdOfAttempt(ports) ?? holdByWindow();
-    const askHook = manual ? hooks?.ask : hooks?.askInTurn;
+    const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
     return { ...ports, onProgress: onEvent, hold, holdReboot, askHook, wantsHook: hooks?.wants };
   }
 
@@ -255,9 +259,9 @@ export class Updater {
     return { kind: 'rebooting', version, slot };
   }
 
-  async #install(order: InstallOrder, onEvent: OnEvent, signal: AbortSignal, manual: boolean): Promise<InstallOutcome> {
+  async #install(order: InstallOrder, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
     try {
-      const outcome = await update(order, this.#ports(onEvent, manual), signal);
+      const outcome = await update(order, this.#ports(onEvent, asker), signal);
       if (outcome.kind === 'installed') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {

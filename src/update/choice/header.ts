@@ -57,21 +57,21 @@ export interface Scouting {
   readonly counts: boolean;
 }
 
-interface ScoutParts {
+interface ScoutDeps {
   readonly ports: Ports & Pick<UpdatePorts, 'clock' | 'log'>;
   readonly service: Pick<ProvisioningService, 'firmware'>;
 }
 
 /** Finds out whether a version that has to wait is a list of keys and revocations. */
 export class ListScout {
-  readonly #parts: ScoutParts;
+  readonly #deps: ScoutDeps;
   /** The version whose header was read, and is not that of a list. */
   #firmwareId: string | undefined;
   /** The version that was refused, or was a list that could not be taken. */
   #asked: { readonly id: string; readonly times: number; readonly atMs: number } | undefined;
 
-  constructor(parts: ScoutParts) {
-    this.#parts = parts;
+  constructor(deps: ScoutDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -79,7 +79,7 @@ export class ListScout {
    * growing pauses, or at once if a person waits.
    */
   async isList({ id, name }: Version, { manual, counts }: Scouting, signal: AbortSignal): Promise<boolean> {
-    const { ports, service } = this.#parts;
+    const { ports, service } = this.#deps;
     if (id === this.#firmwareId || isPartlyStaged(id, ports.journal.state)) return false;
     if (!manual && this.#isPausing(id)) return false;
     try {
@@ -100,12 +100,12 @@ export class ListScout {
     if (this.#asked?.id !== id) return false;
     const { times, atMs } = this.#asked;
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS);
-    return this.#parts.ports.clock.monotonicMs() - atMs < pauseMs;
+    return this.#deps.ports.clock.monotonicMs() - atMs < pauseMs;
   }
 
   #note(id: string): void {
     const times = this.#asked?.id === id ? this.#asked.times + 1 : 1;
-    this.#asked = { id, times, atMs: this.#parts.ports.clock.monotonicMs() };
+    this.#asked = { id, times, atMs: this.#deps.ports.clock.monotonicMs() };
   }
 }
 

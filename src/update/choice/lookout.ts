@@ -11,11 +11,11 @@ import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
 import { ListScout, takeIfList } from './header.ts';
 import type { Scouting } from './header.ts';
-import { isInstalled } from './held.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { planUpdate } from './plan.ts';
 import type { Circumstances, Plan, Policy } from './plan.ts';
+import { isInstalled } from './presence.ts';
 import { needsDate } from './quarantine.ts';
 import { endUnwantedWait } from './withdraw.ts';
 
@@ -28,7 +28,7 @@ export interface LookSettings {
 
 type LookPort = 'journal' | 'clock' | 'isClockSet' | 'openFirmware' | 'log' | 'meteredLink' | 'listInEffect';
 
-export interface LookoutParts {
+export interface LookoutDeps {
   readonly ports: Pick<UpdatePorts, LookPort>;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
@@ -62,14 +62,14 @@ export interface Look {
 
 /** Asks the service what is to run, and plans. */
 export class Lookout {
-  readonly #parts: LookoutParts;
+  readonly #deps: LookoutDeps;
   /** What the last look found, besides what is in the journal. */
   #found: { readonly offered: Version | undefined; readonly meteredLink: string | undefined } | undefined;
   readonly #scout: ListScout;
 
-  constructor(parts: LookoutParts) {
-    this.#parts = parts;
-    this.#scout = new ListScout(parts);
+  constructor(deps: LookoutDeps) {
+    this.#deps = deps;
+    this.#scout = new ListScout(deps);
   }
 
   /**
@@ -80,7 +80,7 @@ export class Lookout {
     if (this.#found === undefined) return undefined;
     const { offered, meteredLink } = this.#found;
     const circumstances = this.#circumstances({ manual: false, force: false }, meteredLink);
-    return lookOf(this.#parts.ports.journal.state, offered, circumstances);
+    return lookOf(this.#deps.ports.journal.state, offered, circumstances);
   }
 
   /** Looks without changing anything, even if the header of a waiting version is read again. */
@@ -90,13 +90,13 @@ export class Lookout {
 
   async #look(options: LookOptions, signal: AbortSignal): Promise<Look> {
     const offered = await this.offered(signal);
-    const { state } = this.#parts.ports.journal;
+    const { state } = this.#deps.ports.journal;
     return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, options);
   }
 
   /** What the service names now; undefined: nothing. */
   async offered(signal: AbortSignal): Promise<Version | undefined> {
-    const { service, settings, ports } = this.#parts;
+    const { service, settings, ports } = this.#deps;
     const lists = { number: await ports.listInEffect?.(), attempts: settings.policy.attempts };
     const { follow, wholeImage = 'same' } = settings;
     return lookForVersion(follow, { state: ports.journal.state, lists, wholeImage }, service, signal);
@@ -104,7 +104,7 @@ export class Lookout {
 
   /** Asks the service before settling: it may have named something else since. */
   async lookBeforeSettling(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
-    if (this.#parts.settings.follow.kind === 'none') return;
+    if (this.#deps.settings.follow.kind === 'none') return;
     await endUnwantedWait(async () => this.offered(signal), ports, signal);
     if (await runsOnTrial(ports, signal)) await this.#takeListDuringTrial(ports, signal);
   }
@@ -118,7 +118,7 @@ export class Lookout {
     try {
       const offered = await this.offered(deadline.signal);
       if (offered === undefined || isOfAttempt(offered, ports.journal.state)) return;
-      await takeIfList(this.#parts.service.firmware(offered.id), ports, deadline.signal);
+      await takeIfList(this.#deps.service.firmware(offered.id), ports, deadline.signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
       const why = describeError(error);
@@ -128,7 +128,7 @@ export class Lookout {
 
   /** Looks, and notes what the service names and whether that is what a person installed. */
   async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
-    const { ports, service } = this.#parts;
+    const { ports, service } = this.#deps;
     const { journal, clock } = ports;
     if (needsDate(journal.state, clock.nowMs()) && (await ports.isClockSet?.(signal)) !== false)
       await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
@@ -152,7 +152,7 @@ export class Lookout {
    */
   async #letListPass(look: Look, options: LookOptions & Scouting, signal: AbortSignal): Promise<Look> {
     const { offered, plan } = look;
-    const { ports, hooks } = this.#parts;
+    const { ports, hooks } = this.#deps;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
     const unheld = planUpdate(ports.journal.state, offered, this.#circumstances({ ...options, force: true }));
     if (unheld.kind !== 'install' || !(await this.#scout.isList(offered, options, signal))) return look;
@@ -160,13 +160,13 @@ export class Lookout {
   }
 
   async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
-    const meteredLink = await this.#parts.ports.meteredLink?.();
+    const meteredLink = await this.#deps.ports.meteredLink?.();
     this.#found = { offered, meteredLink };
     return lookOf(state, offered, this.#circumstances(options, meteredLink));
   }
 
   #circumstances(options: LookOptions, meteredLink?: string): Circumstances {
-    const { settings, ports, minuteOfDay } = this.#parts;
+    const { settings, ports, minuteOfDay } = this.#deps;
     return {
       policy: settings.policy,
       nowMs: ports.clock.nowMs(),

@@ -48,7 +48,7 @@ export interface JournalPlace {
   readonly onFloorsLost?: () => Promise<void>;
 }
 
-interface FileJournalParts extends Required<JournalPlace> {
+interface FileJournalDeps extends Required<JournalPlace> {
   readonly fs: DurableFs;
   readonly log: Log;
 }
@@ -67,7 +67,7 @@ export class FileJournal implements Journal {
   #trouble: AgentError | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(directory: string, { log, fs, admit, onFloorsLost }: FileJournalParts) {
+  private constructor(directory: string, { log, fs, admit, onFloorsLost }: FileJournalDeps) {
     this.#path = join(directory, FILE_NAME);
     this.#log = log;
     this.#fs = fs;

@@ -263,8 +263,11 @@ export const initialState: UpdateState = {
   slots: nothingKnown,
 };
 
+/** An older journal. */
+type WithoutSlots = Omit<z.infer<typeof storedState>, 'slots'>;
+
 /** The knowledge about slots in an older journal: what was staged was verified, and what was committed also ran. */
-function knowledgeFrom({ installed: runs, previous, phase: now }: StateParts): SlotsKnowledge {
+function knowledgeFrom({ installed: runs, previous, phase: now }: WithoutSlots): SlotsKnowledge {
   const knowledge = { ...nothingKnown };
   if ('firmware' in now) {
     const { firmware: staged, attempt: begun, slot } = now;
@@ -275,8 +278,6 @@ function knowledgeFrom({ installed: runs, previous, phase: now }: StateParts): S
   }
   return knowledge;
 }
-
-type StateParts = Omit<z.infer<typeof storedState>, 'slots'>;
 
 /** The records of the partitions that a firmware was verified to fill, by target. */
 export function recordsOf(

@@ -1,10 +1,10 @@
 import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import { findHeld } from '../choice/held.ts';
 import { sparingSource } from '../choice/metered.ts';
 import { isoTime } from '../choice/order.ts';
 import type { InstallOrder, UpdatePorts } from '../choice/order.ts';
+import { findPresence } from '../choice/presence.ts';
 import { holdsFirmware, inForce } from '../choice/quarantine.ts';
 import { refuseOldBoards, refuseRelease } from '../choice/release-rules.ts';
 import { openBaseOf, requireBases } from '../delta/base.ts';
@@ -149,8 +149,8 @@ export class Staging {
     this.#refuseQuarantined(header.digest);
     this.#refuseRelease(header);
     if (header.kind !== 'trust-list') {
-      const held = await this.#plan(header, signal);
-      if (held !== undefined) return held.kind === 'in-slot' ? held.firmware : undefined;
+      const presence = await this.#plan(header, signal);
+      if (presence !== undefined) return presence.kind === 'in-slot' ? presence.firmware : undefined;
       await requireBases(this.targets, this.#slot, this.#ports, signal);
     }
     const staged: StagedPayload[] = [];
@@ -171,14 +171,14 @@ export class Staging {
    * Decides where each payload goes, and what becomes of the partitions that the firmware leaves out. Returns where the
    * firmware is already; undefined: its payloads have to be written.
    */
-  async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findHeld> {
+  async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findPresence> {
     const [ports, slot] = [this.#ports, this.#slot];
     this.targets = resolveTargets(header, ports.targets, ports.settings);
     ports.onProgress({ kind: 'phase', phase: 'staging', detail: placesOf(this.targets.values(), slot) });
-    const held = this.#isForced ? undefined : await findHeld(header, this.targets, { slot, ports }, signal);
-    if (held?.kind === 'installed') return held;
+    const presence = this.#isForced ? undefined : await findPresence(header, this.targets, { slot, ports }, signal);
+    if (presence?.kind === 'installed') return presence;
     this.#completions = await planCompletion(this.targets.values(), slot, ports, signal);
-    return held;
+    return presence;
   }
 
   /** Copies the partitions that the firmware leaves out from the slot that runs. */
@@ -225,8 +225,8 @@ export class Staging {
   #refuseQuarantined(digest: string | undefined): void {
     const { journal, clock, settings } = this.#ports;
     if (digest === undefined || this.#isForced) return;
-    const held = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
-    const entry = held.find((known) => holdsFirmware(known, digest, this.#order.version));
+    const quarantined = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
+    const entry = quarantined.find((known) => holdsFirmware(known, digest, this.#order.version));
     if (entry === undefined) return;
     throw new UpdateError(
       'quarantined',

@@ -3,7 +3,7 @@ import type { InstallOptions } from '../../../../src/control/operations.ts';
 import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
 import type { Outcome } from '../../../../src/update/outcome.ts';
 import { Updater } from '../../../../src/update/updater.ts';
-import type { UpdaterParts } from '../../../../src/update/updater.ts';
+import type { UpdaterDeps } from '../../../../src/update/updater.ts';
 import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
 import { LIST, openPlainFirmware, plainFirmware, plainFirmwareOpener } from '../../update/plain-firmware.ts';
@@ -18,7 +18,7 @@ export class Technician {
   rebootWindow: DailyWindow | undefined;
   /** It is midnight; undefined: the clock is not set. */
   minute: number | undefined = 0;
-  hooks: UpdaterParts['hooks'];
+  hooks: UpdaterDeps['hooks'];
   outcomeProperty: string | undefined;
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;

@@ -12,7 +12,7 @@ import { isoTime } from './order.ts';
 import type { InstallOrder, UpdatePorts } from './order.ts';
 
 /** Where a firmware is already, so that it need not be transferred. */
-export type Held =
+export type Presence =
   /** The firmware runs. */
   | { readonly kind: 'installed' }
   /** The other slot holds the firmware, as reading it has just shown. */
@@ -21,12 +21,12 @@ export type Held =
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
 /** Where the firmware is already; undefined: it has to be transferred. */
-export async function findHeld(
+export async function findPresence(
   header: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
   { slot, ports }: { readonly slot: SlotName; readonly ports: Ports },
   signal: AbortSignal,
-): Promise<Held | undefined> {
+): Promise<Presence | undefined> {
   const { state } = ports.journal;
   const runs = state.installed?.slot === undefined || state.installed.slot === otherSlot(slot);
   if (header.digest === undefined) return undefined;
