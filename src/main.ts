@@ -52,6 +52,7 @@ async function main(args: readonly string[]): Promise<number> {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
+    permit: async (order, ending) => permit(parsed.configFile, order, ending),
     inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
     runHelper: async () => runHelper(parsed.configFile, signal),
@@ -152,6 +153,22 @@ async function loadAsAgent(typed: string | undefined): Promise<LoadedConfig> {
   if (loaded.config.system.helper === undefined) return loaded;
   const { agentSide } = await import('./helper/agent-side.ts');
   return { ...loaded, config: agentSide(loaded.config) };
+}
+
+/** A configuration that is broken names no helper: a daemon that still runs with the one before goes on without a permit. */
+async function permit(
+  typed: string | undefined,
+  ...[order, signal]: Parameters<CliContext['permit']>
+): ReturnType<CliContext['permit']> {
+  const { ConfigError } = await import('./config/errors.ts');
+  try {
+    const { config } = await loadRaw(typed);
+    if (config.system.helper === undefined) return undefined;
+    return await (await import('./daemon/permit-by-root.ts')).permitByRoot(config, order, signal);
+  } catch (error) {
+    if (error instanceof ConfigError) return undefined;
+    throw error;
+  }
 }
 
 /** Nothing, where no helper is configured. */

@@ -73,6 +73,9 @@ export type CheckPlace =
 /** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
 export type Absent = Exclude<DaemonSeen, true>;
 
+/** To install this file, though it is older, or to go back by force. */
+export type RootOrder = { readonly kind: 'downgrade'; readonly path: string } | { readonly kind: 'rollback' };
+
 /** The person who answers questions. */
 export interface Person extends Disposable {
   /** The answer; undefined: nobody answers any more. */
@@ -157,6 +160,11 @@ export interface CliContext {
   look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** An agent in this process that can do everything, and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  /**
+   * Lets the helper do once what only root may ask for. Undefined: there is no helper, or this is not root. It must be
+   * called before the agent is asked, and the permit lasts until it is disposed, or some minutes.
+   */
+  permit(order: RootOrder, signal: AbortSignal): Promise<AsyncDisposable | undefined>;
   /** What a file contains, as far as that can be told without a configuration. */
   inspect(path: string, signal: AbortSignal): Promise<FileReport>;
   /** Runs the daemon; resolves with the exit code when it has stopped. */

@@ -52,6 +52,8 @@ function order<I extends z.ZodType, O extends z.ZodType>(name: string, input: I,
 const nothing = z.strictObject({});
 /** A name without a path, so that nobody opens a file by it. */
 const fileName = z.string().regex(/^[^/\p{Cc}]{1,255}$/u);
+/** Asks for what only root may permit (root/permit.ts); without a permit it is refused. */
+const byPermit = z.literal(true).optional();
 
 /**
  * Promise `helper`: everything that the agent may ask of the helper. The helper does not trust the agent: each input
@@ -72,12 +74,12 @@ export const helperVerbs = {
   /** The agent sends the file when the helper asks for it. */
   install: order(
     'install',
-    z.strictObject({ name: fileName, reboot: z.boolean(), force: z.boolean() }),
+    z.strictObject({ name: fileName, reboot: z.boolean(), force: z.boolean(), allowDowngrade: byPermit }),
     z.custom<OperationOutcome>(),
   ),
   look: order('look', z.strictObject({ manual: z.boolean(), force: z.boolean() }), z.custom<Look>()),
   commit: order('commit', nothing, z.custom<OperationOutcome>()),
-  rollback: order('rollback', z.strictObject({ reboot: z.boolean() }), z.custom<OperationOutcome>()),
+  rollback: order('rollback', z.strictObject({ reboot: z.boolean(), force: byPermit }), z.custom<OperationOutcome>()),
   cancel: order('cancel', nothing, z.custom<OperationOutcome>()),
   reboot: order('reboot', nothing, nothing),
 

@@ -153,7 +153,7 @@ export class Updater {
   async installFile(
     source: FirmwareSource,
     name: string,
-    options: InstallOptions,
+    options: InstallOptions & Pick<InstallOrder, 'downgradeTo'>,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const { journal, clock } = this.#deps.ports;

@@ -140,7 +140,10 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
   const input = flags.has('allow-downgrade')
     ? { ...options, path, allowDowngrade: true as const }
     : { ...options, path };
-  return follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context);
+  await using _permit = flags.has('allow-downgrade')
+    ? await context.permit({ kind: 'downgrade', path }, context.signal)
+    : undefined;
+  return await follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context);
 }
 
 async function commit(typed: Typed, context: CliContext): Promise<number> {
@@ -148,7 +151,10 @@ async function commit(typed: Typed, context: CliContext): Promise<number> {
 }
 
 async function rollback(typed: Typed, context: CliContext): Promise<number> {
-  return follow(
+  await using _permit = typed.flags.has('force')
+    ? await context.permit({ kind: 'rollback' }, context.signal)
+    : undefined;
+  return await follow(
     { begin: (agent, onEvent) => agent.rollback(installOptions(typed), onEvent, context.signal), isRollback: true },
     typed,
     context,

@@ -199,11 +199,10 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   async updateNow(
-    { reboot, force, manual, allowDowngrade }: InstallOptions & { readonly manual: boolean },
+    { reboot, force, manual }: InstallOptions & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    if (allowDowngrade === true) throw forRootAlone('an older release');
     return this.#client.order(helperVerbs.update, { reboot, force, manual }, { ports: this.#ports, onEvent }, signal);
   }
 
@@ -213,9 +212,9 @@ export class RemoteUpdater implements UpdateRoom {
     { reboot, force, allowDowngrade }: InstallOptions,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    if (allowDowngrade === true) throw forRootAlone('an older release');
     const ports = { ...this.#ports, file };
-    return this.#client.order(helperVerbs.install, { name, reboot, force }, { ports, onEvent }, signal);
+    const order = { name, reboot, force, ...(allowDowngrade === true && { allowDowngrade }) };
+    return this.#client.order(helperVerbs.install, order, { ports, onEvent }, signal);
   }
 
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -223,8 +222,8 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   async rollback({ reboot, force }: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    if (force) throw forRootAlone('a forced way back');
-    return this.#client.order(helperVerbs.rollback, { reboot }, { ports: this.#ports, onEvent }, signal);
+    const order = { reboot, ...(force && { force }) };
+    return this.#client.order(helperVerbs.rollback, order, { ports: this.#ports, onEvent }, signal);
   }
 
   async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -246,11 +245,4 @@ export class RemoteUpdater implements UpdateRoom {
   get #ports(): AgentPorts {
     return this.#deps.ports;
   }
-}
-
-/** The error for what the helper never does, whoever has asked according to the agent. */
-function forRootAlone(what: string): HelperError {
-  return new HelperError('helper-refused', `${what} is not installed through the helper`, {
-    advice: 'as root, in one process: see "Two processes" of the integration page',
-  });
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 
 import type * as z from 'zod';
 
@@ -16,7 +17,9 @@ import { helperVerbs } from '../verbs.ts';
 import type { HelperVerb, Snapshot, Verb } from '../verbs.ts';
 import { remoteFirmware } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
+import { runDirectoryOf } from './engine.ts';
 import type { Engine } from './engine.ts';
+import { permitToGoBack, takePermit } from './permit.ts';
 
 /** The parts that a call may use. */
 export interface Call {
@@ -49,15 +52,18 @@ const rows: Readonly<Record<HelperVerb, Row>> = {
   update: row(helperVerbs.update, async (options, call) =>
     tellingOfLists(call.engine.trust, async () => updaterOf(call).updateNow(options, call.onEvent, call.signal)),
   ),
-  install: row(helperVerbs.install, async ({ name, ...options }, call) => {
+  install: row(helperVerbs.install, async ({ name, allowDowngrade, ...options }, call) => {
     const source = remoteFirmware(call.ask, 'decoded');
-    return tellingOfLists(call.engine.trust, async () => updaterOf(call).installFile(source, name, options, call));
+    const downgradeTo = allowDowngrade === true ? await permittedRelease(call.engine) : undefined;
+    const order = { ...options, downgradeTo };
+    return tellingOfLists(call.engine.trust, async () => updaterOf(call).installFile(source, name, order, call));
   }),
   look: row(helperVerbs.look, async (options, call) => updaterOf(call).look(options, call.signal)),
   commit: row(helperVerbs.commit, async (_input, call) => updaterOf(call).commit(call.onEvent, call.signal)),
-  rollback: row(helperVerbs.rollback, async ({ reboot }, call) => {
-    refuseBelowFloor(call.engine);
-    return updaterOf(call).rollback({ reboot, force: false }, call.onEvent, call.signal);
+  rollback: row(helperVerbs.rollback, async ({ reboot, force = false }, call) => {
+    if (force) await requirePermitToGoBack(call.engine);
+    else refuseBelowFloor(call.engine);
+    return updaterOf(call).rollback({ reboot, force }, call.onEvent, call.signal);
   }),
   cancel: row(helperVerbs.cancel, async (_input, call) => updaterOf(call).cancel(call.onEvent, call.signal)),
   reboot: row(helperVerbs.reboot, async (_input, { engine, signal }) => {
@@ -99,7 +105,26 @@ function refuseBelowFloor({ journal, config }: Engine): void {
   if (floor === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return;
   const why = belowFloor(previous ?? {}, floor, config.trust);
   if (why === undefined) return;
-  throw new HelperError('helper-refused', `what was installed before ${why}: the helper does not go back to it`);
+  throw new HelperError('helper-refused', `what was installed before ${why}: the helper does not go back to it`, {
+    advice: 'as root: agent rollback --force',
+  });
+}
+
+/** The one release below the floor that root has permitted. Throws `helper-refused`. */
+async function permittedRelease({ config, machine }: Engine): Promise<string> {
+  const permit = await takePermit({ folder: runDirectoryOf(config), machine });
+  if (permit?.kind === 'downgrade') return permit.digest;
+  throw new HelperError('helper-refused', 'root has permitted no older release', {
+    advice: 'as root: agent install FILE --allow-downgrade',
+  });
+}
+
+async function requirePermitToGoBack({ config, machine, journal }: Engine): Promise<void> {
+  const permit = await takePermit({ folder: runDirectoryOf(config), machine });
+  if (isDeepStrictEqual(permit, permitToGoBack(journal.state))) return;
+  throw new HelperError('helper-refused', 'root has permitted no way back by force', {
+    advice: 'as root: agent rollback --force',
+  });
 }
 
 function updaterOf({ engine }: Call): Updater {

@@ -25,6 +25,8 @@ export interface InstallOrder {
   readonly byPerson?: boolean | undefined;
   /** Root lifted the floor, this once. */
   readonly allowDowngrade?: boolean | undefined;
+  /** The digest of the only release for which root lifted the floor, this once. */
+  readonly downgradeTo?: string | undefined;
   /**
    * Its header was that of a list of keys and revocations, for which nobody's consent is needed. It is refused if it
    * turns out to be anything else.

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { digestOfManifest } from '../../../src/firmware/describe-firmware.ts';
+import { openFileSource } from '../../../src/firmware/file-source.ts';
 import { encodeHead } from '../../../src/helper/link/frame.ts';
+import { leavePermit } from '../../../src/helper/root/permit.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -31,6 +34,7 @@ async function artifact(name: string, text: string, key = keys.privateKey, secur
 
 const good = await artifact('good', 'healthy 1', keys.privateKey, 3);
 const older = await artifact('older', 'healthy old', keys.privateKey, 2);
+const oldest = await artifact('oldest', 'healthy oldest', keys.privateKey, 1);
 const foreign = await artifact('foreign', 'healthy f', stranger.privateKey, 9);
 const tampered = Buffer.from(good).fill('X', good.byteLength - 100_000, good.byteLength - 99_990);
 
@@ -66,6 +70,12 @@ async function connection(answers: Answers = {}): Promise<Impostor> {
 }
 
 const order = { name: 'file', reboot: true, force: true };
+
+async function digestOf(content: Uint8Array): Promise<string> {
+  const path = join(gateway.directory, 'some.artifact');
+  await writeFile(path, content);
+  return (await digestOfManifest(openFileSource(path), AbortSignal.timeout(60_000))) ?? 'none';
+}
 
 /** Nothing else boots now, or at the next start, than what did. */
 function expectNothingArmed(): void {
@@ -109,9 +119,49 @@ describe('an agent that somebody has broken into', () => {
     const second = await attached(serving(older));
     expect(await second.refusal('install', order)).toBe('downgrade');
     expect(await second.refusal('rollback', { reboot: true })).toBe('helper-refused');
-    expect(await second.refusal('install', { ...order, allowDowngrade: true })).toBe('the helper hung up');
+    expect(await second.refusal('install', { ...order, allowDowngrade: true })).toBe('helper-refused');
+    expect(await second.refusal('rollback', { reboot: true, force: true })).toBe('helper-refused');
     gateway.boot();
     expect(gateway.booted).toBe('B');
+  });
+
+  test('makes, keeps and replays no permit of root, which is for one release and one way back', async () => {
+    const impostor = await attached({ ...serving(good), checkHealth: () => ({ output: {} }) });
+    await impostor.refusal('install', order);
+    gateway.boot();
+    await impostor.refusal('settle');
+    impostor.link.close();
+    const folder = join(gateway.directory, 'helper');
+    const machine = { bootId: async () => (await readFile(join(gateway.directory, 'boot-id'), 'utf8')).trim() };
+    const digest = await digestOf(older);
+    const permit = async (): Promise<unknown> => leavePermit({ kind: 'downgrade', digest }, { folder, machine });
+    const tries = [
+      `writeFileSync('${folder}/permit.json', '{}')`,
+      `renameSync('${folder}/helper.lock', '${folder}/permit.json')`,
+      `unlinkSync('${folder}/permit.json')`,
+      `readFileSync('${folder}/permit.json')`,
+    ];
+    await permit();
+    expect(await asAgent(tries)).toEqual(tries.map(() => (isRoot ? 'refused' : 'not tried')));
+    const forced = { ...order, allowDowngrade: true };
+    const another = await attached(serving(oldest));
+    expect(await another.refusal('install', forced)).toBe('downgrade'); // was for another release
+    another.link.close();
+    const second = await attached(serving(older));
+    expect(await second.refusal('install', forced)).toBe('helper-refused'); // and is used up by that
+    await permit();
+    expect(await second.refusal('rollback', { reboot: true, force: true })).toBe('helper-refused'); // for another order
+    expect(await second.refusal('install', forced)).toBe('helper-refused');
+    await permit();
+    gateway.boot();
+    expect(await second.refusal('install', forced)).toBe('helper-refused'); // of the boot before
+    await leavePermit({ kind: 'rollback', installed: 'sha256:0', previous: 'sha256:1' }, { folder, machine });
+    expect(await second.refusal('rollback', { reboot: true, force: true })).toBe('helper-refused'); // of another state
+    gateway.boot();
+    expect(gateway.booted).toBe('B');
+    await permit();
+    expect(await second.refusal('install', forced)).toMatch(/rebooting/);
+    expect(gateway.boot()).toBe('A');
   });
 
   test('has no word for a slot, a device, a path, a key or an event of the journal: it is hung up on', async () => {
@@ -123,7 +173,6 @@ describe('an agent that somebody has broken into', () => {
       ['trustFile', { name: '../../../etc/shadow' }], // reads a file
       ['install', { ...order, name: '../../etc/cron.d/x' }], // names a path
       ['update', { reboot: true, force: true, manual: true, allowDowngrade: true }], // adds a word
-      ['rollback', { reboot: true, force: true }], // forces a way back
       ['reboot', { argument: '0 tryboot' }], // names another bootloader argument
       ['constructor', {}], // asks for what every object has
       ['__proto__', {}], // asks for its prototype

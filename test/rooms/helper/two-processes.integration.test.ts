@@ -22,13 +22,14 @@ function image(text: string, sizeBytes = 3_000_000): Buffer {
   return Buffer.alloc(sizeBytes, `${text}\n`, 'latin1');
 }
 
-async function artifact(name: string, content: Buffer, key = keys.privateKey): Promise<Buffer> {
-  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key });
+async function artifact(name: string, content: Buffer, key = keys.privateKey, provides = {}): Promise<Buffer> {
+  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key, provides });
 }
 
 const firmware = {
   v1: await artifact('v1', image('healthy 1')),
   v2: await artifact('v2', image('healthy 2')),
+  safe: await artifact('safe', image('healthy 3', 300_000), keys.privateKey, { security_version: '3' }),
   bad: await artifact('bad', image('unhealthy')),
   foreign: await artifact('foreign', image('healthy f'), stranger.privateKey),
 };
@@ -101,6 +102,26 @@ describe('an agent without rights, and its helper', () => {
     expect(gateway.boot()).toBe('A');
     await gateway.run('--update-now');
     expect(await gateway.json('status')).toMatchObject({ lastOutcome: { outcome: 'rolled-back' } });
+  });
+
+  test('install an older release, and go back by force, for root, by the daemon or without', async () => {
+    service.world.targetVersionId = 'safe';
+    await gateway.run('--update-now');
+    expect(gateway.boot()).toBe('B');
+    const daemon = await gateway.startDaemon();
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+    const file = join(gateway.directory, 'older.artifact');
+    await writeFile(file, firmware.v1);
+    expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77, stderr: matching(/security version/) });
+    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 77, stderr: matching(/agent rollback --force/) });
+    expect(gateway.rebootRequested).toBe(false);
+    expect(await gateway.run('rollback', '--force', '--no-reboot')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0 });
+    await stop(daemon);
+    expect(await gateway.run('install', file, '--allow-downgrade')).toMatchObject({ exitCode: 0 });
+    expect(gateway.boot()).toBe('A');
+    expect(await gateway.imageOf('A', 9)).toEqual(Buffer.from('healthy 1'));
+    expect(await readdir(join(gateway.directory, 'helper'))).not.toContain('permit.json');
   });
 
   test('run as a daemon that answers, holds, and survives the helper’s death', async () => {

@@ -150,7 +150,9 @@ describe('who has broken into the agent', () => {
     expect(await refusal(foreign, 'install', order)).toBe('signature-invalid');
     const older = serving(await artifact('older', 1));
     expect(await refusal(older, 'install', order)).toBe('downgrade');
+    expect(await refusal(older, 'install', { ...order, allowDowngrade: true })).toBe('helper-refused');
     expect(await refusal({}, 'rollback', { reboot: true })).toBe('helper-refused');
+    expect(await refusal({}, 'rollback', { reboot: true, force: true })).toBe('helper-refused');
     expect(await refusal({}, 'openSlot', { path: '/dev/sda', slot: 'A' })).toBe('the helper hung up');
     expect(gateway.boots).toEqual(['A', 'B']);
     expect(await gateway.tell(...bootOrder)).toBe(before);
@@ -169,6 +171,7 @@ describe('who has broken into the agent', () => {
       `openSync('/boot/environment', 'r+')`,
       `writeFileSync('/boot/other', '')`,
       `writeFileSync('/run/thing-helper/committed', '')`,
+      `writeFileSync('/run/thing-helper/permit.json', '{}')`,
       `unlinkSync('${SOCKET}')`,
       `openSync('/var/cache/thing-agent')`,
       `writeFileSync('/run/systemd/system/mine.service', '')`,
