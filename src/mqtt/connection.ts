@@ -28,7 +28,7 @@ export interface Message {
   readonly correlation: string | undefined;
 }
 
-export interface ConnectionOptions {
+export interface ConnectionDeps {
   /** `keepalive`: seconds. */
   readonly connect: Omit<IConnectPacket, 'cmd'> & { readonly protocolVersion: 4 | 5; readonly keepalive: number };
   readonly onMessage: (message: Message) => void;
@@ -53,7 +53,7 @@ export class MqttConnection implements Disposable {
   /** Resolves with the reason when the connection has ended. */
   readonly closed = this.#closed.promise;
   readonly #socket: Socket;
-  readonly #options: ConnectionOptions;
+  readonly #deps: ConnectionDeps;
   readonly #reader: PacketReader;
   readonly #accepted = Promise.withResolvers<void>();
   readonly #ended = new AbortController();
@@ -66,10 +66,10 @@ export class MqttConnection implements Disposable {
   #keepAlive: KeepAlive | undefined;
   #isResting = false;
 
-  private constructor(socket: Socket, options: ConnectionOptions) {
-    const { connect, admits } = options;
+  private constructor(socket: Socket, deps: ConnectionDeps) {
+    const { connect, admits } = deps;
     this.#socket = socket;
-    this.#options = options;
+    this.#deps = deps;
     this.#reader = new PacketReader(connect.protocolVersion, admits);
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('drain', () => this.#goOn());
@@ -82,9 +82,9 @@ export class MqttConnection implements Disposable {
    * Resolves when the broker has accepted us. Rejects with the reason for which the connection ended, or the signal's
    * reason; the socket is closed then.
    */
-  static async open(socket: Socket, options: ConnectionOptions, signal: AbortSignal): Promise<MqttConnection> {
+  static async open(socket: Socket, deps: ConnectionDeps, signal: AbortSignal): Promise<MqttConnection> {
     try {
-      const connection = new MqttConnection(socket, options);
+      const connection = new MqttConnection(socket, deps);
       await abortable(connection.#orEnded(connection.#accepted.promise), signal);
       return connection;
     } catch (error) {
@@ -149,12 +149,12 @@ export class MqttConnection implements Disposable {
 
   #send(packet: Packet): void {
     if (!this.#socket.writable) return;
-    this.#socket.write(generate(packet, { protocolVersion: this.#options.connect.protocolVersion }));
+    this.#socket.write(generate(packet, { protocolVersion: this.#deps.connect.protocolVersion }));
     this.#keepAlive?.sent();
   }
 
   #receive(chunk: Buffer): void {
-    const { onProgress, rest } = this.#options;
+    const { onProgress, rest } = this.#deps;
     const wasBusy = this.#reader.isBusy;
     let isCopied = wasBusy;
     this.#socket.cork(); // all acknowledgements are written at once
@@ -205,7 +205,7 @@ export class MqttConnection implements Disposable {
     else if (packet.cmd === 'publish' && content !== undefined) {
       const { topic, retain, qos, properties, messageId = 0 } = packet;
       const correlation = properties?.correlationData?.toString('utf8');
-      this.#options.onMessage({ topic, content, isRetained: retain, correlation });
+      this.#deps.onMessage({ topic, content, isRetained: retain, correlation });
       if (qos > 0) this.#send({ cmd: 'puback', messageId, reasonCode: 0 });
     }
   }
@@ -217,7 +217,7 @@ export class MqttConnection implements Disposable {
       this.destroy(refusal('does not let us in', reasonCode));
       return;
     }
-    const seconds = properties?.serverKeepAlive ?? this.#options.connect.keepalive;
+    const seconds = properties?.serverKeepAlive ?? this.#deps.connect.keepalive;
     // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off
     if (!(seconds >= 0)) throw new BrokenPacket('its keep-alive time cannot be read');
     if (seconds > 0) {

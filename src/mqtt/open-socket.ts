@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 
 import { hostOf, occurrence } from '../system/socket.ts';
 
-export interface SocketParts {
+export interface SocketDeps {
   readonly startTls: (socket: Socket) => Socket;
   /** Called with the TCP socket before anything is sent. */
   readonly onSocket?: ((socket: Socket) => void) | undefined;
@@ -13,7 +13,7 @@ export interface SocketParts {
  * Opens a socket to a broker, `mqtt://` or `mqtts://`; nothing was sent on it yet. Throws the errors of node:net and
  * node:tls, or the signal's reason.
  */
-export async function openSocket(url: URL, { startTls, onSocket }: SocketParts, signal: AbortSignal): Promise<Socket> {
+export async function openSocket(url: URL, { startTls, onSocket }: SocketDeps, signal: AbortSignal): Promise<Socket> {
   const socket = connectTcp({ host: hostOf(url), port: portOf(url), keepAlive: true, noDelay: true });
   onSocket?.(socket);
   await until(socket, 'connect', signal);

@@ -27,7 +27,7 @@ export interface WrittenConfig {
   readonly before: string | undefined;
 }
 
-export interface SetupParts {
+export interface SetupDeps {
   readonly path: string;
   /** A configuration, or a part of one, whose settings are not asked for. */
   readonly given: Table;
@@ -39,15 +39,15 @@ export interface SetupParts {
 /** Leads from a gateway without a configuration to one with it. */
 export class Setup {
   readonly path: string;
-  readonly #parts: SetupParts;
+  readonly #deps: SetupDeps;
 
-  constructor(parts: SetupParts) {
-    this.path = parts.path;
-    this.#parts = parts;
+  constructor(deps: SetupDeps) {
+    this.path = deps.path;
+    this.#deps = deps;
   }
 
   questionsLeft(answers: Answers): readonly Question[] {
-    return questionsLeft(this.#parts.facts, this.#parts.given, answers);
+    return questionsLeft(this.#deps.facts, this.#deps.given, answers);
   }
 
   /** What is wrong with an answer; undefined: its form is right, and if it is a file, it exists. */
@@ -65,7 +65,7 @@ export class Setup {
   }
 
   text(answers: Answers): string {
-    const { serialPorts } = this.#parts.facts;
+    const { serialPorts } = this.#deps.facts;
     return [HEADER, writeToml(this.#proposal(answers)).trimEnd(), '', ...serialPorts.map(boardExample)].join('\n');
   }
 
@@ -73,7 +73,7 @@ export class Setup {
    * Writes the configuration if it can be used here. Throws ConfigError or StorageError, and has then changed nothing.
    */
   async write(text: string): Promise<WrittenConfig> {
-    const { path, check } = this.#parts;
+    const { path, check } = this.#deps;
     await makeFolderOf(path);
     const draft = await writeDraft(path, text, ownFs, MODE);
     try {
@@ -94,7 +94,7 @@ export class Setup {
   }
 
   async #keepBefore(): Promise<string | undefined> {
-    const { path } = this.#parts;
+    const { path } = this.#deps;
     const text = await readTextFile(path);
     if (text === undefined) return undefined;
     const before = `${path}.before`;
@@ -103,13 +103,13 @@ export class Setup {
   }
 
   #proposal(answers: Answers): Table {
-    return proposeConfig(this.#parts.facts, this.#parts.given, answers);
+    return proposeConfig(this.#deps.facts, this.#deps.given, answers);
   }
 }
 
 /** `from` is a file with a part of a configuration. Throws ConfigError. */
 export async function beginSetup(
-  { path, check }: Pick<SetupParts, 'path' | 'check'>,
+  { path, check }: Pick<SetupDeps, 'path' | 'check'>,
   from: string | undefined,
   signal: AbortSignal,
 ): Promise<Setup> {

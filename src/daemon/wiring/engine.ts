@@ -85,7 +85,7 @@ export function wireBoards(
 
 export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;
 
-export interface EngineParts {
+export interface UpdaterWiringDeps {
   readonly journal: Journal;
   readonly config: Config;
   readonly world: EngineWorld;
@@ -101,9 +101,9 @@ export interface EngineParts {
   readonly security: SecurityNotes;
 }
 
-export function wireUpdater(parts: EngineParts): Updater {
-  const { journal, config, world, service, health, hooks, meteredLink } = parts;
-  const { targets, bootloader = singleSystem, machine, trust, security } = parts;
+export function wireUpdater(deps: UpdaterWiringDeps): Updater {
+  const { journal, config, world, service, health, hooks, meteredLink } = deps;
+  const { targets, bootloader = singleSystem, machine, trust, security } = deps;
   const { update, report } = config;
   const { clock, random, log } = world;
   const ports = {

@@ -61,7 +61,7 @@ interface Notes {
   readonly history: History;
 }
 
-interface EngineParts extends Notes {
+interface EngineWiringDeps extends Notes {
   readonly config: Config;
   readonly trust: Trust;
   readonly agentPorts: AgentPorts & { readonly hooks: HookPort };
@@ -94,18 +94,18 @@ export async function findRemote(
   return remote;
 }
 
-export async function wireEngine(parts: EngineParts, journal: Journal | undefined): Promise<EngineWiring> {
-  const { config, world, remote } = parts;
+export async function wireEngine(deps: EngineWiringDeps, journal: Journal | undefined): Promise<EngineWiring> {
+  const { config, world, remote } = deps;
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);
   const boards = boardLines(config, world);
   const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
   const targets = targetsOf(slots, kept, wirePackages(config, world));
-  const { security, history, trust, agentPorts } = parts;
+  const { security, history, trust, agentPorts } = deps;
   const roomFor = (the: Journal): BoardRoom =>
     new KeptBoards({ config, journal: the, boards: kept, security, log: world.log });
   if (remote !== undefined)
-    return { boards, boardRoom: roomFor(remote.journal), targets, ...remoteEngine(parts, remote, slots.length > 0) };
+    return { boards, boardRoom: roomFor(remote.journal), targets, ...remoteEngine(deps, remote, slots.length > 0) };
   const own = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
   const engine = { journal: own, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
   return {
@@ -122,7 +122,7 @@ export async function wireEngine(parts: EngineParts, journal: Journal | undefine
 }
 
 function remoteEngine(
-  { config, world, agentPorts }: EngineParts,
+  { config, world, agentPorts }: EngineWiringDeps,
   remote: RemoteEngine,
   hasSlots: boolean,
 ): Omit<EngineWiring, 'boards' | 'boardRoom' | 'targets'> {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import type { Config } from '../../config/config.ts';
 import type { ServiceTransport } from '../../service/contract.ts';
-import type { BrokerContext } from '../../service/messaging/broker/broker.ts';
+import type { BrokerDeps } from '../../service/messaging/broker/broker.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
@@ -34,13 +34,13 @@ export async function wireService(
   await using opened = new AsyncDisposableStack();
   const { maxRates } = config.service;
   const throttle = maxRates.length === 0 ? undefined : new Throttle(maxRates, world.clock);
-  const context = { ...world, throttle };
-  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), context));
+  const deps = { ...world, throttle };
+  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), deps));
   const { transport, messaging: configured } = config.service;
   const messaging =
     configured === undefined || !needsBroker(config, configured)
       ? undefined
-      : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), context));
+      : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), deps));
   const provisioning = messaging !== undefined && transport === 'messaging' ? messaging : rest;
   const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
   const resources = opened.move();
@@ -66,9 +66,9 @@ function asksBroker(transport: 'rest' | 'messaging', { firmwareTransport }: Conf
   return transport === 'messaging' || firmwareTransport === 'messaging';
 }
 
-async function openMessaging(settings: MessagingSettings, context: BrokerContext): Promise<MessagingTransport> {
+async function openMessaging(settings: MessagingSettings, deps: BrokerDeps): Promise<MessagingTransport> {
   const { MessagingTransport: Transport } = await import('../../service/messaging/transport.ts');
-  return new Transport(settings, context);
+  return new Transport(settings, deps);
 }
 
 function messagingSettings(

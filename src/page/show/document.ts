@@ -14,7 +14,7 @@ const titles: Readonly<Record<Exclude<PartName, 'state' | 'progress'>, string>> 
   log: 'Security log',
 };
 
-export interface DocumentParts {
+export interface DocumentContent {
   readonly status: StatusReport;
   readonly title: string;
   readonly parts: Parts;
@@ -26,7 +26,7 @@ export interface DocumentParts {
 }
 
 /** The whole page for somebody who may look. */
-export function document({ status, title, parts, atMs, actions, leave }: DocumentParts, when: When): Html {
+export function document({ status, title, parts, atMs, actions, leave }: DocumentContent, when: When): Html {
   const { serialNumber, thingId } = status;
   const name = serialNumber ?? 'Gateway';
   const main = html`<header>

@@ -8,7 +8,7 @@ import { malformed } from '../replies.ts';
 import type { BrokerConnection } from './broker/broker-connection.ts';
 import { lostError, silentError } from './broker/broker-errors.ts';
 import { Broker } from './broker/broker.ts';
-import type { BrokerContext } from './broker/broker.ts';
+import type { BrokerDeps } from './broker/broker.ts';
 import { IgnoredMessages } from './broker/ignored.ts';
 import { PendingRequest } from './pending-request.ts';
 import type { RpcCall } from './pending-request.ts';
@@ -18,7 +18,7 @@ import { RpcError } from './rpc-error.ts';
 import { ENVELOPE_BYTES, MAX_PENDING_REQUESTS, MAX_REPLY_BYTES } from './settings.ts';
 import type { MessagingSettings } from './settings.ts';
 
-export interface RpcContext extends BrokerContext {
+export interface RpcDeps extends BrokerDeps {
   /** Makes an id that is unique over restarts and cannot be guessed. */
   readonly newId: () => string;
 }
@@ -39,16 +39,16 @@ export class RpcClient implements AsyncDisposable {
   readonly broker: Broker;
   readonly ignored = new IgnoredMessages();
   readonly #settings: MessagingSettings;
-  readonly #context: RpcContext;
+  readonly #deps: RpcDeps;
   readonly #pending = new Map<string, PendingRequest>();
   #attendant: Attendant | undefined;
   /** The deadlines of the firmware transfers that run. */
   readonly #transfers = new Set<Deadline>();
   #calls = 0;
 
-  constructor(settings: MessagingSettings, context: RpcContext) {
+  constructor(settings: MessagingSettings, deps: RpcDeps) {
     this.#settings = settings;
-    this.#context = context;
+    this.#deps = deps;
     const events = {
       onUp: (connection: BrokerConnection) => this.#resume(connection),
       onMessage: (message: Message) => this.#receive(message),
@@ -56,7 +56,7 @@ export class RpcClient implements AsyncDisposable {
       onProgress: () => this.#progress(),
       onNap: (ms: number) => this.#transfers.forEach((deadline) => deadline.extend(ms)),
     };
-    this.broker = new Broker(settings, events, context);
+    this.broker = new Broker(settings, events, deps);
   }
 
   /**
@@ -104,7 +104,7 @@ export class RpcClient implements AsyncDisposable {
 
   async #ask(call: RpcCall, connection: BrokerConnection, signal: AbortSignal): Promise<PayloadRange | undefined> {
     const { requestMs } = this.#settings.deadlines;
-    const request = new PendingRequest(this.#context.newId(), call, requestMs, (silent) => this.#expire(silent));
+    const request = new PendingRequest(this.#deps.newId(), call, requestMs, (silent) => this.#expire(silent));
     this.#pending.set(request.id, request);
     void this.#send(request, connection);
     try {

@@ -5,7 +5,7 @@ import type { ServiceError } from '../errors.ts';
 import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed } from '../replies.ts';
-import type { BrokerContext, BrokerState } from './broker/broker.ts';
+import type { BrokerDeps, BrokerState } from './broker/broker.ts';
 import type { IgnoredCounts } from './broker/ignored.ts';
 import { parseJson } from './json-members.ts';
 import type { RpcCall } from './pending-request.ts';
@@ -27,9 +27,9 @@ export class MessagingTransport implements ServiceTransport {
   readonly #settings: MessagingSettings;
   readonly #rpc: RpcClient;
 
-  constructor(settings: MessagingSettings, context: BrokerContext) {
+  constructor(settings: MessagingSettings, deps: BrokerDeps) {
     this.#settings = settings;
-    this.#rpc = new RpcClient(settings, { ...context, newId: randomUUID });
+    this.#rpc = new RpcClient(settings, { ...deps, newId: randomUUID });
   }
 
   /**

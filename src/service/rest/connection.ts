@@ -16,7 +16,7 @@ import { translateTransportError } from './transport-errors.ts';
 import type { Peer } from './transport-errors.ts';
 import { openTunnel } from './tunnel.ts';
 
-export interface ConnectorContext {
+export interface ConnectorDeps {
   readonly clock: Pick<Clock, 'nowMs'>;
   /** Counts what the sockets carry. */
   readonly traffic?: Traffic | undefined;
@@ -35,7 +35,7 @@ export class Connector {
   /** A TLS session that shortens the next handshake. The service has only one origin, so one session is enough. */
   #session: Buffer | undefined;
 
-  constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorContext) {
+  constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorDeps) {
     this.#service = service;
     this.#proxy = chooseProxy(service, settings.proxy);
     this.#settings = settings;

@@ -6,7 +6,7 @@ import type Pool from 'undici/lib/dispatcher/pool.js';
 import type { Clock } from '../../system/time/clock.ts';
 import { malformed } from '../replies.ts';
 import { Connector } from './connection.ts';
-import type { ConnectorContext } from './connection.ts';
+import type { ConnectorDeps } from './connection.ts';
 import { Exchange } from './exchange.ts';
 import { proxyAuthorization } from './proxy.ts';
 import { maxConnections } from './settings.ts';
@@ -36,11 +36,11 @@ export class HttpClient implements AsyncDisposable {
   readonly #life = new AbortController();
   #pool: Promise<Pool> | undefined;
 
-  constructor(settings: RestSettings, context: ConnectorContext) {
+  constructor(settings: RestSettings, deps: ConnectorDeps) {
     this.#base = new URL(settings.baseUrl);
     this.#settings = settings;
-    this.#clock = context.clock;
-    this.#connector = new Connector(this.#base, settings, context);
+    this.#clock = deps.clock;
+    this.#connector = new Connector(this.#base, settings, deps);
     this.#ordinaryHeaders = {
       'user-agent': settings.userAgent,
       // a compressed text could not be continued at a byte of our choice

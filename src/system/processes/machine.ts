@@ -5,7 +5,7 @@ import { readTextFile } from '../files/durable-file.ts';
 import { SystemError } from '../system-errors.ts';
 import { type ProgramResult, runProgram } from './child-process.ts';
 
-export interface MachineOptions {
+export interface MachineSettings {
   readonly rebootCommand: readonly [string, ...string[]];
   /** Default: the kernel's. */
   readonly bootIdFile?: string;
@@ -20,7 +20,7 @@ export class LinuxMachine {
   readonly #rebootCommand: readonly [string, ...string[]];
   readonly #bootIdFile: string;
 
-  constructor({ rebootCommand, bootIdFile = '/proc/sys/kernel/random/boot_id' }: MachineOptions) {
+  constructor({ rebootCommand, bootIdFile = '/proc/sys/kernel/random/boot_id' }: MachineSettings) {
     this.#rebootCommand = rebootCommand;
     this.#bootIdFile = bootIdFile;
   }

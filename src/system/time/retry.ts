@@ -12,7 +12,7 @@ export interface RetryPolicy {
   readonly maxRetryAfterMs: number;
 }
 
-export interface RetryContext {
+export interface RetryDeps {
   readonly clock: Pick<Clock, 'sleep'>;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -49,11 +49,11 @@ export function retryPauseMs(
 export async function retry<T>(
   attempt: () => Promise<T>,
   policy: RetryPolicy,
-  { random, ...context }: RetryContext,
+  { random, ...deps }: RetryDeps,
   signal: AbortSignal,
 ): Promise<T> {
   const pauseMs: PauseAfter = (error, failures) => retryPauseMs(error, failures, policy, random);
-  return retryAfter(attempt, pauseMs, context, signal);
+  return retryAfter(attempt, pauseMs, deps, signal);
 }
 
 /** The pause after this failure, the last of so many; undefined: no further attempt. */
@@ -63,7 +63,7 @@ export type PauseAfter = (error: unknown, failures: number) => number | undefine
 export async function retryAfter<T>(
   attempt: () => Promise<T>,
   pauseAfter: PauseAfter,
-  { clock, onRetry }: Omit<RetryContext, 'random'>,
+  { clock, onRetry }: Omit<RetryDeps, 'random'>,
   signal: AbortSignal,
 ): Promise<T> {
   for (let failures = 1; ; failures += 1) {

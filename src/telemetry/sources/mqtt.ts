@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 import { MqttConnection } from '../../mqtt/connection.ts';
-import type { ConnectionOptions } from '../../mqtt/connection.ts';
+import type { ConnectionDeps } from '../../mqtt/connection.ts';
 import { RefusedByBroker } from '../../mqtt/errors.ts';
 import { openSocket } from '../../mqtt/open-socket.ts';
 import { LARGE_BYTES } from '../../mqtt/packet-head.ts';
@@ -35,7 +35,7 @@ export interface MqttSettings {
   readonly password: string | undefined;
 }
 
-type Hearing = Pick<ConnectionOptions, 'admits' | 'onMessage' | 'rest'>;
+type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
 
 /**
  * Takes messages from a broker; the payload is the reading. Throws when the connection is lost; the caller starts the
@@ -116,7 +116,7 @@ async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSigna
   return await MqttConnection.open(socket, { ...hearing, connect: connectPacket(settings) }, deadline.signal);
 }
 
-function connectPacket({ username, password }: MqttSettings): ConnectionOptions['connect'] {
+function connectPacket({ username, password }: MqttSettings): ConnectionDeps['connect'] {
   return {
     protocolVersion: 4,
     clientId: `thing-agent-${randomBytes(6).toString('hex')}`,

@@ -4,7 +4,7 @@ import { Duplex } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 
 import { MqttConnection } from '../../../src/mqtt/connection.ts';
-import type { ConnectionOptions, Message } from '../../../src/mqtt/connection.ts';
+import type { ConnectionDeps, Message } from '../../../src/mqtt/connection.ts';
 import { BrokenPacket, ConnectionLost, RefusedByBroker } from '../../../src/mqtt/errors.ts';
 import { packet, publishPacket } from './packets.ts';
 import { connack, first, suback } from './pretend-broker.ts';
@@ -55,7 +55,7 @@ interface Setup {
 async function open(setup: Setup = {}): Promise<{ connection: MqttConnection; line: Line }> {
   const { protocolVersion = 4, greeting = connack[protocolVersion], answer = () => undefined } = setup;
   const line = new Line((type, identifier) => (type === first.connect ? greeting : answer(type, identifier)));
-  const connect: ConnectionOptions['connect'] = { protocolVersion, clientId: 'x', keepalive: 60 };
+  const connect: ConnectionDeps['connect'] = { protocolVersion, clientId: 'x', keepalive: 60 };
   const options = { connect, admits: () => false, onMessage: setup.onMessage ?? ((): void => {}) };
   const connection = await MqttConnection.open(line as unknown as Socket, options, signal);
   return { connection, line };

@@ -27,26 +27,26 @@ export class BrokerConnection implements AsyncDisposable {
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<ServiceError>;
   readonly #mqtt: MqttConnection;
-  readonly #context: ConnectionContext;
+  readonly #deps: BrokerConnectionDeps;
   #refusal: ServiceError | undefined;
 
-  private constructor(mqtt: MqttConnection, context: ConnectionContext) {
+  private constructor(mqtt: MqttConnection, deps: BrokerConnectionDeps) {
     this.#mqtt = mqtt;
-    this.#context = context;
-    this.closed = mqtt.closed.then((reason) => translate(reason, context));
+    this.#deps = deps;
+    this.closed = mqtt.closed.then((reason) => translate(reason, deps));
   }
 
   /** Resolves when the broker has accepted us and our subscription to the replies. */
   static async open(
-    context: ConnectionContext,
+    deps: BrokerConnectionDeps,
     events: ConnectionEvents,
     signal: AbortSignal,
   ): Promise<BrokerConnection> {
-    const { settings } = context;
+    const { settings } = deps;
     const late = (): ServiceError => silentError(nameOf(settings), 'did not let us in within the deadline');
     using deadline = new Deadline(settings.deadlines.connectMs, late, signal);
-    const mqtt = await enter(context, events, deadline.signal);
-    const connection = new BrokerConnection(mqtt, context);
+    const mqtt = await enter(deps, events, deadline.signal);
+    const connection = new BrokerConnection(mqtt, deps);
     try {
       await abortable(connection.#begin(), deadline.signal);
       return connection;
@@ -98,10 +98,10 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   async #begin(): Promise<void> {
-    const { reply, wake, status } = this.#context.settings.topics;
+    const { reply, wake, status } = this.#deps.settings.topics;
     if (reply !== undefined) await this.#subscribe(reply);
     if (wake !== undefined) await this.#doWithout(this.#subscribe(wake));
-    if (status !== undefined) await this.#doWithout(this.publish(birthMessage(status, this.#context.settings)));
+    if (status !== undefined) await this.#doWithout(this.publish(birthMessage(status, this.#deps.settings)));
   }
 
   /** Waits for a step that is useful but not necessary: where the broker does not permit it, the connection stays. */
@@ -120,26 +120,26 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   async #sayGoodbye(): Promise<void> {
-    const { status } = this.#context.settings.topics;
-    if (status !== undefined) await this.publish(lastWill(status, this.#context.settings));
+    const { status } = this.#deps.settings.topics;
+    if (status !== undefined) await this.publish(lastWill(status, this.#deps.settings));
     this.#mqtt.end();
     await this.closed;
   }
 
   #refused(reason: number, what: string): ServiceError {
-    return refusedError(reason, nameOf(this.#context.settings), what);
+    return refusedError(reason, nameOf(this.#deps.settings), what);
   }
 
   async #orTranslated<T>(step: Promise<T>): Promise<T> {
     try {
       return await step;
     } catch (error) {
-      throw translate(error, this.#context);
+      throw translate(error, this.#deps);
     }
   }
 }
 
-export interface ConnectionContext {
+export interface BrokerConnectionDeps {
   readonly settings: MessagingSettings;
   readonly clock: Pick<Clock, 'nowMs'>;
   readonly throttle?: Throttle | undefined;
@@ -147,20 +147,20 @@ export interface ConnectionContext {
 }
 
 async function enter(
-  context: ConnectionContext,
+  deps: BrokerConnectionDeps,
   events: ConnectionEvents,
   signal: AbortSignal,
 ): Promise<MqttConnection> {
-  const { settings, throttle } = context;
+  const { settings, throttle } = deps;
   const password = await readPassword(settings.passwordFile, signal);
-  const socket = await openBrokerSocket(settings, context, signal);
+  const socket = await openBrokerSocket(settings, deps, signal);
   const rest = throttle && (async (bytes: number, ended: AbortSignal) => nap(bytes, throttle, events, ended));
   try {
     const connect = connectPacket(settings, password);
     return await MqttConnection.open(socket, { ...events, connect, rest }, signal);
   } catch (error) {
     signal.throwIfAborted();
-    throw entryError(translate(error, context));
+    throw entryError(translate(error, deps));
   }
 }
 
@@ -177,7 +177,7 @@ async function nap(bytes: number, throttle: Throttle, events: ConnectionEvents, 
   }
 }
 
-function translate(error: unknown, { settings, clock }: ConnectionContext): ServiceError {
+function translate(error: unknown, { settings, clock }: BrokerConnectionDeps): ServiceError {
   const broker = nameOf(settings);
   if (error instanceof ServiceError) return error;
   if (error instanceof ConnectionLost) return lostError(broker);

@@ -5,7 +5,7 @@ import { describeError } from '../../../system/errors.ts';
 import { readGuardedFile } from '../../../system/files/guarded-file.ts';
 import { ServiceError } from '../../errors.ts';
 import { startTls } from '../../rest/connection.ts';
-import type { ConnectorContext } from '../../rest/connection.ts';
+import type { ConnectorDeps } from '../../rest/connection.ts';
 import { readTlsFiles } from '../../rest/tls-files.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { socketError } from './broker-errors.ts';
@@ -13,17 +13,17 @@ import { socketError } from './broker-errors.ts';
 /** Opens a socket for MQTT. Throws ServiceErrors, or the signal's reason. */
 export async function openBrokerSocket(
   settings: Pick<MessagingSettings, 'url' | 'tls'>,
-  { clock, traffic }: ConnectorContext,
+  { clock, traffic }: ConnectorDeps,
   signal: AbortSignal,
 ): Promise<Socket> {
   const url = new URL(settings.url);
   try {
     const files = await readTlsFiles(settings.tls, signal);
-    const parts = {
+    const deps = {
       startTls: (socket: Socket) => startTls(socket, url, files),
       onSocket: (socket: Socket) => traffic?.watch(socket),
     };
-    return await openSocket(url, parts, signal);
+    return await openSocket(url, deps, signal);
   } catch (error) {
     signal.throwIfAborted();
     throw socketError(error, brokerName(url), clock);

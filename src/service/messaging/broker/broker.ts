@@ -9,7 +9,7 @@ import type { MessagingSettings } from '../settings.ts';
 import { BrokerConnection } from './broker-connection.ts';
 import { ReconnectPauses } from './reconnect.ts';
 
-export interface BrokerContext {
+export interface BrokerDeps {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
@@ -32,7 +32,7 @@ export type BrokerState = 'unused' | 'connecting' | 'connected' | 'waiting';
  */
 export class Broker implements AsyncDisposable {
   readonly #settings: MessagingSettings;
-  readonly #context: BrokerContext;
+  readonly #deps: BrokerDeps;
   readonly #events: BrokerEvents;
   readonly #life = new AbortController();
   #state: BrokerState = 'unused';
@@ -47,10 +47,10 @@ export class Broker implements AsyncDisposable {
   #current: BrokerConnection | undefined;
   #loop: Promise<void> = Promise.resolve();
 
-  constructor(settings: MessagingSettings, events: BrokerEvents, context: BrokerContext) {
+  constructor(settings: MessagingSettings, events: BrokerEvents, deps: BrokerDeps) {
     this.#settings = settings;
     this.#events = events;
-    this.#context = context;
+    this.#deps = deps;
     this.#attempt.promise.catch(() => {}); // the error is told to whoever waits for the attempt
   }
 
@@ -100,7 +100,7 @@ export class Broker implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { clock, random, log } = this.#context;
+    const { clock, random, log } = this.#deps;
     const pauses = new ReconnectPauses(this.#settings, random);
     while (!this.#life.signal.aborted) {
       const startedMs = clock.monotonicMs();
@@ -123,7 +123,7 @@ export class Broker implements AsyncDisposable {
     this.#state = 'connecting';
     try {
       await using connection = await BrokerConnection.open(
-        { ...this.#context, settings: this.#isPresent ? this.#settings : withoutPresence(this.#settings) },
+        { ...this.#deps, settings: this.#isPresent ? this.#settings : withoutPresence(this.#settings) },
         this.#events,
         signal,
       );
@@ -143,7 +143,7 @@ export class Broker implements AsyncDisposable {
   }
 
   #noteConnection({ isSessionPresent, refusal }: BrokerConnection): void {
-    const { log } = this.#context;
+    const { log } = this.#deps;
     this.#refusal = refusal;
     log.info({ resumed: isSessionPresent }, 'connected to the broker');
     if (refusal !== undefined) log.warn({ code: refusal.code, advice: refusal.advice }, refusal.message);
@@ -164,7 +164,7 @@ export class Broker implements AsyncDisposable {
     this.#pause = new AbortController();
     const awake = AbortSignal.any([this.#pause.signal, this.#life.signal]);
     try {
-      await this.#context.clock.sleep(ms, awake);
+      await this.#deps.clock.sleep(ms, awake);
     } catch (error) {
       if (!awake.aborted) throw error;
     }

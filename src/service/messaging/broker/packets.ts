@@ -1,9 +1,9 @@
-import type { ConnectionOptions, Publication } from '../../../mqtt/connection.ts';
+import type { ConnectionDeps, Publication } from '../../../mqtt/connection.ts';
 import type { Outbound } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { lastWill } from '../status-message.ts';
 
-type Connect = ConnectionOptions['connect'];
+type Connect = ConnectionDeps['connect'];
 
 /** Makes the CONNECT packet. */
 export function connectPacket(settings: MessagingSettings, password: string | undefined): Connect {
