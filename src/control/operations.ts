@@ -7,7 +7,7 @@ import {
   done,
   filePath,
   identifier,
-  installOptions,
+  installFlags,
   jsonValue,
   nothing,
   takenCareOf,
@@ -185,13 +185,13 @@ export const operationTable = {
     beside: 'nothing',
   },
 
-  update: { kind: 'followed', path: 'update', title: 'an update', input: installOptions() },
+  update: { kind: 'followed', path: 'update', title: 'an update', input: installFlags() },
   /** Installs a decoded artifact or image from a local file, under the same rules as one from the service. */
   install: {
     kind: 'followed',
     path: 'install',
     title: 'the installation of a file',
-    input: installOptions().extend({
+    input: installFlags().extend({
       path: filePath(),
       allowDowngrade: z.literal(true).optional().describe('Lifts the floor for this once; root alone may say so.'),
     }),
@@ -199,7 +199,7 @@ export const operationTable = {
   /** Keeps a trial without waiting for the health gate. */
   commit: { kind: 'followed', path: 'commit', title: 'a commit', input: nothing() },
   /** Ends a trial, or goes back to what was installed before. */
-  rollback: { kind: 'followed', path: 'rollback', title: 'a rollback', input: installOptions() },
+  rollback: { kind: 'followed', path: 'rollback', title: 'a rollback', input: installFlags() },
   /** Ends a download, or a wait for a reboot. The agent installs this version again only when a person asks for it. */
   cancel: { kind: 'followed', path: 'cancel', title: 'a cancellation', input: nothing() },
   flash: {
@@ -262,4 +262,4 @@ export type AgentOperations = {
 };
 
 /** `reboot: false`: stop before the reboot. `force`: quarantine, attempts, windows and hooks do not count. */
-export type InstallOptions = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;
+export type InstallFlags = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;

@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
-import type { AgentOperations, InputOf, InstallOptions, OutputOf } from '../control/operations.ts';
+import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../control/operations.ts';
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -62,25 +62,25 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return checkReport(this.#wiring.journal.state, look);
   }
 
-  async update(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async update(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const updater = this.#updater;
-    await noteForce(this.#wiring.security, 'update', options);
+    await noteForce(this.#wiring.security, 'update', flags);
     await this.#wiring.boardRoom.heal(onEvent, signal);
     return tellingOfLists(this.#wiring.trust, async () =>
-      updater.updateNow({ ...options, manual: true }, onEvent, signal),
+      updater.updateNow({ ...flags, manual: true }, onEvent, signal),
     );
   }
 
   async install(
-    { path, ...options }: InputOf<'install'>,
+    { path, ...flags }: InputOf<'install'>,
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     await requireFile(path);
-    await noteForce(this.#wiring.security, `install ${path}`, options);
+    await noteForce(this.#wiring.security, `install ${path}`, flags);
     const source = openFileSource(path);
     return tellingOfLists(this.#wiring.trust, async () =>
-      this.#updater.installFile(source, basename(path), options, { onEvent, signal }),
+      this.#updater.installFile(source, basename(path), flags, { onEvent, signal }),
     );
   }
 
@@ -105,9 +105,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#updater.commit(onEvent, signal);
   }
 
-  async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    await noteForce(this.#wiring.security, 'rollback', options);
-    return this.#updater.rollback(options, onEvent, signal);
+  async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    await noteForce(this.#wiring.security, 'rollback', flags);
+    return this.#updater.rollback(flags, onEvent, signal);
   }
 
   async cancel(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

@@ -7,7 +7,7 @@ import type { InstallOutcome, Outcome, TrialEnd } from './outcome.ts';
 import { otherSlot } from './slot.ts';
 import { CALLED_OFF } from './trial/blame.ts';
 import { goBack } from './trial/go-back.ts';
-import type { GoBackOptions } from './trial/go-back.ts';
+import type { GoBackFlags } from './trial/go-back.ts';
 import { keepWhatRuns } from './trial/settle.ts';
 import { leaveWithoutJournal } from './trial/stateless-trial.ts';
 import { findRevocation, keepTrial, leaveTrial, rollBack } from './trial/trial.ts';
@@ -53,7 +53,7 @@ export async function commitByHand({ ports, deliver }: Intervention, signal: Abo
  * Ends a trial, calls off one that has not booted yet, or boots what was installed before, as a trial like any other.
  */
 export async function rollBackByHand(
-  options: GoBackOptions,
+  flags: GoBackFlags,
   intervention: Intervention,
   signal: AbortSignal,
 ): Promise<Ended> {
@@ -73,7 +73,7 @@ export async function rollBackByHand(
     if (runsHere) return outcomeOf(await rollBack(phase, ports, signal));
     throw new UpdateError('update-under-way', `${phase.attempt.version.name} is being rolled back already`);
   }
-  const outcome = await goBack(otherSlot(booted), options, ports, signal);
+  const outcome = await goBack(otherSlot(booted), flags, ports, signal);
   if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
   return outcome;
 }

@@ -1,10 +1,10 @@
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
-import type { InputOf, InstallOptions } from '../control/operations.ts';
+import type { InputOf, InstallFlags } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
 import type { Intervention } from './by-hand.ts';
 import { Lookout } from './choice/lookout.ts';
-import type { Look, LookoutDeps, LookOptions, LookSettings } from './choice/lookout.ts';
+import type { Look, LookoutDeps, LookFlags, LookSettings } from './choice/lookout.ts';
 import { LinkMetered } from './choice/metered.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
@@ -74,8 +74,8 @@ export class Updater {
   }
 
   /** Finishes or undoes what was left half done, and tells the service how it ended. */
-  async settle(onEvent: OnEvent, signal: AbortSignal, options: Settling = {}): Promise<Outcome> {
-    const { force = false, reboot = true, manual = false } = options;
+  async settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
+    const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports, signal);
     const settled = await settle(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
@@ -100,8 +100,8 @@ export class Updater {
   }
 
   /** Asks the service and plans; changes nothing. */
-  async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
-    return this.#lookout.look(options, signal);
+  async look(flags: LookFlags, signal: AbortSignal): Promise<Look> {
+    return this.#lookout.look(flags, signal);
   }
 
   /** Lifts the quarantine, so that the service may name the version again. Returns what was lifted. */
@@ -123,21 +123,21 @@ export class Updater {
 
   /** One whole round: settle, tell, look, install. */
   async updateNow(
-    options: InstallOptions & { readonly manual: boolean },
+    flags: InstallFlags & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    const settled = await this.#settleFor(options, onEvent, signal);
+    const settled = await this.#settleFor(flags, onEvent, signal);
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
-    const { plan, isList } = await this.#lookout.lookAndNote(options, signal);
+    const { plan, isList } = await this.#lookout.lookAndNote(flags, signal);
     await endUnwantedStaging(plan, this.#deps.ports);
     if (plan.kind === 'install') {
       const { version } = plan;
       const source = this.#deps.service.firmware(version.id);
-      const reboot = options.reboot && (options.manual || !this.#isRebootedByHand(version));
-      const { force, manual: byPerson } = options;
+      const reboot = flags.reboot && (flags.manual || !this.#isRebootedByHand(version));
+      const { force, manual: byPerson } = flags;
       const order = { version, by: 'service', source, force, reboot, byPerson, isList } as const;
       return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
     }
@@ -153,17 +153,17 @@ export class Updater {
   async installFile(
     source: FirmwareSource,
     name: string,
-    options: InstallOptions & Pick<InstallOrder, 'downgradeTo'>,
+    flags: InstallFlags & Pick<InstallOrder, 'downgradeTo'>,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const { journal, clock } = this.#deps.ports;
-    const still = options.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
+    const still = flags.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
     const isList = await isListInFile(source, still, this.#deps, signal);
     if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
-    const order = { version: { name }, by: 'file', source, ...options, isList } as const;
+    const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
     const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
-    const reboot = options.reboot && waiting === undefined;
-    const settled = await this.#settleFor({ ...options, reboot, manual: true }, onEvent, signal);
+    const reboot = flags.reboot && waiting === undefined;
+    const settled = await this.#settleFor({ ...flags, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);
     if (waiting === undefined || settled.kind === 'rolled-back') return settled;
     throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
@@ -173,8 +173,8 @@ export class Updater {
     return commitByHand(this.#intervention(onEvent, signal), signal);
   }
 
-  async rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return rollBackByHand(options, this.#intervention(onEvent, signal, options), signal);
+  async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+    return rollBackByHand(flags, this.#intervention(onEvent, signal, flags), signal);
   }
 
   async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -244,15 +244,15 @@ export class Updater {
 
   /** Settles before an operation; undefined: nothing stands in the way. Leaves a person's reboot to a person. */
   async #settleFor(
-    options: InstallOptions & { readonly manual: boolean },
+    flags: InstallFlags & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome | undefined> {
-    const settled = await this.settle(onEvent, signal, options);
+    const settled = await this.settle(onEvent, signal, flags);
     const { phase } = this.journal.state;
     const hasEnded = settled.kind === 'rolled-back' && phase.kind !== 'rolling-back';
     if (settled.kind === 'settled' || hasEnded) return undefined;
-    const mayReboot = options.reboot && options.manual;
+    const mayReboot = flags.reboot && flags.manual;
     if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
     const { version, slot } = settled;
     await rebootToTrial(phase, this.#ports(onEvent), signal);

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
 import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
-import type { InstallOptions } from '../../control/operations.ts';
+import type { InstallFlags } from '../../control/operations.ts';
 import { describeHold } from '../../control/words/headline.ts';
 import { parseDuration } from '../../system/time/duration.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
@@ -126,7 +126,7 @@ export const updateCommands: readonly Command[] = [
 
 async function updateNow(typed: Typed, context: CliContext): Promise<number> {
   return follow(
-    { begin: (agent, onEvent) => agent.update(installOptions(typed), onEvent, context.signal) },
+    { begin: (agent, onEvent) => agent.update(installFlags(typed), onEvent, context.signal) },
     typed,
     context,
   );
@@ -136,10 +136,11 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
   const { operands, flags } = typed;
   const [file = ''] = operands;
   const path = resolve(context.directory, file);
-  const options = installOptions(typed);
-  const input = flags.has('allow-downgrade')
-    ? { ...options, path, allowDowngrade: true as const }
-    : { ...options, path };
+  const input = {
+    ...installFlags(typed),
+    path,
+    ...(flags.has('allow-downgrade') && { allowDowngrade: true as const }),
+  };
   await using _permit = flags.has('allow-downgrade')
     ? await context.permit({ kind: 'downgrade', path }, context.signal)
     : undefined;
@@ -155,7 +156,7 @@ async function rollback(typed: Typed, context: CliContext): Promise<number> {
     ? await context.permit({ kind: 'rollback' }, context.signal)
     : undefined;
   return await follow(
-    { begin: (agent, onEvent) => agent.rollback(installOptions(typed), onEvent, context.signal), isRollback: true },
+    { begin: (agent, onEvent) => agent.rollback(installFlags(typed), onEvent, context.signal), isRollback: true },
     typed,
     context,
   );
@@ -200,6 +201,6 @@ async function resume(typed: Typed, context: CliContext): Promise<number> {
   return tell({ wasHeld }, sentence(text), typed, context);
 }
 
-function installOptions({ flags }: Typed): InstallOptions {
+function installFlags({ flags }: Typed): InstallFlags {
   return { reboot: !flags.has('no-reboot'), force: flags.has('force') };
 }

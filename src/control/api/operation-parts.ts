@@ -26,7 +26,7 @@ export function filePath() {
   return z.string().startsWith('/').max(4096);
 }
 
-export function installOptions() {
+export function installFlags() {
   return z.strictObject({
     reboot: z.boolean().default(true).describe('false: stop before the reboot and say that one is needed.'),
     force: z

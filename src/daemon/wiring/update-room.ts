@@ -1,6 +1,6 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import type { InputOf, InstallOptions } from '../../control/operations.ts';
-import type { Look, LookOptions } from '../../update/choice/lookout.ts';
+import type { InputOf, InstallFlags } from '../../control/operations.ts';
+import type { Look, LookFlags } from '../../update/choice/lookout.ts';
 import type { HookPause } from '../../update/hooks/hooks.ts';
 import type { Standstill } from '../../update/journal/parts/standstill.ts';
 import type { FirmwareSource } from '../../update/ports.ts';
@@ -17,23 +17,23 @@ export interface UpdateRoom {
   readonly hookPause: HookPause | undefined;
   readonly hookTroubles: readonly string[];
   settle(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome | { readonly kind: 'settled' }>;
-  look(options: LookOptions, signal: AbortSignal): Promise<Look>;
+  look(flags: LookFlags, signal: AbortSignal): Promise<Look>;
   forget(version: string): Promise<readonly string[]>;
   hold(order: InputOf<'hold'>): Promise<Standstill>;
   resume(): Promise<boolean>;
   updateNow(
-    options: InstallOptions & { readonly manual: boolean },
+    flags: InstallFlags & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome>;
   installFile(
     source: FirmwareSource,
     name: string,
-    options: InstallOptions,
+    flags: InstallFlags,
     around: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome>;
   commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
-  rollback(options: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
+  rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
   cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome>;
   reboot(argument: string | undefined, signal: AbortSignal): Promise<void>;
   findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined>;

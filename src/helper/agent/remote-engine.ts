@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import type { InputOf, InstallOptions } from '../../control/operations.ts';
+import type { InputOf, InstallFlags } from '../../control/operations.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { Happened } from '../../daemon/history/tell-history.ts';
 import type { UpdateRoom } from '../../daemon/wiring/update-room.ts';
@@ -11,7 +11,7 @@ import { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
-import type { Look, LookOptions } from '../../update/choice/lookout.ts';
+import type { Look, LookFlags } from '../../update/choice/lookout.ts';
 import { standingPause } from '../../update/hooks/hooks.ts';
 import type { HookPause, HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
@@ -181,7 +181,7 @@ export class RemoteUpdater implements UpdateRoom {
     return this.#client.order(helperVerbs.settle, {}, { ports: this.#ports, onEvent }, signal);
   }
 
-  async look({ manual, force }: LookOptions, signal: AbortSignal): Promise<Look> {
+  async look({ manual, force }: LookFlags, signal: AbortSignal): Promise<Look> {
     return this.#client.order(helperVerbs.look, { manual, force }, { ports: this.#ports }, signal);
   }
 
@@ -199,7 +199,7 @@ export class RemoteUpdater implements UpdateRoom {
   }
 
   async updateNow(
-    { reboot, force, manual }: InstallOptions & { readonly manual: boolean },
+    { reboot, force, manual }: InstallFlags & { readonly manual: boolean },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
@@ -209,7 +209,7 @@ export class RemoteUpdater implements UpdateRoom {
   async installFile(
     file: FirmwareSource,
     name: string,
-    { reboot, force, allowDowngrade }: InstallOptions,
+    { reboot, force, allowDowngrade }: InstallFlags,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const ports = { ...this.#ports, file };
@@ -221,7 +221,7 @@ export class RemoteUpdater implements UpdateRoom {
     return this.#client.order(helperVerbs.commit, {}, { ports: this.#ports, onEvent }, signal);
   }
 
-  async rollback({ reboot, force }: InstallOptions, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async rollback({ reboot, force }: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const order = { reboot, ...(force && { force }) };
     return this.#client.order(helperVerbs.rollback, order, { ports: this.#ports, onEvent }, signal);
   }

@@ -46,7 +46,7 @@ type SettlingPorts = Pick<
   'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'openFirmware'
 >;
 
-export interface LookOptions {
+export interface LookFlags {
   /** A person waits for the result. */
   readonly manual: boolean;
   readonly force: boolean;
@@ -84,14 +84,14 @@ export class Lookout {
   }
 
   /** Looks without changing anything, even if the header of a waiting version is read again. */
-  async look(options: LookOptions, signal: AbortSignal): Promise<Look> {
-    return this.#letListPass(await this.#look(options, signal), { ...options, counts: false }, signal);
+  async look(flags: LookFlags, signal: AbortSignal): Promise<Look> {
+    return this.#letListPass(await this.#look(flags, signal), { ...flags, counts: false }, signal);
   }
 
-  async #look(options: LookOptions, signal: AbortSignal): Promise<Look> {
+  async #look(flags: LookFlags, signal: AbortSignal): Promise<Look> {
     const offered = await this.offered(signal);
     const { state } = this.#deps.ports.journal;
-    return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, options);
+    return this.#plan(namesOther(state, offered) ? advance(state, named(offered)) : state, offered, flags);
   }
 
   /** What the service names now; undefined: nothing. */
@@ -127,22 +127,22 @@ export class Lookout {
   }
 
   /** Looks, and notes what the service names and whether that is what a person installed. */
-  async lookAndNote(options: LookOptions, signal: AbortSignal): Promise<Look> {
+  async lookAndNote(flags: LookFlags, signal: AbortSignal): Promise<Look> {
     const { ports, service } = this.#deps;
     const { journal, clock } = ports;
     if (needsDate(journal.state, clock.nowMs()) && (await ports.isClockSet?.(signal)) !== false)
       await journal.append({ type: 'quarantine-dated', at: isoTime(clock) });
-    const look = await this.#look(options, signal);
+    const look = await this.#look(flags, signal);
     const { offered, plan } = look;
     if (namesOther(journal.state, offered)) await journal.append(named(offered));
     if (plan.kind === 'up-to-date') await agree(journal);
-    if (plan.kind !== 'reconcile') return this.#letListPass(look, { ...options, counts: true }, signal);
+    if (plan.kind !== 'reconcile') return this.#letListPass(look, { ...flags, counts: true }, signal);
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own
     if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return look;
     await journal.append({ type: 'told-apart', versionId });
-    const again = await this.#plan(journal.state, offered, options);
-    return this.#letListPass(again, { ...options, counts: true }, signal);
+    const again = await this.#plan(journal.state, offered, flags);
+    return this.#letListPass(again, { ...flags, counts: true }, signal);
   }
 
   /**
@@ -150,29 +150,29 @@ export class Lookout {
    * forbids must not run on until a person lifts a hold, a window opens, a hook consents, or failures of the connection
    * are forgotten.
    */
-  async #letListPass(look: Look, options: LookOptions & Scouting, signal: AbortSignal): Promise<Look> {
+  async #letListPass(look: Look, flags: LookFlags & Scouting, signal: AbortSignal): Promise<Look> {
     const { offered, plan } = look;
     const { ports, hooks } = this.#deps;
     if (offered === undefined || (plan.kind === 'install' && hooks?.wants('before_install') !== true)) return look;
-    const unheld = planUpdate(ports.journal.state, offered, this.#circumstances({ ...options, force: true }));
-    if (unheld.kind !== 'install' || !(await this.#scout.isList(offered, options, signal))) return look;
+    const unheld = planUpdate(ports.journal.state, offered, this.#circumstances({ ...flags, force: true }));
+    if (unheld.kind !== 'install' || !(await this.#scout.isList(offered, flags, signal))) return look;
     return { offered, plan: unheld, isList: true };
   }
 
-  async #plan(state: UpdateState, offered: Version | undefined, options: LookOptions): Promise<Look> {
+  async #plan(state: UpdateState, offered: Version | undefined, flags: LookFlags): Promise<Look> {
     const meteredLink = await this.#deps.ports.meteredLink?.();
     this.#found = { offered, meteredLink };
-    return lookOf(state, offered, this.#circumstances(options, meteredLink));
+    return lookOf(state, offered, this.#circumstances(flags, meteredLink));
   }
 
-  #circumstances(options: LookOptions, meteredLink?: string): Circumstances {
+  #circumstances(flags: LookFlags, meteredLink?: string): Circumstances {
     const { settings, ports, minuteOfDay } = this.#deps;
     return {
       policy: settings.policy,
       nowMs: ports.clock.nowMs(),
       minuteOfDay: minuteOfDay(),
       meteredLink,
-      ...options,
+      ...flags,
     };
   }
 }

@@ -14,7 +14,7 @@ import { findBefore } from '../whole-slot.ts';
 import type { FoundBefore } from '../whole-slot.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 
-export interface GoBackOptions {
+export interface GoBackFlags {
   /** false: stop before the reboot. */
   readonly reboot: boolean;
   /** Leave boards that cannot go back as they are. */
@@ -27,28 +27,28 @@ export interface GoBackOptions {
  */
 export async function goBack(
   slot: SlotName,
-  options: GoBackOptions,
+  flags: GoBackFlags,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, newAttemptId, clock, settings } = ports;
   const { installed, previous, slots, beforeBoards } = journal.state;
-  if (!options.force) await refuseRevoked(slot, ports);
+  if (!flags.force) await refuseRevoked(slot, ports);
   if (beforeBoards !== undefined) {
-    const boards = await boardsThatGoBack(installed, beforeBoards, options.force, ports);
+    const boards = await boardsThatGoBack(installed, beforeBoards, flags.force, ports);
     if (boards.length > 0)
       return goBackOnBoards({ before: beforeBoards, boards, booted: otherSlot(slot) }, ports, signal);
-    if (!options.force) throw nothing('no board can go back to what it held before');
+    if (!flags.force) throw nothing('no board can go back to what it held before');
   }
   requireGoal(slot, { slots });
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
-  const boards = await boardsThatGoBack(installed, before, options.force, ports);
+  const boards = await boardsThatGoBack(installed, before, flags.force, ports);
   const firmware = firmwareBefore(before, boards, ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
   const version = before?.version ?? { name: `unknown (slot ${slot})` };
   await overruleStaging(ports);
-  const marks = { rebootByHand: !options.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
+  const marks = { rebootByHand: !flags.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
   const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
   const { phase } = await journal.append({
     type: 'rollback-staged',
@@ -57,7 +57,7 @@ export async function goBack(
     firmware,
     trials: settings.trials,
   });
-  return startTrial(phase, { evidence, reboot: options.reboot }, ports, signal);
+  return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
 }
 
 /** Throws `nothing-to-go-back-to` if that can be told from the journal alone. */

@@ -1,5 +1,5 @@
 import type { OperationOutcome } from '../../../../src/control/events.ts';
-import type { InstallOptions } from '../../../../src/control/operations.ts';
+import type { InstallFlags } from '../../../../src/control/operations.ts';
 import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
 import type { Outcome } from '../../../../src/update/outcome.ts';
 import { Updater } from '../../../../src/update/updater.ts';
@@ -88,8 +88,8 @@ export class Technician {
     });
   }
 
-  async updateOnce(options: InstallOptions & { readonly manual: boolean }): Promise<OperationOutcome> {
-    return (await this.updater()).updateNow(options, () => {}, signal);
+  async updateOnce(flags: InstallFlags & { readonly manual: boolean }): Promise<OperationOutcome> {
+    return (await this.updater()).updateNow(flags, () => {}, signal);
   }
 
   async settle(): Promise<Outcome> {
@@ -106,8 +106,8 @@ export class Technician {
   }
 
   /** The machine has not rebooted yet. */
-  async rollbackUntilReboot(options: InstallOptions): Promise<OperationOutcome> {
-    return (await this.updater()).rollback(options, () => {}, signal);
+  async rollbackUntilReboot(flags: InstallFlags): Promise<OperationOutcome> {
+    return (await this.updater()).rollback(flags, () => {}, signal);
   }
 
   async rollback(): Promise<unknown> {
@@ -124,8 +124,8 @@ export class Technician {
 
   async install(text: string, force = false, name = 'by-hand', { reboot } = { reboot: true }): Promise<unknown> {
     const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
-    const options = { ...byHand, force, reboot };
-    await (await this.updater()).installFile(source, name, options, { onEvent: () => {}, signal });
+    const flags = { ...byHand, force, reboot };
+    await (await this.updater()).installFile(source, name, flags, { onEvent: () => {}, signal });
     if (!reboot) return undefined;
     this.gateway.start();
     return this.update();
