@@ -86,7 +86,7 @@ async function main(args: readonly string[]): Promise<number> {
 function purposeOf(wanted: Wanted): string {
   if (wanted.kind !== 'command') return 'agent';
   const { command, typed } = wanted;
-  const [board = ''] = command.group === 'Microcontrollers' ? typed.operands : [];
+  const [board = ''] = command.group === 'Boards' ? typed.operands : [];
   return `agent ${command.name} ${board}`.trim();
 }
 

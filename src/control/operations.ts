@@ -205,7 +205,7 @@ export const operationTable = {
   flash: {
     kind: 'followed',
     path: 'flash',
-    title: 'the flashing of a microcontroller',
+    title: 'the flashing of a board',
     input: z.strictObject({
       board: identifier(),
       path: filePath(),
@@ -217,7 +217,7 @@ export const operationTable = {
   restore: {
     kind: 'followed',
     path: 'restore',
-    title: 'the restoring of a microcontroller',
+    title: 'the restoring of a board',
     input: z.strictObject({ board: identifier() }),
   },
 } as const satisfies Readonly<Record<string, Answered | Followed>> & Readonly<Record<FollowedName, Followed>>;

@@ -92,7 +92,7 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
   const slot = (name: 'A' | 'B'): Question => ({
     name: name === 'A' ? 'slot-a' : 'slot-b',
     key: `targets.${TARGET}.slots.${name}`,
-    text: `Partition of slot ${name}${name === 'A' ? ` (${NONE}: only microcontrollers are updated)` : ''}`,
+    text: `Partition of slot ${name}${name === 'A' ? ` (${NONE}: only boards are updated)` : ''}`,
     found: pair === undefined ? whereNone : join(PARTITION_NAMES, pair[name]),
   });
   const chosen: Question = {

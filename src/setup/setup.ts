@@ -133,7 +133,7 @@ function withoutKey(message: string, key: string): string {
 }
 
 function boardExample(port: string): string {
-  return `# A serial port that was found. For a microcontroller on it:
+  return `# A serial port that was found. For a board (a microcontroller) on it:
 # [targets.NAME]
 # kind = "mcu"
 # port = ${JSON.stringify(port)}

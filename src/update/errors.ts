@@ -43,7 +43,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     exit: 'refused',
     means: 'There is nothing that a rollback could go back to.',
     advice:
-      'agent status shows what runs; where only a microcontroller cannot go back, --force takes the gateway back without it',
+      'agent status shows what runs; where only a board cannot go back, --force takes the gateway back without it',
   },
   'name-mismatch': {
     remedy: 'give-up',

@@ -32,7 +32,7 @@ one, with a power cut between; and measurements through the absence of the servi
 /** Ends with 0 if all went well. Whoever leaves in the middle leaves nothing behind. */
 async function demo(keep: boolean, stage: Stage): Promise<void> {
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-  await using meter = await Meter.plugIn((why) => narrator.tell(`No microcontroller hangs on this gateway: ${why}`));
+  await using meter = await Meter.plugIn((why) => narrator.tell(`No board hangs on this gateway: ${why}`));
   using thermometer = new Thermometer();
   await using service = await startStandIn({
     versions: [

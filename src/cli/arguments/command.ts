@@ -49,7 +49,7 @@ export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
 export const commandGroups = [
   'Update',
   'Look',
-  'Microcontrollers',
+  'Boards',
   'Service',
   'Configuration',
   'Daemon',

@@ -43,7 +43,7 @@ export const updateCommands: readonly Command[] = [
     group: 'Update',
     summary: 'keep the firmware on trial without waiting',
     details: [
-      'The health gate is not waited for, and a daemon that waits for it gives way; microcontrollers of the update are flashed first.',
+      'The health gate is not waited for, and a daemon that waits for it gives way; boards of the update are flashed first.',
       throughDaemon,
     ],
     run: commit,
@@ -52,13 +52,10 @@ export const updateCommands: readonly Command[] = [
     name: 'rollback',
     operands: [],
     options: ['no-reboot', 'force'],
-    meanings: { force: 'without microcontrollers that cannot; also to what was revoked' },
+    meanings: { force: 'without boards that cannot; also to what was revoked' },
     group: 'Update',
     summary: 'end a trial, or go back to what was before',
-    details: [
-      'Microcontrollers go back with the gateway; where one cannot, nothing goes back, but with --force.',
-      throughDaemon,
-    ],
+    details: ['Boards go back with the gateway; where one cannot, nothing goes back, but with --force.', throughDaemon],
     run: rollback,
   },
   {

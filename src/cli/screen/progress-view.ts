@@ -128,8 +128,8 @@ const titles: Readonly<Record<FollowedName, string>> = {
   commit: 'a commit',
   rollback: 'a rollback',
   cancel: 'a cancellation',
-  flash: 'the flashing of this microcontroller',
-  restore: 'the restoring of this microcontroller',
+  flash: 'the flashing of this board',
+  restore: 'the restoring of this board',
 };
 
 function sayLine(context: CliContext, text: string): void {

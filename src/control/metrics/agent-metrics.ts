@@ -159,7 +159,7 @@ function boardMetrics({ boards }: StatusReport): readonly Family[] {
   return [
     info(
       'thing_agent_board',
-      'Microcontrollers, and what was flashed last.',
+      'Boards, and what was flashed last.',
       boards.map(({ name, protocol, chip, imageName }) => ({ board: name, protocol, chip, image: imageName })),
     ),
     gauge(

@@ -46,7 +46,7 @@ const checksBefore: readonly Check[] = [
 ];
 
 const checksAfter: readonly Check[] = [
-  { name: 'microcontrollers', look: lookAtBoards },
+  { name: 'boards', look: lookAtBoards },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'watchdog', look: lookAtWatchdog },
 ];

@@ -74,7 +74,7 @@ const holdFields = html`<p>Nothing is installed until then; a trial that runs is
   <button>Hold</button>`;
 
 function rollbackFields(back: string): Html {
-  return html`<p>The gateway starts anew to ${back}, and its microcontrollers go back with it.</p>
+  return html`<p>The gateway starts anew to ${back}, and its boards go back with it.</p>
     <label class="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
     <button class="grave">Roll back</button>`;
 }

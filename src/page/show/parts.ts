@@ -143,7 +143,7 @@ function slotsOf({ status }: Snapshot): Html {
 }
 
 function boardsOf(rows: readonly Row[]): Html {
-  if (rows.length === 0) return html`<p class="none">No microcontroller is configured.</p>`;
+  if (rows.length === 0) return html`<p class="none">No board is configured.</p>`;
   return html`<table>
     <thead>
       <tr>

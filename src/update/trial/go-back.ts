@@ -159,7 +159,7 @@ async function boardsThatGoBack(
     else if (force) log.warn({ board: target.name }, 'the board stays as it is: what it held before is not kept');
     else
       throw nothing(
-        `what ${target.kind === 'mcu' ? 'the microcontroller' : 'the package'} ${target.name} held before is not kept any more`,
+        `what ${target.kind === 'mcu' ? 'the board' : 'the package'} ${target.name} held before is not kept any more`,
       );
   }
   return tasks;

@@ -214,7 +214,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v1'],
     ends: ['v2 installed'],
   },
-  /** With a program for a microcontroller, or that alone, which needs no reboot. */
+  /** With a program for a board, or that alone, which needs no reboot. */
   both: { form: 'artifact', story: [target('both')], wants: 'both', mayRun: ['v1'], ends: ['both installed'] },
   'both-bad': { form: 'artifact', story: [target('both-bad')], wants: 'v1', ends: ['both-bad rolled-back unhealthy'] },
   'both-commit-by-hand': {

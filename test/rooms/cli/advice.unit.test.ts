@@ -71,7 +71,7 @@ describe('help', () => {
 
   test('of a rollback says what --force does there', async () => {
     const { out } = await type(['rollback', '--help']);
-    expect(out).toMatch(/--force +without microcontrollers that cannot; also to what was revoked/);
+    expect(out).toMatch(/--force +without boards that cannot; also to what was revoked/);
     expect(out).not.toContain('maintenance window');
   });
 

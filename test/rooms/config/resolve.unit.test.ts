@@ -98,7 +98,7 @@ describe('resolveConfig', () => {
     test.each([
       ['the pair of slots', meter + pair, 'gateway'],
       ['the only target', meter, 'meter'],
-      ['nothing, of two microcontrollers', meter + second, undefined],
+      ['nothing, of two boards', meter + second, undefined],
       ['nothing, without targets', '', undefined],
       ['what is written', `[update]\ndefault_target = "meter"\n${meter}${pair}`, 'meter'],
     ])('is %s', (_, text, expected) => {

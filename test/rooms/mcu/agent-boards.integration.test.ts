@@ -274,7 +274,7 @@ describe.each([
     expect((await gateway.run('mcu', 'list')).stdout).toMatch(/relay .*nothing is plugged in/);
     const { findings } = (await gateway.json('doctor')) as { readonly findings: readonly unknown[] };
     expect(findings).toContainEqual({
-      name: 'microcontrollers',
+      name: 'boards',
       ok: false,
       detail: matching(/^relay: nothing is plugged in at /),
       advice: matching(/./),
@@ -317,7 +317,7 @@ describe('agent mcu flash that is interrupted', () => {
   async function views(): Promise<unknown> {
     const { boards } = (await gateway.json('mcu', 'list')) as { readonly boards: readonly unknown[] };
     const { findings } = (await gateway.json('doctor')) as { readonly findings: readonly { readonly name: string }[] };
-    const doctor = findings.find(({ name }) => name === 'microcontrollers');
+    const doctor = findings.find(({ name }) => name === 'boards');
     return { list: boards[0], doctor, status: (await gateway.run('status')).stdout };
   }
 

@@ -88,7 +88,7 @@ describe('a setup asks', () => {
     expect(questionsLeft(two, {}, {}).find(({ name }) => name === 'bootloader')?.found).toBeUndefined();
   });
 
-  test('not for a second slot, nor for a bootloader, where only microcontrollers are updated', () => {
+  test('not for a second slot, nor for a bootloader, where only boards are updated', () => {
     expect(names(bare, {}, { ...said, 'slot-a': 'none' })).toEqual([]);
     expect(proposeConfig(bare, {}, { ...said, 'slot-a': 'none' })).not.toHaveProperty('targets');
   });

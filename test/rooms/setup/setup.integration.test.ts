@@ -82,7 +82,7 @@ boot_id_file = "${directory}/boot/boot-id"
     return { exitCode: program.exitCode, out: out.replaceAll(/\s+/g, ' '), names: await readdir(directory) };
   }
 
-  test('of microcontrollers alone needs no slots, and doctor misses none', async () => {
+  test('of boards alone needs no slots, and doctor misses none', async () => {
     const [url = '', deviceType = '', pem = ''] = answers;
     const board = '[targets.meter]\nkind = "mcu"\nport = "/dev/null"\nprotocol = "stk500v1"\n';
     const said = `[service]\nurl = "${url}"\n[trust]\nkeys = ["${pem}"]\n`;

@@ -4,6 +4,6 @@ import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 
 export function renderBoards(boards: readonly BoardReport[], page: Page): string {
-  if (boards.length === 0) return renderParagraph('No microcontroller is configured.', page);
+  if (boards.length === 0) return renderParagraph('No board is configured.', page);
   return renderRows(boardRows(boards, page), page);
 }

@@ -54,7 +54,7 @@ describe('a signed artifact', () => {
     );
   });
 
-  test('says which microcontrollers are flashed one after the other', async () => {
+  test('says which boards are flashed one after the other', async () => {
     const { staged } = await stage(await buildArtifact({ ...targeted, order: ['meter'] }), { keys });
     expect(staged.header.payloads.map(({ fileName, order }) => [fileName, order])).toEqual(
       expect.arrayContaining([

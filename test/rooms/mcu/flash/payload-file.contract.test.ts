@@ -53,7 +53,7 @@ const inMemory = memfs({ '/': null }).fs.promises as unknown as BoardFs;
 describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly root: string }>]>([
   ['in memory', async () => ({ fs: inMemory, root: '/' })],
   ['on the disk', async () => ({ fs: ownFs, root: await realFs.mkdtemp(join(tmpdir(), 'payload-')) })],
-])('the payload of a microcontroller %s', (_, make) => {
+])('the payload of a board %s', (_, make) => {
   let fs: BoardFs;
   let root: string;
   let tests = 0;

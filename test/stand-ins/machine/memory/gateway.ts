@@ -26,7 +26,7 @@ export interface GatewayOptions {
   readonly slots: { readonly A: string; readonly B: string };
   /** A second pair, `boot`, as a Raspberry Pi has. */
   readonly bootSlots?: { readonly A: string; readonly B: string };
-  /** Microcontrollers, by target, with what they run at first. */
+  /** Boards, by target, with what they run at first. */
   readonly boards?: Readonly<Record<string, string>>;
   /** The same of packages of the system that runs. */
   readonly packages?: Readonly<Record<string, string>>;

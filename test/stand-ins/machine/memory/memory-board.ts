@@ -21,7 +21,7 @@ const PARKED = '(parked)';
 export interface BoardMemory {
   readonly running: string;
   readonly payload: string;
-  /** Undefined: a microcontroller. A package is kept, installed and put back in the same way. */
+  /** Undefined: a board. A package is kept, installed and put back in the same way. */
   readonly kind?: 'mcu' | 'package' | undefined;
   /** Of a transfer that was cut: what was made durable. */
   readonly partial?: string | undefined;
@@ -29,7 +29,7 @@ export interface BoardMemory {
 }
 
 /**
- * A microcontroller and its folder in the state directory. While it is being flashed it is parked; a power cut leaves it
+ * A board and its folder in the state directory. While it is being flashed it is parked; a power cut leaves it
  * so. What is kept is durable as soon as it is written.
  */
 export class MemoryBoard implements Omit<McuTarget, 'kind'> {
