@@ -5,6 +5,7 @@ import { examine } from '../config/check/check-config.ts';
 import { ConfigError } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
+import { boardProtocols } from '../config/schema/schema.ts';
 import {
   keepDraft,
   ownFs,
@@ -133,10 +134,11 @@ function withoutKey(message: string, key: string): string {
 }
 
 function boardExample(port: string): string {
+  const [protocol, ...others] = boardProtocols;
   return `# A serial port that was found. For a board (a microcontroller) on it:
 # [targets.NAME]
 # kind = "mcu"
 # port = ${JSON.stringify(port)}
-# protocol = "stk500v1"    # stk500v2, stm32, esp, smp, xmodem
+# protocol = ${JSON.stringify(protocol)}    # ${others.join(', ')}
 `;
 }

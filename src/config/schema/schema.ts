@@ -12,6 +12,9 @@ import { hooksSchema, reportSchema, updateSchema } from '../../update/settings.t
 
 const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
 
+/** What `protocol` of a board may be. */
+export const boardProtocols = mcuTargetSchema.shape.protocol.options;
+
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
 
 /** The content of config.toml as a person writes it. Tables are strict: an unknown key is an error. */
