@@ -33,17 +33,14 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
   });
 }
 
-/**
- * Refuses targets that a helper cannot handle: it has no serial ports and cannot borrow the agent's yet, and it may not
- * ask systemd to install a package.
- */
+/** Refuses what a helper cannot handle: it may not ask systemd to install a package. */
 function helperContradictions(system: SoundTables['system'], targets: ConfigFile['targets']): readonly Finding[] {
-  const [name, target] = Object.entries(targets).find(([, { kind }]) => kind !== 'slots') ?? [];
-  if (system?.helper === undefined || target === undefined) return [];
+  const [name] = Object.entries(targets).find(([, { kind }]) => kind === 'package') ?? [];
+  if (system?.helper === undefined || name === undefined) return [];
   return [
     {
       path: ['system', 'helper'],
-      message: `system.helper: a gateway with ${target.kind === 'mcu' ? 'boards' : 'packages'} (targets.${name}) has no helper yet`,
+      message: `system.helper: a gateway with packages (targets.${name}) has no helper yet`,
     },
   ];
 }

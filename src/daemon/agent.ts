@@ -6,6 +6,7 @@ import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../contro
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import { readImageFile } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { measuringFindings } from './doctor/measuring.ts';
@@ -194,10 +195,12 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return {};
   }
 
-  async flash(input: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async flash({ path, ...order }: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { security, boardRoom } = this.#wiring;
-    await noteForce(security, `mcu flash ${input.board} ${input.path}`, input);
-    return boardRoom.flash(input, onEvent, signal);
+    await noteForce(security, `mcu flash ${order.board} ${path}`, order);
+    const read = async (): Promise<Uint8Array> => readImageFile(path, signal);
+    const file = { name: basename(path), read, source: openFileSource(path) };
+    return boardRoom.flash(order, file, onEvent, signal);
   }
 
   async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

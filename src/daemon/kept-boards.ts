@@ -1,5 +1,3 @@
-import { basename } from 'node:path';
-
 import type { Config } from '../config/config.ts';
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf } from '../control/operations.ts';
@@ -16,11 +14,11 @@ import { refuseOldBoards } from '../update/choice/release-rules.ts';
 import { evidenceOfFile, evidenceOfKept } from '../update/evidence.ts';
 import type { FileGrounds } from '../update/evidence.ts';
 import type { Journal } from '../update/journal/journal.ts';
-import { boardNamed, readImageFile } from './board-files.ts';
+import { boardNamed } from './board-files.ts';
 import { DaemonError } from './errors.ts';
 import { notingRefusals } from './security/note-events.ts';
 import type { SecurityNotes } from './security/security-log.ts';
-import type { BoardRoom, KeptOfBoard } from './wiring/board-room.ts';
+import type { BoardFile, BoardRoom, KeptOfBoard } from './wiring/board-room.ts';
 
 export interface KeptBoardsDeps {
   readonly config: Pick<Config, 'targets' | 'trust'>;
@@ -49,18 +47,13 @@ export class KeptBoards implements BoardRoom {
     return found;
   }
 
-  async flash(order: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const file = { name: basename(order.path), read: async () => readImageFile(order.path, signal) };
-    return this.flashFile(order, file, onEvent, signal);
-  }
-
   /**
    * Flashes a file that a person brings, outside of any update. Only images for MCUboot have a signature of their own;
    * any other file needs the operator's permission.
    */
-  async flashFile(
+  async flash(
     { board, allowDowngrade, keep }: Omit<InputOf<'flash'>, 'path'>,
-    file: { readonly name: string; readonly read: () => Promise<Uint8Array> },
+    file: Pick<BoardFile, 'name' | 'read'>,
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {

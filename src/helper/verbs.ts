@@ -1,10 +1,14 @@
 import * as z from 'zod';
 
+import { identifier } from '../control/api/operation-parts.ts';
 import type { OperationEvent, OperationOutcome } from '../control/events.ts';
 import { operationTable } from '../control/operations.ts';
 import type { DoctorFinding } from '../control/reports.ts';
 import type { SecurityEventId } from '../control/security/security-event-meanings.ts';
 import type { Happened } from '../daemon/history/tell-history.ts';
+import type { KeptOfBoard } from '../daemon/wiring/board-room.ts';
+import { flashStep } from '../mcu/apart/line-port.ts';
+import type { FlashOrder } from '../mcu/apart/line-port.ts';
 import type { Look } from '../update/choice/lookout.ts';
 import type { HookName, HookSubject } from '../update/hooks/hook-input.ts';
 import type { OwedHook } from '../update/journal/parts/owed-hook.ts';
@@ -18,7 +22,7 @@ import type { LinkError } from './link/link-error.ts';
  * Changes with the messages of the link: an agent and a helper of different versions do not try to understand each
  * other.
  */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /** What the agent knows of the helper's side. */
 export interface Snapshot {
@@ -83,6 +87,18 @@ export const helperVerbs = {
   cancel: order('cancel', nothing, z.custom<OperationOutcome>()),
   reboot: order('reboot', nothing, nothing),
 
+  /** What is kept of each board, by its name. */
+  boards: verb('boards', nothing, z.custom<{ readonly boards: Readonly<Record<string, KeptOfBoard>> }>()),
+  /** The agent sends the file when the helper asks for it, and has the line of the board. */
+  flashBoard: order(
+    'flashBoard',
+    z.strictObject({ board: identifier(), name: fileName, keep: z.literal(false).optional() }),
+    z.custom<OperationOutcome>(),
+  ),
+  restoreBoard: order('restoreBoard', z.strictObject({ board: identifier() }), z.custom<OperationOutcome>()),
+  /** Finishes or undoes the writing of the boards whose last write was cut. */
+  healBoards: order('healBoards', nothing, nothing),
+
   /** Whether the journal can be written. */
   probe: verb('probe', nothing, nothing),
   forget: verb('forget', operationTable.forget.input, z.custom<{ readonly versions: readonly string[] }>()),
@@ -133,6 +149,13 @@ export const agentVerbs = {
   /** The next bytes; none at the end. */
   readFirmware: verb('readFirmware', z.custom<{ readonly transfer: number }>(), nothing),
   closeFirmware: verb('closeFirmware', z.custom<{ readonly transfer: number }>(), nothing),
+  /** Begins to flash a board. Its images follow. */
+  openBoard: verb('openBoard', z.custom<FlashOrder>(), z.strictObject({ job: z.int().nonnegative() })),
+  feedBoard: verb('feedBoard', z.custom<{ readonly job: number }>(), nothing),
+  /** What comes next on its line; with bytes, where that is a piece of what it holds. */
+  stepBoard: verb('stepBoard', z.custom<{ readonly job: number }>(), flashStep),
+  /** Ends that, and answers when the line is free. */
+  closeBoard: verb('closeBoard', z.custom<{ readonly job: number }>(), nothing),
   checkHealth: verb(
     'checkHealth',
     nothing,

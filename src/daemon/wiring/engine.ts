@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts';
 import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
 import type { FlashableBoard } from '../../mcu/create-board.ts';
 import { BoardStore } from '../../mcu/flash/board-store.ts';
-import { boardImageReader } from '../../mcu/mcu-target.ts';
+import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import type { BoardSettings } from '../../mcu/settings.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
@@ -20,7 +20,14 @@ import type { StagedBefore } from '../../update/choice/order.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { Bootloader, Machine, ProvisioningService, SlotsTarget, Target } from '../../update/ports.ts';
+import type {
+  Bootloader,
+  Machine,
+  PackageTarget,
+  ProvisioningService,
+  SlotsTarget,
+  Target,
+} from '../../update/ports.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
@@ -81,6 +88,16 @@ export function wireBoards(
       return [target.name, { board: flashableOf(target), store, readImage: boardImageReader(target) }];
     }),
   );
+}
+
+/** All targets by their names. */
+export function targetsOf(
+  slots: readonly SlotsTarget[],
+  boards: ReadonlyMap<string, McuTargetDeps>,
+  packages: readonly PackageTarget[] = [],
+): ReadonlyMap<string, Target> {
+  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget), ...packages];
+  return new Map(targets.map((target) => [target.name, target]));
 }
 
 export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;

@@ -3,19 +3,20 @@ import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { AgentPorts } from '../../helper/agent/port-server.ts';
+import { RemoteBoards } from '../../helper/agent/remote-boards.ts';
 import { RemoteEngine, RemoteUpdater } from '../../helper/agent/remote-engine.ts';
 import { HelperError } from '../../helper/errors.ts';
 import { helperVerbs } from '../../helper/verbs.ts';
 import type { Board } from '../../mcu/connection.ts';
 import { createBoard, flashable } from '../../mcu/create-board.ts';
-import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
-import type { McuTargetDeps, ReadBoardImage } from '../../mcu/mcu-target.ts';
+import { boardImageReader } from '../../mcu/mcu-target.ts';
+import type { ReadBoardImage } from '../../mcu/mcu-target.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { Bootloader, Machine, PackageTarget, SlotsTarget, Target } from '../../update/ports.ts';
+import type { Bootloader, Machine, PackageTarget, Target } from '../../update/ports.ts';
 import { boardNamed } from '../board-files.ts';
 import { examineEngine } from '../doctor/engine-checks.ts';
 import type { History } from '../history/history.ts';
@@ -23,7 +24,7 @@ import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { KeptBoards } from '../kept-boards.ts';
 import type { SecurityLog } from '../security/security-log.ts';
 import type { BoardRoom } from './board-room.ts';
-import { openJournal, wireBoards, wireSlots, wireUpdater } from './engine.ts';
+import { openJournal, targetsOf, wireBoards, wireSlots, wireUpdater } from './engine.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
@@ -64,7 +65,7 @@ interface Notes {
 interface EngineWiringDeps extends Notes {
   readonly config: Config;
   readonly trust: Trust;
-  readonly agentPorts: AgentPorts & { readonly hooks: HookPort };
+  readonly agentPorts: Omit<AgentPorts, 'board'> & { readonly hooks: HookPort };
   readonly remote: RemoteEngine | undefined;
 }
 
@@ -101,17 +102,14 @@ export async function wireEngine(deps: EngineWiringDeps, journal: Journal | unde
   const boards = boardLines(config, world);
   const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
   const targets = targetsOf(slots, kept, wirePackages(config, world));
+  if (remote !== undefined) return { boards, targets, ...remoteEngine(deps, remote, boards, slots.length > 0) };
   const { security, history, trust, agentPorts } = deps;
-  const roomFor = (the: Journal): BoardRoom =>
-    new KeptBoards({ config, journal: the, boards: kept, security, log: world.log });
-  if (remote !== undefined)
-    return { boards, boardRoom: roomFor(remote.journal), targets, ...remoteEngine(deps, remote, slots.length > 0) };
   const own = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
   const engine = { journal: own, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
   return {
     journal: own,
     boards,
-    boardRoom: roomFor(own),
+    boardRoom: new KeptBoards({ config, journal: own, boards: kept, security, log: world.log }),
     targets,
     machine,
     bootloader,
@@ -124,17 +122,20 @@ export async function wireEngine(deps: EngineWiringDeps, journal: Journal | unde
 function remoteEngine(
   { config, world, agentPorts }: EngineWiringDeps,
   remote: RemoteEngine,
+  boards: ReadonlyMap<string, BoardLine>,
   hasSlots: boolean,
-): Omit<EngineWiring, 'boards' | 'boardRoom' | 'targets'> {
+): Omit<EngineWiring, 'boards' | 'targets'> {
   const { clock } = world;
-  const updater = new RemoteUpdater({ engine: remote, ports: agentPorts, policy: config.update, clock });
+  const ports = { ...agentPorts, board: (name: string): Board => boardNamed(name, boards).board };
+  const updater = new RemoteUpdater({ engine: remote, ports, policy: config.update, clock });
   const own = new LinuxMachine(config.system);
   return {
     journal: remote.journal,
+    boardRoom: new RemoteBoards(remote.client, ports, boards.size > 0),
     machine: {
       bootId: async () => own.bootId(),
       reboot: async (_argument, signal) => {
-        await remote.client.order(helperVerbs.reboot, {}, { ports: agentPorts }, signal);
+        await remote.client.order(helperVerbs.reboot, {}, { ports }, signal);
       },
     },
     bootloader: hasSlots ? remote.bootloader : undefined,
@@ -157,13 +158,4 @@ function wirePackages(config: Config, { clock }: World): readonly PackageTarget[
   const around = { clock, run: runProgram, healthMs, guard: PACKAGE_GUARD };
   const folder = join(config.paths.state, 'packages');
   return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
-}
-
-function targetsOf(
-  slots: readonly SlotsTarget[],
-  boards: ReadonlyMap<string, McuTargetDeps>,
-  packages: readonly PackageTarget[],
-): ReadonlyMap<string, Target> {
-  const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget), ...packages];
-  return new Map(targets.map((target) => [target.name, target]));
 }

@@ -7,6 +7,8 @@ import { HelperError } from '../errors.ts';
 import type { Answer, Served } from '../link/link.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AgentVerb, Verb } from '../verbs.ts';
+import { BoardServer } from './board-server.ts';
+import type { FindBoard } from './board-server.ts';
 
 /** What the helper may use of this side while an order runs. */
 export interface AgentPorts {
@@ -16,6 +18,7 @@ export interface AgentPorts {
   readonly meteredLink: () => Promise<string | undefined>;
   /** The file that is to be installed; undefined: it is another kind of order. */
   readonly file?: FirmwareSource | undefined;
+  readonly board: FindBoard;
 }
 
 /** One transfer is read while the next one is opened. */
@@ -27,24 +30,27 @@ const GATHERED_BYTES = 512 * 1024;
 export class PortServer implements AsyncDisposable {
   readonly #ports: AgentPorts;
   readonly #transfers = new Map<number, Transfer>();
+  readonly #boards: BoardServer;
   #lastTransfer = 0;
 
   constructor(ports: AgentPorts) {
     this.#ports = ports;
+    this.#boards = new BoardServer(ports.board);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#boards[Symbol.asyncDispose]();
     for (const transfer of this.#transfers.values()) await transfer[Symbol.asyncDispose]();
     this.#transfers.clear();
   }
 
-  async serve({ verb, input, signal }: Served): Promise<Answer> {
+  async serve({ verb, input, body, signal }: Served): Promise<Answer> {
     const row = Object.entries(this.#rows).find(([name]) => name === verb)?.[1];
     if (row === undefined) throw new HelperError('link-malformed', 'there is no such verb');
-    return row(input, signal);
+    return row(input, signal, body);
   }
 
-  readonly #rows: Readonly<Record<AgentVerb, (input: unknown, signal: AbortSignal) => Promise<Answer>>> = {
+  readonly #rows: Readonly<Record<AgentVerb, Row>> = {
     currentVersion: row(agentVerbs.currentVersion, async (_input, signal) => this.#service.currentVersion(signal)),
     targetVersion: row(agentVerbs.targetVersion, async (_input, signal) => this.#service.targetVersion(signal)),
     updates: row(agentVerbs.updates, async ({ from }, signal) => ({
@@ -82,6 +88,16 @@ export class PortServer implements AsyncDisposable {
       await found?.[Symbol.asyncDispose]();
       return {};
     }),
+    openBoard: row(agentVerbs.openBoard, async (order) => ({ job: this.#boards.open(order) })),
+    feedBoard: row(agentVerbs.feedBoard, async ({ job }, _signal, piece) => {
+      this.#boards.feed(job, piece);
+      return {};
+    }),
+    stepBoard: async (input, signal) => this.#boards.step(agentVerbs.stepBoard.input.parse(input).job, signal),
+    closeBoard: row(agentVerbs.closeBoard, async ({ job }) => {
+      await this.#boards.close(job);
+      return {};
+    }),
     checkHealth: row(agentVerbs.checkHealth, async (_input, signal) => ({
       complaint: await this.#ports.health.check(signal),
     })),
@@ -104,11 +120,13 @@ export class PortServer implements AsyncDisposable {
   }
 }
 
+type Row = (input: unknown, signal: AbortSignal, body?: Uint8Array) => Promise<Answer>;
+
 function row<I extends z.ZodType, O extends z.ZodType>(
   verb: Verb<I, O>,
-  perform: (input: z.output<I>, signal: AbortSignal) => Promise<z.input<O>>,
-): (input: unknown, signal: AbortSignal) => Promise<Answer> {
-  return async (input, signal) => ({ output: await perform(verb.input.parse(input), signal) });
+  perform: (input: z.output<I>, signal: AbortSignal, body?: Uint8Array) => Promise<z.input<O>>,
+): Row {
+  return async (input, signal, body) => ({ output: await perform(verb.input.parse(input), signal, body) });
 }
 
 /** A transfer whose chunks are copied, since each is valid only until the next one is asked for. */

@@ -5,7 +5,7 @@ import type { CallEnd, CallOptions, Link } from '../link/link.ts';
 import { requireForm } from '../link/message.ts';
 import type { Verb } from '../verbs.ts';
 
-type AskOptions = Pick<CallOptions, 'deadlineMs'>;
+type AskOptions = Pick<CallOptions, 'deadlineMs' | 'body'>;
 
 /** Sends the engine's requests to the agent within the running order. Answers are parsed by the table of verbs. */
 export class AskAgent {
@@ -44,10 +44,19 @@ export class AskAgent {
     options: AskOptions,
     signal: AbortSignal,
   ): Promise<z.output<O>> {
+    const { output, body } = await this.answerWithBytes(verb, input, options, signal);
+    if (body !== undefined) throw new HelperError('link-malformed', `the answer to ${verb.name} has bytes`);
+    return output;
+  }
+
+  async answerWithBytes<I extends z.ZodType, O extends z.ZodType>(
+    verb: Verb<I, O>,
+    input: z.output<I>,
+    options: AskOptions,
+    signal: AbortSignal,
+  ): Promise<{ readonly output: z.output<O>; readonly body: Uint8Array | undefined }> {
     const { output, body } = await this.#call(verb, input, options, signal);
-    const what = `the answer to ${verb.name}`;
-    if (body !== undefined) throw new HelperError('link-malformed', `${what} has bytes`);
-    return requireForm(what, verb.output, output);
+    return { output: requireForm(`the answer to ${verb.name}`, verb.output, output), body };
   }
 
   /** The bytes of an answer; undefined: it had none. */
@@ -58,6 +67,16 @@ export class AskAgent {
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined> {
     return (await this.#call(verb, input, options, signal)).body;
+  }
+
+  /**
+   * Tells the agent to end something, and waits until it has. Never fails: with the order, the agent ends everything
+   * that belongs to it.
+   */
+  async ending<I extends z.ZodType>(verb: Verb<I>, input: z.output<I>, options: AskOptions): Promise<void> {
+    const { signal } = this;
+    if (signal.aborted || !this.#link.isOpen) return;
+    await this.#call(verb, input, options, signal).catch(() => {});
   }
 
   /** Tells the agent that something has ended, without waiting for an answer. */

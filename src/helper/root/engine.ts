@@ -4,8 +4,9 @@ import type { Config } from '../../config/config.ts';
 import { closeStateDirectory } from '../../daemon/doctor/state-directory.ts';
 import type { History } from '../../daemon/history/history.ts';
 import { JournalWithHistory } from '../../daemon/history/journal-with-history.ts';
+import { KeptBoards } from '../../daemon/kept-boards.ts';
 import type { SecurityNotes } from '../../daemon/security/security-log.ts';
-import { openJournal, wireSlots, wireTrust, wireUpdater } from '../../daemon/wiring/engine.ts';
+import { openJournal, targetsOf, wireBoards, wireSlots, wireTrust, wireUpdater } from '../../daemon/wiring/engine.ts';
 import type { EngineWorld } from '../../daemon/wiring/engine.ts';
 import { hookPrograms } from '../../daemon/wiring/settings.ts';
 import type { Trust } from '../../daemon/wiring/trust.ts';
@@ -14,11 +15,12 @@ import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookName } from '../../update/hooks/hook-input.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
-import type { Bootloader, Machine, Target } from '../../update/ports.ts';
+import type { Bootloader, Machine } from '../../update/ports.ts';
 import type { Updater } from '../../update/updater.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
+import { remoteBoards } from './remote-boards.ts';
 
 /** Journal, keys, floors, slots and bootloader, for one connection of the agent. */
 export interface Engine {
@@ -29,6 +31,7 @@ export interface Engine {
   readonly bootloader: Bootloader | undefined;
   /** Undefined: no target is configured. */
   readonly updater: Updater | undefined;
+  readonly boards: KeptBoards;
 }
 
 export interface EngineListeners {
@@ -52,7 +55,9 @@ export async function openEngine(
   const trust = wireTrust(config, world);
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine, runDirectoryOf(config));
-  const targets: ReadonlyMap<string, Target> = new Map(slots.map((target) => [target.name, target]));
+  const flashable = remoteBoards(ask);
+  const boards = wireBoards(config, ({ name }) => flashable({ name, clock: world.clock, log }));
+  const targets = targetsOf(slots, boards);
   // the agent is told of each event after it is durable
   const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
   const journal = new JournalWithHistory(await openJournal(config, log, security), { note });
@@ -66,7 +71,15 @@ export async function openEngine(
     meteredLink: async (): Promise<string | undefined> => remoteMeteredLink(ask, ask.signal),
   };
   const parts = { journal, config, world, targets, bootloader, machine, trust, security, ...ports };
-  return { config, journal, trust, machine, bootloader, updater: targets.size === 0 ? undefined : wireUpdater(parts) };
+  return {
+    config,
+    journal,
+    trust,
+    machine,
+    bootloader,
+    updater: targets.size === 0 ? undefined : wireUpdater(parts),
+    boards: new KeptBoards({ config, journal, boards, security, log }),
+  };
 }
 
 /** The folder where only root may write, so that nobody else can replace anything. */

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type * as z from 'zod';
 
 import type { OnEvent } from '../../control/events.ts';
+import { readImageSource } from '../../daemon/board-files.ts';
 import { examineEngine } from '../../daemon/doctor/engine-checks.ts';
 import { stateFs } from '../../daemon/doctor/state-directory.ts';
 import { tellingOfLists } from '../../daemon/wiring/trust.ts';
@@ -70,6 +71,19 @@ const rows: Readonly<Record<HelperVerb, Row>> = {
     await (engine.updater ?? engine.machine).reboot(undefined, signal);
     return {};
   }),
+  boards: row(helperVerbs.boards, async (_input, { engine }) => ({
+    boards: Object.fromEntries(await engine.boards.kept()),
+  })),
+  flashBoard: row(helperVerbs.flashBoard, async ({ name, ...order }, { engine, ask, onEvent, signal }) => {
+    const read = async (): Promise<Uint8Array> => readImageSource(remoteFirmware(ask, 'decoded'), name, signal);
+    return engine.boards.flash(order, { name, read }, onEvent, signal);
+  }),
+  restoreBoard: row(helperVerbs.restoreBoard, async ({ board }, { engine, onEvent, signal }) =>
+    engine.boards.restore(board, onEvent, signal),
+  ),
+  healBoards: row(helperVerbs.healBoards, async (_input, { engine, onEvent, signal }) =>
+    engine.boards.heal(onEvent, signal).then(() => ({})),
+  ),
   probe: row(helperVerbs.probe, async (_input, { engine }) => engine.journal.probe().then(() => ({}))),
   forget: row(helperVerbs.forget, async ({ version }, call) => ({ versions: await updaterOf(call).forget(version) })),
   hold: row(helperVerbs.hold, async (order, call) => updaterOf(call).hold(order)),
@@ -129,7 +143,7 @@ async function requirePermitToGoBack({ config, machine, journal }: Engine): Prom
 
 function updaterOf({ engine }: Call): Updater {
   if (engine.updater !== undefined) return engine.updater;
-  throw new HelperError('helper-refused', 'no target of kind slots is configured');
+  throw new HelperError('helper-refused', 'no target is configured');
 }
 
 export function snapshotOf({ journal, updater }: Engine): Snapshot {

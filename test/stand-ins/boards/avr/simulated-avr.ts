@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -44,6 +44,8 @@ export interface AvrOptions {
   readonly notesFolder?: string | undefined;
   /** So many times slower than real time: for a host that is slow, too. */
   readonly slowness?: number;
+  /** Whose the port is, and who may reset the board. Default: the user of the test. */
+  readonly user?: number;
 }
 
 /** An AVR with its real bootloader, in simavr, on a pty whose DTR resets it. */
@@ -74,6 +76,7 @@ export class SimulatedAvr implements AsyncDisposable {
     contents,
     notesFolder,
     slowness = 1,
+    user,
   }: AvrOptions): Promise<SimulatedAvr> {
     const model = models[bootloader];
     const folder = await mkdtemp(join(tmpdir(), 'avr-'));
@@ -84,7 +87,11 @@ export class SimulatedAvr implements AsyncDisposable {
       options.push('-i', join(folder, 'contents.bin'));
     }
     if (notesFolder !== undefined) options.push('-w', notesFolder);
-    const child = spawn(await buildSimboot(), [...options, '-u', `${latencyMs}`]);
+    if (user !== undefined) {
+      await chown(folder, user, user);
+      await chmod(folder, 0o755);
+    }
+    const child = spawn(await buildSimboot(), [...options, '-u', `${latencyMs}`], { uid: user });
     const board = new SimulatedAvr(folder, model.baud, child);
     await board.#answer();
     return board;

@@ -1,0 +1,253 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, readdir, readFile, realpath, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { readImage } from '../../../src/mcu/images/read-image.ts';
+import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
+import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
+import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { intelHex } from '../mcu/images/build.ts';
+
+const isRoot = process.getuid?.() === 0;
+/** `nobody`; without the rights of root both processes have those of the test. */
+const agentUser = isRoot ? 65_534 : (process.getuid?.() ?? 0);
+/** `dialout`, which `nobody` is not in. */
+const DIALOUT = 20;
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+/** Slow pages: a flash can be hit in the middle. */
+const pageMs = 20;
+const meterBytes = 1_024;
+
+/** The application of the meter, which says `hello VERSION`, as a HEX file and as it lies in the chip. */
+async function meterProgram(version: number): Promise<{ readonly hex: Buffer; readonly memory: Buffer }> {
+  const elf = await readFile(await buildHello({ version, fillBytes: 600, bootloader: 'optiboot' }));
+  const { segments } = readImage(elf);
+  const memory = Buffer.alloc(meterBytes, 0xff);
+  for (const { address, bytes } of segments) memory.set(bytes, address);
+  return { hex: Buffer.from(intelHex(segments)), memory };
+}
+
+const meters = { old: await meterProgram(1), new: await meterProgram(2) };
+
+function image(text: string): Buffer {
+  return Buffer.alloc(100_000, `${text}\n`, 'latin1');
+}
+
+const OLD = image('healthy 0');
+
+async function artifact(name: string, contents: Readonly<Record<string, Buffer>>): Promise<Buffer> {
+  const files = Object.entries(contents).map(([file, content]) => ({ name: file, content }));
+  const targets = Object.fromEntries(files.map((file) => [file.name, file.name === 'meter.hex' ? 'meter' : 'gateway']));
+  return buildArtifact({ name, devices: ['demo-gateway'], files, targets, key: keys.privateKey });
+}
+
+const firmware = {
+  v0: await artifact('zero', { 'rootfs.ext4': OLD }),
+  both: await artifact('both', { 'rootfs.ext4': image('healthy 1'), 'meter.hex': meters.new.hex }),
+  bad: await artifact('bad', { 'rootfs.ext4': image('unhealthy'), 'meter.hex': meters.new.hex }),
+};
+
+/** Typed, as vitest's own is not. */
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let meter: SimulatedAvr;
+let gateway: FileGateway;
+let helper: ChildProcess;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v0' }));
+  const avr = { bootloader: 'optiboot', pageMs, contents: meters.old.memory } as const;
+  meter = stack.use(await SimulatedAvr.start(isRoot ? { ...avr, user: agentUser } : avr));
+  if (isRoot) await lendToDialout(meter.port);
+  gateway = stack.use(await FileGateway.create(options()));
+  helper = await gateway.startHelper();
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+/** As udev does. */
+async function lendToDialout(port: string): Promise<void> {
+  const device = await realpath(port);
+  await chown(device, 0, DIALOUT);
+  await chmod(device, 0o660);
+}
+
+function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
+  const extraToml = `[targets.meter]
+kind = "mcu"
+port = "${meter.port}"
+protocol = "stk500v1"
+baud = ${meter.baud}
+reset = { command = ${JSON.stringify(meter.resetCommand)} }
+bootloader_bytes = ${31 * 1024}
+`;
+  const trustedKey = keys.publicPem;
+  return { serviceUrl: service.url, image: OLD, slotBytes: 200_000, trustedKey, extraToml, agentUser, ...more };
+}
+
+async function meterRuns(): Promise<'old' | 'new' | 'neither'> {
+  const memory = (await meter.flashMemory()).subarray(0, meterBytes);
+  if (memory.equals(meters.old.memory)) return 'old';
+  return memory.equals(meters.new.memory) ? 'new' : 'neither';
+}
+
+/** What gateway and meter run, and what the service heard in the end. */
+async function state(): Promise<unknown> {
+  const reported = service.world.things[0]?.properties.get('update_outcome') as { code?: string } | undefined;
+  const system = gateway.imageBeginsWith(gateway.booted, 'healthy 1') ? 'new' : 'old';
+  return { gateway: system, meter: await meterRuns(), code: reported?.code };
+}
+
+/** Stages the version and boots into its trial. */
+async function tryVersion(version: string): Promise<void> {
+  service.world.targetVersionId = version;
+  expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+  expect(gateway.boot()).toBe('B');
+}
+
+/** Does something as soon as the first pages of the meter are written; resolves when the command has ended. */
+async function whileFlashing(
+  args: readonly string[],
+  strike: (child: ChildProcess) => unknown,
+): Promise<number | null> {
+  const child = gateway.spawn([...args, '--json']);
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  let isStruck = false;
+  createInterface({ input: child.stdout as Readable }).on('line', (line) => {
+    const { step, doneBytes = 0 } = JSON.parse(line) as { step?: string; doneBytes?: number };
+    if (isStruck || step !== 'writing' || doneBytes === 0) return;
+    isStruck = true;
+    strike(child);
+  });
+  const [exitCode] = await ended;
+  expect(isStruck).toBe(true);
+  return exitCode;
+}
+
+describe('an agent without rights, its helper, and a board', () => {
+  test('go from the look to the commit together with the slot, and back; what is kept of the board is the helper’s', async () => {
+    await tryVersion('both');
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+    expect(await state()).toEqual({ gateway: 'new', meter: 'new', code: 'ok' });
+    expect(await meter.applicationSays(3_000)).toBe('hello 2');
+    const folder = join(gateway.directory, 'state/boards/meter');
+    expect((await readdir(folder)).sort()).toEqual(['flashed.json', 'payload', 'previous.json', 'writing.json']);
+    expect(await stat(folder)).toMatchObject({ uid: process.getuid?.(), mode: 0o40_700 });
+    expect(await gateway.json('status')).toMatchObject({
+      boards: [{ name: 'meter', chip: 'ATmega328P', connected: true, imageDigest: matching(/^sha256:/) }],
+    });
+    await gateway.run('rollback');
+    expect(gateway.boot()).toBe('A');
+    await gateway.run('--update-now');
+    expect(await state()).toEqual({ gateway: 'old', meter: 'old', code: 'ok' });
+  });
+});
+
+describe('a cut while the board is flashed', () => {
+  test('by the death of the agent costs nothing but time: the next one finishes the trial', async () => {
+    await tryVersion('both');
+    expect(await whileFlashing(['--update-now'], (child) => child.kill('SIGKILL'))).toBeNull();
+    expect(await meterRuns()).toBe('neither');
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+    expect(await state()).toEqual({ gateway: 'new', meter: 'new', code: 'ok' });
+  });
+
+  test('by the death of the helper is told by the daemon, which goes on with the next helper', async () => {
+    await tryVersion('both');
+    const daemon = await gateway.startDaemon();
+    const exitCode = await whileFlashing(['--update-now'], () => helper.kill('SIGKILL'));
+    expect(exitCode).toBe(75);
+    expect(await gateway.json('status')).toMatchObject({ boards: [{ name: 'meter', connected: true }] });
+    helper = await gateway.startHelper();
+    await gateway.run('--update-now');
+    expect(await state()).toEqual({ gateway: 'new', meter: 'new', code: 'ok' });
+    expect(await stop(daemon)).toBe(0);
+  });
+
+  test('by the loss of power leaves gateway and meter both old or both new', async () => {
+    await tryVersion('both');
+    await whileFlashing(['--update-now'], (child) => {
+      child.kill('SIGKILL');
+      helper.kill('SIGKILL');
+    });
+    await meter.tell('power');
+    expect(await meterRuns()).toBe('neither');
+    gateway.boot();
+    helper = await gateway.startHelper();
+    await gateway.configure(options({ updateToml: 'follow = "none"' }));
+    await gateway.run('--update-now');
+    while (gateway.rebootRequested) {
+      gateway.boot();
+      await gateway.run('--update-now');
+    }
+    expect([
+      { gateway: 'old', meter: 'old', code: matching(/./) },
+      { gateway: 'new', meter: 'new', code: matching(/./) },
+    ]).toContainEqual(await state());
+  });
+});
+
+describe('agent mcu', () => {
+  let file: string;
+
+  beforeEach(async () => {
+    file = join(gateway.directory, 'meter-2.hex');
+    await writeFile(file, meters.new.hex);
+    await gateway.configure(options({ trustedKey: undefined, updateToml: 'follow = "none"' }));
+  });
+
+  test('probes, plans, flashes, puts back and resets through the daemon', async () => {
+    await gateway.startDaemon();
+    // The daemon settles, and then looks: who asks joins the first, and then the second, or makes a round of their own.
+    for (let rounds = 0; rounds < 2; rounds += 1) await gateway.run('--update-now');
+    expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P' });
+    expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7 });
+    const flashed = await gateway.json('mcu', 'flash', 'meter', file);
+    expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
+    expect((await gateway.run('mcu', 'flash', 'meter', file)).stdout).toContain('Nothing to do: meter holds');
+    expect(await meterRuns()).toBe('new');
+    expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', imageName: 'meter-2.hex' }] });
+    expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
+    expect(await meterRuns()).toBe('old');
+    expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.run('mcu', 'flash', 'meter', join(file, 'x'))).toMatchObject({ exitCode: 64 });
+  });
+
+  test('flash that was cut is said by every view, and finished by the next round', async () => {
+    expect(await whileFlashing(['mcu', 'flash', 'meter', file], (child) => child.kill('SIGKILL'))).toBeNull();
+    expect(await meterRuns()).toBe('neither');
+    const writing = { name: 'meter-2.hex', restorable: true };
+    expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', writing }] });
+    expect((await gateway.run('doctor')).stdout).toMatch(/meter: the writing of meter-2\.hex was cut/);
+    await gateway.run('--update-now');
+    expect(await meterRuns()).toBe('new');
+    expect((await gateway.json('mcu', 'list')) as object).not.toHaveProperty('boards.0.writing');
+  });
+
+  test('flash is refused where nothing vouches for the file, whoever asks the helper', async () => {
+    await gateway.configure(options({ updateToml: 'follow = "none"' }));
+    expect(await gateway.run('mcu', 'flash', 'meter', file)).toMatchObject({
+      exitCode: 77,
+      stderr: matching(/signature/),
+    });
+    expect(JSON.stringify(await gateway.json('log', '--security'))).toContain('signature-refused');
+    expect(await meterRuns()).toBe('old');
+  });
+});
