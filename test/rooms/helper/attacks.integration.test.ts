@@ -10,6 +10,7 @@ import { digestOfManifest } from '../../../src/firmware/describe-firmware.ts';
 import { openFileSource } from '../../../src/firmware/file-source.ts';
 import { encodeHead } from '../../../src/helper/link/frame.ts';
 import { leavePermit } from '../../../src/helper/root/permit.ts';
+import { PROTOCOL } from '../../../src/helper/verbs.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -58,7 +59,7 @@ afterEach(async () => {
 async function attached(answers: Answers = {}): Promise<Impostor> {
   for (let tries = 0; tries < 1_000; tries += 1) {
     const impostor = await connection(answers);
-    const snapshot = await impostor.refusal('attach', { protocol: 1 });
+    const snapshot = await impostor.refusal('attach', { protocol: PROTOCOL });
     if (snapshot.startsWith('done')) return impostor;
     expect(impostor.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
   }
@@ -173,6 +174,10 @@ describe('an agent that somebody has broken into', () => {
       ['trustFile', { name: '../../../etc/shadow' }], // reads a file
       ['install', { ...order, name: '../../etc/cron.d/x' }], // names a path
       ['update', { reboot: true, force: true, manual: true, allowDowngrade: true }], // adds a word
+      ['flashBoard', { board: 'meter', name: '../../etc/x' }], // names a path
+      ['flashBoard', { board: 'meter', name: 'x', evidence: { digest: 'sha256:00' } }], // vouches for itself
+      ['restoreBoard', { board: 'meter', image: { format: 'raw', segments: [] } }], // brings what was kept
+      ['stepBoard', { job: 1 }], // asks what only the helper may ask
       ['reboot', { argument: '0 tryboot' }], // names another bootloader argument
       ['constructor', {}], // asks for what every object has
       ['__proto__', {}], // asks for its prototype
@@ -187,8 +192,8 @@ describe('an agent that somebody has broken into', () => {
 
   test('is answered nothing out of turn', async () => {
     expect(await (await connection()).refusal('settle')).toBe('the helper hung up');
-    expect(await (await attached()).refusal('attach', { protocol: 1 })).toBe('the helper hung up');
-    expect(await (await connection()).refusal('attach', { protocol: 2 })).toBe('the helper hung up');
+    expect(await (await attached()).refusal('attach', { protocol: PROTOCOL })).toBe('the helper hung up');
+    expect(await (await connection()).refusal('attach', { protocol: PROTOCOL + 1 })).toBe('the helper hung up');
     expect(await (await attached()).refusal('probe', {}, Buffer.alloc(10))).toBe('the helper hung up');
   });
 
@@ -198,7 +203,7 @@ describe('an agent that somebody has broken into', () => {
     const first = impostor.refusal('install', order);
     expect(await impostor.refusal('settle')).toBe('helper-busy');
     const second = await connection();
-    expect(await second.refusal('attach', { protocol: 1 })).toBe('the helper hung up');
+    expect(await second.refusal('attach', { protocol: PROTOCOL })).toBe('the helper hung up');
     expect(second.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
     impostor.link.close();
     expect(await first).toBe('the helper hung up');
@@ -221,7 +226,7 @@ describe('an agent that somebody has broken into', () => {
   test('keeps no helper alive by what it has begun to say', async () => {
     const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
     const impostor = stack.use(new Impostor(socket));
-    await impostor.say('attach', { protocol: 1 });
+    await impostor.say('attach', { protocol: PROTOCOL });
     // the call ends after the connection, which was closed in the middle of a message
     const call = encodeHead({ kind: 'call', id: 2, verb: 'probe', input: {} });
     socket.write(Buffer.concat([call, Buffer.from('ffffffffffffffff', 'hex')]));

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { encodeHead, FrameDecoder } from '../../../../src/helper/link/frame.ts';
 import { parseMessage, requireForm } from '../../../../src/helper/link/message.ts';
 import { rowOf } from '../../../../src/helper/root/service-table.ts';
-import { agentVerbs, helperVerbs } from '../../../../src/helper/verbs.ts';
+import { agentVerbs, helperVerbs, PROTOCOL } from '../../../../src/helper/verbs.ts';
 import { edited, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -11,12 +11,15 @@ import type { CaseOf, FuzzTarget } from '../target.ts';
 const inputs = fc.oneof(
   fc.constantFrom(
     {},
-    { protocol: 1 },
+    { protocol: PROTOCOL },
     { reboot: true, force: false, manual: true },
     { name: 'file', reboot: true, force: true },
     { version: 'v1' },
     { durationMs: 3_600_000, reason: 'work' },
     { name: 'trust.json' },
+    { board: 'meter', name: 'meter.hex', keep: false },
+    { kind: 'held', isLast: false },
+    { kind: 'flashed', chip: 'ATmega328P', unitsWritten: 8, repeated: 0 },
   ),
   fc.dictionary(fc.string({ minLength: 2_000, maxLength: 4_000 }), fc.boolean(), { maxKeys: 2 }),
   fc.jsonValue(),
