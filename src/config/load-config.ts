@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Environment } from '../system/processes/environment.ts';
 import { findOpenSecrets } from './check/open-secrets.ts';
 import type { Config } from './config.ts';
-import { findWarnings } from './cross-check.ts';
+import { findWarnings } from './cross-check/warnings.ts';
 import type { ConfigProblem } from './errors.ts';
 import { readConfig, withLines } from './read-config.ts';
 import { resolveConfig } from './resolve.ts';

@@ -9,7 +9,8 @@ import { findProgram, findProgramExposures } from '../../system/files/guarded-pr
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyNotAs } from '../../system/processes/program-rights.ts';
-import { type Finding, findWarnings } from '../cross-check.ts';
+import type { Finding } from '../cross-check.ts';
+import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { describeValue, keyPath } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';

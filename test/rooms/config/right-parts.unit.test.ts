@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { rightParts } from '../../../src/config/check/right-parts.ts';
-import { describeIdleStep } from '../../../src/config/schedule-steps.ts';
+import { describeIdleStep } from '../../../src/config/cross-check/schedule-steps.ts';
 
 const least = { service: { url: 'https://things.example.com' }, device: { device_type: 'x' } };
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import fc from 'fast-check';
 
-import { findWarnings } from '../../../../src/config/cross-check.ts';
+import { findWarnings } from '../../../../src/config/cross-check/warnings.ts';
 import { ConfigError } from '../../../../src/config/errors.ts';
 import { parseToml, writeToml } from '../../../../src/config/file/toml.ts';
 import { parseConfig, withLines } from '../../../../src/config/read-config.ts';

@@ -1,6 +1,6 @@
-import { parsePagePlace } from '../page/settings.ts';
-import type { Finding } from './cross-check.ts';
-import type { ConfigFile } from './schema/schema.ts';
+import { parsePagePlace } from '../../page/settings.ts';
+import type { Finding } from '../cross-check.ts';
+import type { ConfigFile } from '../schema/schema.ts';
 
 /** A contradiction: the setting to change, and why. */
 type Wrong = readonly [name: keyof ConfigFile['page'], why: string];
