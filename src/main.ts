@@ -256,5 +256,9 @@ process.stdout.on('error', (error) => {
   process.stderr.write(`agent: the output was lost: ${describeError(error)}\n`);
 });
 
-const exitCode = await main(process.argv.slice(2));
-process.exitCode = isOutputLost ? exitCodes.disk : exitCode;
+async function run(): Promise<void> {
+  const exitCode = await main(process.argv.slice(2));
+  process.exitCode = isOutputLost ? exitCodes.disk : exitCode;
+}
+
+void run(); // not awaited here, since what is built of this file is no ES module

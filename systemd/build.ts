@@ -2,8 +2,7 @@ import { chmod, copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, writeF
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { build, type Metafile, type Plugin } from 'esbuild';
-
+import { bundle } from './bundle.ts';
 import { runTool } from './run-tool.ts';
 import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256, stripProgram } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
@@ -74,8 +73,8 @@ async function fillTree(out: string, { main, arch, node, strip }: Filling): Prom
   for (const asset of ['page.css', 'page.js']) {
     await copyFile(join(project, 'src/page', asset), join(out, 'lib', asset));
   }
-  // said, or Node reads each file twice to find out
-  await writeFile(join(out, 'lib/package.json'), '{ "type": "module" }\n');
+  // said, or Node looks for it in the folders above
+  await writeFile(join(out, 'lib/package.json'), '{ "type": "commonjs" }\n');
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(import.meta.dirname, join(out, 'systemd'), {
@@ -105,75 +104,6 @@ export async function digestsOf(folder: string): Promise<ReadonlyMap<string, str
     files.sort().map(async (file) => [relative(folder, file), sha256(await readFile(file))] as const),
   );
   return new Map(digests);
-}
-
-/** Split, so that what a command does not need is not read; flat, so that files find each other by `import.meta.url`. */
-async function bundle(outdir: string, main: string, arch: Architecture): Promise<Metafile> {
-  const { metafile } = await build({
-    metafile: true,
-    absWorkingDir: project,
-    entryPoints: { main, 'hash-worker': 'src/slots/hash-worker.ts' },
-    outdir,
-    bundle: true,
-    splitting: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: 'linked',
-    assetNames: '[name]',
-    loader: { '.node': 'copy' },
-    banner: {
-      js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
-    },
-    define: { __dirname: 'import.meta.dirname', __filename: 'import.meta.filename' },
-    plugins: [prebuiltSerialport(arch), slimHttp()],
-    logLevel: 'warning',
-  });
-  return metafile;
-}
-
-/**
- * What nobody uses is not loaded. An ES import of `node:http` reads all of its exports, and one of them, `WebSocket`,
- * loads another undici (12 MiB): it is required instead, which reads none. undici's HTTP/2, which is switched off, would
- * load `node:http2` (4 MiB).
- */
-function slimHttp(): Plugin {
-  return {
-    name: 'slim-http',
-    setup(build) {
-      build.onResolve({ filter: /^node:http$/ }, ({ kind, path }) =>
-        kind === 'import-statement' ? { path, namespace: 'required' } : { path, external: true },
-      );
-      build.onLoad({ filter: /./, namespace: 'required' }, ({ path }) => ({
-        contents: `module.exports = require(${JSON.stringify(path)});`,
-      }));
-      build.onLoad({ filter: /undici\/lib\/dispatcher\/client-h2\.js$/ }, () => ({
-        contents: `module.exports = () => { throw new Error('HTTP/2 is left out'); };`,
-      }));
-    },
-  };
-}
-
-/** The native part of `serialport`, which looks for it with node-gyp-build at run time, is chosen when building. */
-function prebuiltSerialport(arch: string): Plugin {
-  const bindings = join(project, 'node_modules/@serialport/bindings-cpp');
-  return {
-    name: 'prebuilt-serialport',
-    setup(build) {
-      build.onResolve({ filter: /^node-gyp-build$/ }, async () => {
-        const directory = join(bindings, 'prebuilds', `linux-${arch}`);
-        const name = (await readdir(directory)).find((file) => file.endsWith('.glibc.node'));
-        if (name === undefined) throw new Error(`${directory} has no prebuilt file for glibc`);
-        return { path: relative(bindings, join(directory, name)), namespace: 'prebuilt' }; // its name is in what is built
-      });
-      build.onLoad({ filter: /./, namespace: 'prebuilt' }, ({ path }) => ({
-        contents: `module.exports = () => require(${JSON.stringify(`./${path}`)});`,
-        resolveDir: bindings,
-      }));
-    },
-  };
 }
 
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

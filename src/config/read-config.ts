@@ -5,6 +5,7 @@ import { describeError, systemErrorCode } from '../system/errors.ts';
 import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
 import { readToBound } from '../system/files/outside-file.ts';
 import type { Environment } from '../system/processes/environment.ts';
+import { parsedOnce } from '../system/settings/settings.ts';
 import { type Finding, findContradictions } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
 import { lineOf, locateKeys } from './file/key-lines.ts';
@@ -105,7 +106,7 @@ export interface ExaminedConfig {
 /** Examines a configuration: what is wrong, and what is correct nevertheless. Pure. */
 export function examineConfig(path: string, text: string): ExaminedConfig {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
-  const result = configSchema.safeParse(input, { error: () => '' });
+  const result = configSchema.safeParse(input, { ...parsedOnce, error: () => '' });
   const sound = result.success ? result.data : soundTables(input);
   const keyLines = locateKeys(text);
   const unfit = result.success ? [] : describeIssues(result.error.issues, { schema: configSchema, input, keyLines });
@@ -147,7 +148,7 @@ export function withLines(findings: readonly Finding[], text: string): readonly 
  * Applies systemd's StateDirectory= and RuntimeDirectory=, which override [paths] (systemd.exec(5), RuntimeDirectory=).
  */
 export function applyEnvironment(file: ConfigFile, environment: Environment): Omit<ReadConfig, 'text'> {
-  const defaults = configSchema.shape.paths.parse({});
+  const defaults = configSchema.shape.paths.parse({}, parsedOnce);
   const overruled: Finding[] = [];
   const choose = (key: 'state' | 'run', variable: string): string => {
     const [given = ''] = (environment[variable] ?? '').split(':', 1);

@@ -16,9 +16,12 @@ const MAX_PORT = 65_535;
 const listenText = 'an address and a port such as "127.0.0.1:8077" or "[::1]:8077", or the path of a Unix socket';
 const hostText = 'a name such as "gateway.example.com", without a port';
 
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
+function isLoopback(host: string, family: 'ipv4' | 'ipv6'): boolean {
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, family);
+}
 
 /** Parses an address; undefined: it is none. */
 export function parsePagePlace(value: string): PagePlace | undefined {
@@ -26,7 +29,7 @@ export function parsePagePlace(value: string): PagePlace | undefined {
   const [, six, four, digits] = addressPattern.exec(value) ?? [];
   const [host = '', port] = [six ?? four, Number(digits)];
   if (isIP(host) !== (six === undefined ? 4 : 6) || port > MAX_PORT) return undefined;
-  return { kind: 'tcp', host, port, isLoopback: loopback.check(host, six === undefined ? 'ipv4' : 'ipv6') };
+  return { kind: 'tcp', host, port, isLoopback: isLoopback(host, six === undefined ? 'ipv4' : 'ipv6') };
 }
 
 export const pageSchema = z.strictObject({

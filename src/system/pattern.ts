@@ -6,11 +6,17 @@ interface Context {
   found?: readonly (RegExpExecArray | null)[];
 }
 
-const context: Context = {};
-createContext(context);
 // the error comes from the script's own realm, so that `instanceof` does not know it
 const LATE = 'ERR_SCRIPT_EXECUTION_TIMEOUT';
-const search = new Script('found = texts.map((text) => expression.exec(text))');
+
+/** Made when it is first needed: few files have expressions, and a context takes as much memory as a large module. */
+let searcher: { readonly context: Context; readonly search: Script } | undefined;
+
+function makeSearcher(): NonNullable<typeof searcher> {
+  const context: Context = {};
+  createContext(context);
+  return { context, search: new Script('found = texts.map((text) => expression.exec(text))') };
+}
 
 /**
  * Searches each text with an operator's regular expression. Undefined: it took longer than `timeoutMs` for all texts,
@@ -22,6 +28,8 @@ export function searchWithin(
   texts: readonly string[],
   timeoutMs: number,
 ): readonly (RegExpExecArray | null)[] | undefined {
+  searcher ??= makeSearcher();
+  const { context, search } = searcher;
   Object.assign(context, { expression, texts });
   try {
     search.runInContext(context, { timeout: timeoutMs });

@@ -6,6 +6,7 @@ import { packageTargetSchema } from '../../package/settings.ts';
 import { pageSchema } from '../../page/settings.ts';
 import { serviceSchema } from '../../service/settings.ts';
 import { slotsTargetSchema } from '../../slots/settings.ts';
+import { parsedOnce } from '../../system/settings/settings.ts';
 import { absolutePath, command, text } from '../../system/settings/values.ts';
 import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from '../../telemetry/settings.ts';
 import { hooksSchema, reportSchema, updateSchema } from '../../update/settings.ts';
@@ -105,6 +106,6 @@ export function soundTables(input: Readonly<Record<string, unknown>>) {
 export type SoundTables = ReturnType<typeof soundTables>;
 
 function sound<T extends z.ZodType>(schema: T, input: unknown): z.output<T> | undefined {
-  const result = schema.safeParse(input);
+  const result = schema.safeParse(input, parsedOnce);
   return result.success ? result.data : undefined;
 }

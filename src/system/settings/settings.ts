@@ -50,8 +50,11 @@ function read(schema: unknown, value: unknown): unknown {
   return Object.fromEntries(rows);
 }
 
+/** For what is parsed once: zod would write and compile a function for each table, which costs more than it saves. */
+export const parsedOnce = { jitless: true } as const;
+
 function accepts(value: unknown): (option: unknown) => boolean {
-  return (option) => option instanceof z.ZodType && option.safeParse(value).success;
+  return (option) => option instanceof z.ZodType && option.safeParse(value, parsedOnce).success;
 }
 
 function nameOf(key: string, schema: unknown): string {

@@ -53,6 +53,15 @@ describe('the tree that a build makes', () => {
     expect(size).toBeLessThan(64 * 1024);
   });
 
+  test('loads of the runtime what a command uses', async () => {
+    const tell = join(directory, 'tell.cjs');
+    await writeFile(tell, `process.on('exit', () => console.log(process.moduleLoadList.join(' ')));`);
+    const { output } = await run(join(tree, 'bin/node'), '--require', tell, join(tree, 'lib/main.js'), '--version');
+    const loaded = output.split(/\s/);
+    expect(loaded).toContain('fs');
+    expect(loaded.filter((name) => /^(?:crypto|http|tls|child_process|zlib)$/.test(name))).toEqual([]);
+  });
+
   test('leaves out what nobody uses: the languages of zod', async () => {
     const names = await readdir(join(tree, 'lib'));
     const texts = await Promise.all(names.map(async (name) => readFile(join(tree, 'lib', name), 'utf8')));
@@ -208,18 +217,21 @@ describe('a program that is built', () => {
     await writeFile(
       main,
       `import { SerialPort } from ${file('node_modules/serialport/dist/index.js')};
-       const { WorkerHasher } = await import(${file('src/slots/hasher.ts')});
-       const { dmiSerialNumbers } = await import(${file('src/system/device/device-facts.ts')});
-       const { createLog } = await import(${file('src/system/log/pino-log.ts')});
-       await using hasher = new WorkerHasher('here');
-       const bytes = new Uint8Array(new SharedArrayBuffer(3));
-       bytes.set(Buffer.from('abc'));
-       await hasher.update(bytes);
-       console.log(await hasher.digest());
-       console.log((await dmiSerialNumbers()).length);
-       createLog({ level: 'info', format: 'json', descriptor: 1 }, {}).info({ a: 1 }, 'logged');
-       const port = new SerialPort({ path: '/dev/nowhere', baudRate: 9600, autoOpen: false });
-       port.open((error) => console.log(error?.message));`,
+       async function probe() {
+         const { WorkerHasher } = await import(${file('src/slots/hasher.ts')});
+         const { dmiSerialNumbers } = await import(${file('src/system/device/device-facts.ts')});
+         const { createLog } = await import(${file('src/system/log/pino-log.ts')});
+         await using hasher = new WorkerHasher('here');
+         const bytes = new Uint8Array(new SharedArrayBuffer(3));
+         bytes.set(Buffer.from('abc'));
+         await hasher.update(bytes);
+         console.log(await hasher.digest());
+         console.log((await dmiSerialNumbers()).length);
+         createLog({ level: 'info', format: 'json', descriptor: 1 }, {}).info({ a: 1 }, 'logged');
+         const port = new SerialPort({ path: '/dev/nowhere', baudRate: 9600, autoOpen: false });
+         port.open((error) => console.log(error?.message));
+       }
+       void probe();`,
     );
     const out = join(directory, 'probe');
     await buildTree({ out, main, arch: process.arch });

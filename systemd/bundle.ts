@@ -1,0 +1,188 @@
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { basename, join, relative, resolve } from 'node:path';
+
+import { build, transform } from 'esbuild';
+import type { Metafile, Plugin } from 'esbuild';
+
+import { lazyBuiltins } from './lazy-builtins.ts';
+
+/**
+ * Makes the files of the program. esbuild splits it into parts, so that what a command does not need is not read. But
+ * each file costs a start half a millisecond: parts that nearly every command needs are bound into one sheaf, in
+ * which each runs when it is first asked for. All are CommonJS, which a start reads in less time than ES modules.
+ */
+
+interface Sheaf {
+  readonly file: string;
+  /** Modules of the source. Their parts are bound, and what these import; a part that is in two is in the first. */
+  readonly roots: readonly string[];
+}
+
+const sheaves: readonly Sheaf[] = [
+  { file: 'commands.js', roots: ['main.ts'] },
+  {
+    file: 'agent.js',
+    roots: [
+      'cli/screen/page.ts',
+      'cli/screen/pages/render-reports.ts',
+      'config/load-config.ts',
+      'config/show-config.ts',
+      'control/client/control-client.ts',
+      'control/make-operations.ts',
+      'control/words/printable.ts',
+      'daemon/local-agent.ts',
+      'helper/agent-side.ts',
+      'helper/agent/become-agent.ts',
+    ],
+  },
+  {
+    file: 'daemon.js',
+    roots: [
+      'daemon/rounds/run-daemon.ts',
+      'system/log/pino-log.ts',
+      'system/processes/systemd-notify.ts',
+      'system/time/cron.ts',
+    ],
+  },
+];
+
+const project = resolve(import.meta.dirname, '..');
+/** A test builds others, which have other parts. */
+const PROGRAM = join(project, 'src/main.ts');
+
+/** Flat, so that files find each other by their folder. */
+export async function bundle(outdir: string, main: string, arch: string): Promise<Metafile> {
+  const { metafile, outputFiles } = await build({
+    metafile: true,
+    write: false,
+    absWorkingDir: project,
+    entryPoints: { main, 'hash-worker': 'src/slots/hash-worker.ts' },
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node24',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: 'linked',
+    assetNames: '[name]',
+    loader: { '.node': 'copy' },
+    plugins: [prebuiltSerialport(arch), withoutHttp2()],
+    logLevel: 'warning',
+  });
+  await mkdir(outdir);
+  const parts = new Map<string, string>();
+  for (const { path, contents, text } of outputFiles) {
+    if (path.endsWith('.js')) parts.set(basename(path), await asCommonJs(text));
+    else await writeFile(path, contents);
+  }
+  const bound = main === PROGRAM ? sheaves : [];
+  for (const [file, text] of bindSheaves(parts, bound, metafile)) await writeFile(join(outdir, file), text);
+  return metafile;
+}
+
+async function asCommonJs(text: string): Promise<string> {
+  const { code } = await transform(text, {
+    format: 'cjs',
+    platform: 'node',
+    target: 'node24',
+    supported: { 'dynamic-import': false }, // a part is required in any case
+    define: {
+      'import.meta.url': 'moduleUrl',
+      'import.meta.dirname': '__dirname',
+    },
+    minifySyntax: true,
+    minifyWhitespace: true,
+  });
+  const url = 'const moduleUrl=require("node:url").pathToFileURL(__filename).href;';
+  return `"use strict";${code.includes('moduleUrl') ? url : ''}${lazyBuiltins(code)}`; // strict, as ES modules are
+}
+
+const MAIN = 'main.js';
+const REQUIRED = /\brequire\("\.\/([\w.-]+\.js)"\)/g;
+
+/** The files by their name: sheaves, and parts that are in none. What runs first is one of those. */
+function bindSheaves(
+  parts: ReadonlyMap<string, string>,
+  bound: readonly Sheaf[],
+  metafile: Metafile,
+): ReadonlyMap<string, string> {
+  const sheafOf = new Map<string, string>();
+  for (const { file, roots } of bound) {
+    for (const part of partsFor(roots, metafile)) if (part !== MAIN && !sheafOf.has(part)) sheafOf.set(part, file);
+  }
+  const files = new Map<string, string>();
+  for (const [name, code] of parts) {
+    const linked = code.replaceAll(REQUIRED, (all, asked: string) => {
+      const sheaf = sheafOf.get(asked);
+      return sheaf === undefined ? all : `require("./${sheaf}")("${asked}")`;
+    });
+    const sheaf = sheafOf.get(name);
+    if (sheaf === undefined) files.set(name, linked);
+    else files.set(sheaf, `${files.get(sheaf) ?? SHEAF}${inSheaf(name, linked)}`);
+  }
+  return files;
+}
+
+/** Exports a function that returns what a part exports, which runs when it is first asked for. */
+const SHEAF = `const parts=new Map,made=new Map;module.exports=name=>{if(!made.has(name)){const module={exports:{}};parts.get(name)(module,module.exports);made.set(name,module.exports)}return made.get(name)};
+`;
+
+/** In parentheses, by which V8 knows that it is compiled with the file and goes into the compile cache. */
+function inSheaf(name: string, code: string): string {
+  return `parts.set("${name}",(function(module,exports){${code}
+}));
+`;
+}
+
+/** The parts of some modules of the source, and all that these import. */
+function partsFor(roots: readonly string[], { outputs }: Metafile): ReadonlySet<string> {
+  const found = new Set<string>();
+  const add = (path: string): void => {
+    const output = outputs[path];
+    if (output === undefined || found.has(basename(path))) return;
+    found.add(basename(path));
+    for (const { path: imported, kind } of output.imports) if (kind === 'import-statement') add(imported);
+  };
+  for (const root of roots) add(entryOf(`src/${root}`, outputs));
+  return found;
+}
+
+function entryOf(source: string, outputs: Metafile['outputs']): string {
+  const found = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === source);
+  if (found === undefined) throw new Error(`${source} is loaded by no import() of its own`);
+  return found[0];
+}
+
+/** undici's HTTP/2, which is switched off, would load `node:http2` (4 MiB). */
+function withoutHttp2(): Plugin {
+  return {
+    name: 'without-http2',
+    setup(build) {
+      build.onLoad({ filter: /undici\/lib\/dispatcher\/client-h2\.js$/ }, () => ({
+        contents: `module.exports = () => { throw new Error('HTTP/2 is left out'); };`,
+      }));
+    },
+  };
+}
+
+/** The native part of `serialport`, which looks for it with node-gyp-build at run time, is chosen when building. */
+function prebuiltSerialport(arch: string): Plugin {
+  const bindings = join(project, 'node_modules/@serialport/bindings-cpp');
+  return {
+    name: 'prebuilt-serialport',
+    setup(build) {
+      build.onResolve({ filter: /^node-gyp-build$/ }, async () => {
+        const directory = join(bindings, 'prebuilds', `linux-${arch}`);
+        const name = (await readdir(directory)).find((file) => file.endsWith('.glibc.node'));
+        if (name === undefined) throw new Error(`${directory} has no prebuilt file for glibc`);
+        return { path: relative(bindings, join(directory, name)), namespace: 'prebuilt' }; // its name is in what is built
+      });
+      build.onLoad({ filter: /./, namespace: 'prebuilt' }, ({ path }) => ({
+        contents: `module.exports = () => require(${JSON.stringify(`./${path}`)});`,
+        resolveDir: bindings,
+      }));
+    },
+  };
+}
