@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 
-import type { Config } from '../../config/config.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
@@ -18,15 +17,15 @@ import type { PageHost } from '../wiring/page-host.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, World } from '../wiring/wiring.ts';
-import { Agenda } from './agenda.ts';
 import type { RoundEnd } from './agenda.ts';
 import { refuseEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
 import { answerOutside } from './outside.ts';
 import type { OutsideDeps } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
+import { Pace } from './pace.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
-import { cronSchedule, firstTurnMs, rebootSpreadMs, sleepUntil, turnMs } from './schedule.ts';
+import { rebootSpreadMs } from './schedule.ts';
 
 export interface DaemonDeps {
   readonly loaded: LoadedConfig;
@@ -52,13 +51,11 @@ class Daemon {
   readonly #signal: AbortSignal;
   readonly #runner: OperationRunner;
   readonly #liveness: Liveness;
+  readonly #pace: Pace;
   readonly #telemetry: TelemetryHost;
   #page: PageHost | undefined;
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
-  #agenda: Agenda | undefined;
-  /** The bell, which is aborted when the agenda has changed: that ends a sleep. */
-  #bell = new AbortController();
   #reloadProblem: string | undefined;
   readonly #stateWatch: StateWatch;
 
@@ -75,6 +72,7 @@ class Daemon {
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
     this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + deps.loaded.config.update.health.deadlineMs);
+    this.#pace = new Pace({ clock, log: deps.world.log, liveness: this.#liveness });
   }
 
   async run(): Promise<void> {
@@ -91,7 +89,7 @@ class Daemon {
       wiring: () => this.#currentWiring,
       telemetry: () => this.#telemetry.current,
       daemon: true,
-      looks: () => this.#currentAgenda.looks,
+      looks: () => this.#pace.agenda.looks,
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
       alone: this.#alone,
@@ -106,7 +104,7 @@ class Daemon {
       record: this.#record,
     };
     this.#page = await answerOutside(outside, opened, this.#signal);
-    opened.use(onReload(() => this.#askForReload()));
+    opened.use(onReload(() => this.#pace.askForReload()));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
@@ -115,12 +113,11 @@ class Daemon {
     await this.#loop();
   }
 
-  /** Does what is next when it is due. The bell makes the loop ask again. */
+  /** Does what is next when it is due. */
   async #loop(): Promise<void> {
-    while (!this.#signal.aborted) {
-      this.#bell = new AbortController();
-      const { what, atMs } = this.#currentAgenda.next;
-      if (!(await this.#sleepUntil(atMs, AbortSignal.any([this.#signal, this.#bell.signal])))) continue;
+    for (;;) {
+      const what = await this.#pace.due(this.#signal);
+      if (what === undefined) return;
       if (what === 'reload') await this.#reload();
       else await this.#round(what);
     }
@@ -129,14 +126,14 @@ class Daemon {
   async #round(what: 'settle' | 'look'): Promise<void> {
     const { clock } = this.#deps.world;
     const wiring = this.#currentWiring;
-    this.#currentAgenda.beginRound(clock.nowMs());
+    this.#pace.agenda.beginRound(clock.nowMs());
     const end = await this.#play(what, wiring);
     if (end === undefined) return;
     if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
-    this.#currentAgenda.endRound(end, clock.nowMs());
+    this.#pace.agenda.endRound(end, clock.nowMs());
     const { rebootWait, hookPause } = wiring.updater ?? {};
-    if (rebootWait?.untilMs !== undefined) this.#currentAgenda.comeAgain(rebootWait.untilMs + rebootSpreadMs(wiring));
-    else if (hookPause !== undefined) this.#currentAgenda.comeAgain(clock.nowMs() + hookPause.leftMs);
+    if (rebootWait?.untilMs !== undefined) this.#pace.agenda.comeAgain(rebootWait.untilMs + rebootSpreadMs(wiring));
+    else if (hookPause !== undefined) this.#pace.agenda.comeAgain(clock.nowMs() + hookPause.leftMs);
   }
 
   /** The end of a round; undefined: the daemon ends. */
@@ -164,31 +161,6 @@ class Daemon {
       const isSettled = what === 'look' && (phase.kind === 'idle' || phase.kind === 'staging');
       return isSettled ? 'failed' : 'unsettled';
     }
-  }
-
-  /** Sleeps until a time. False: the bell rang, or something else is next by now. */
-  async #sleepUntil(untilMs: number, awake: AbortSignal): Promise<boolean> {
-    const { clock } = this.#deps.world;
-    const sleepMs = Math.max(0, untilMs - clock.nowMs());
-    this.#liveness.restFor(sleepMs);
-    try {
-      await sleepUntil(untilMs, clock, awake);
-      return sleepMs === 0 || this.#currentAgenda.wakeUp(clock.nowMs());
-    } catch (error) {
-      if (!awake.aborted) throw error;
-      return false;
-    } finally {
-      this.#liveness.progress();
-    }
-  }
-
-  #wake(): void {
-    const { clock, log } = this.#deps.world;
-    const { atMs } = this.#currentAgenda.next;
-    const dueMs = this.#currentAgenda.wake(clock.nowMs());
-    if (dueMs === undefined) return; // the look was already asked for
-    log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
-    if (this.#currentAgenda.next.atMs < atMs) this.#bell.abort();
   }
 
   /** Runs work alone. It counts as a forced update, so that it does not join a round that waits for a window. */
@@ -223,15 +195,10 @@ class Daemon {
     this.#deps.manager.status(text);
   }
 
-  #askForReload(): void {
-    this.#currentAgenda.askForReload();
-    this.#bell.abort();
-  }
-
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#deps;
-    this.#currentAgenda.beginReload();
+    this.#pace.agenda.beginReload();
     manager.reloading();
     try {
       await this.#wire(await reload());
@@ -252,9 +219,9 @@ class Daemon {
     const { config } = loaded;
     const old = this.#wiring;
     const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
-    wiring.messaging?.attend({ onWake: () => this.#wake(), onProgress: () => this.#liveness.progress() });
+    wiring.messaging?.attend({ onWake: () => this.#pace.wake(), onProgress: () => this.#liveness.progress() });
     try {
-      await this.#plan(config, wiring);
+      await this.#pace.follow(config, wiring);
     } catch (error) {
       await wiring[Symbol.asyncDispose]();
       throw error;
@@ -268,22 +235,6 @@ class Daemon {
       await old[Symbol.asyncDispose]();
     }
     wiring.messaging?.connect();
-  }
-
-  async #plan({ update }: Config, { serialNumber, journal }: Wiring): Promise<void> {
-    const { splayMs } = update;
-    const schedule = await cronSchedule(update.schedule, splayMs, serialNumber);
-    const spread = { serialNumber, splayMs };
-    const turn = (nowMs: number): number =>
-      journal.state.named === undefined ? firstTurnMs(nowMs, spread) : turnMs(nowMs, schedule, spread);
-    const times = { schedule, turn, wakeLimitMs: splayMs };
-    this.#agenda ??= new Agenda(turn(this.#deps.world.clock.nowMs()), times);
-    this.#agenda.follow(times);
-  }
-
-  get #currentAgenda(): Agenda {
-    if (this.#agenda === undefined) throw new Error('the agenda was asked for before the daemon was wired');
-    return this.#agenda;
   }
 
   get #currentWiring(): Wiring {
