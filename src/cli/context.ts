@@ -73,8 +73,11 @@ export type CheckPlace =
 /** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
 export type Absent = Exclude<DaemonSeen, true>;
 
-/** To install this file, though it is older, or to go back by force. */
-export type RootOrder = { readonly kind: 'downgrade'; readonly path: string } | { readonly kind: 'rollback' };
+/** To install this file, or flash it onto a board, though it is older, or to go back by force. */
+export type RootOrder =
+  | { readonly kind: 'downgrade'; readonly path: string }
+  | { readonly kind: 'board'; readonly board: string; readonly path: string }
+  | { readonly kind: 'rollback' };
 
 /** The person who answers questions. */
 export interface Person extends Disposable {

@@ -5,8 +5,10 @@ import { openFileSource } from '../firmware/file-source.ts';
 import { runDirectoryOf } from '../helper/root/engine.ts';
 import { leavePermit, permitToGoBack } from '../helper/root/permit.ts';
 import type { Permitted } from '../helper/root/permit.ts';
+import { payloadDigest } from '../mcu/flash/board-store.ts';
 import { LinuxMachine } from '../system/processes/machine.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
+import { readImageFile } from './board-files.ts';
 
 /**
  * Lets the helper do once what the agent, which passes the order on, may not ask for by itself. Nothing is left where
@@ -24,6 +26,8 @@ export async function permitByRoot(
 
 async function permitFor(order: RootOrder, { paths }: Config, signal: AbortSignal): Promise<Permitted> {
   if (order.kind === 'rollback') return permitToGoBack((await lookAtJournal(paths.state)).state);
+  if (order.kind === 'board')
+    return { kind: 'board', board: order.board, digest: payloadDigest(await readImageFile(order.path, signal)) };
   // without a manifest nothing is below a floor, and this permits nothing more
   return { kind: 'downgrade', digest: (await digestOfManifest(openFileSource(order.path), signal)) ?? '' };
 }

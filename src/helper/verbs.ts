@@ -92,7 +92,12 @@ export const helperVerbs = {
   /** The agent sends the file when the helper asks for it, and has the line of the board. */
   flashBoard: order(
     'flashBoard',
-    z.strictObject({ board: identifier(), name: fileName, keep: z.literal(false).optional() }),
+    z.strictObject({
+      board: identifier(),
+      name: fileName,
+      keep: z.literal(false).optional(),
+      allowDowngrade: byPermit,
+    }),
     z.custom<OperationOutcome>(),
   ),
   restoreBoard: order('restoreBoard', z.strictObject({ board: identifier() }), z.custom<OperationOutcome>()),

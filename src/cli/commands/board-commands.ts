@@ -76,9 +76,12 @@ async function probeBoard(typed: Typed, context: CliContext): Promise<number> {
 
 async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
   if (typed.flags.has('plan')) return planBoard(typed, context);
-  return follow(
+  const input = flashInput(typed, context);
+  await using _permit =
+    input.allowDowngrade === true ? await context.permit({ kind: 'board', ...input }, context.signal) : undefined;
+  return await follow(
     {
-      begin: (agent, onEvent) => agent.flash(flashInput(typed, context), onEvent, context.signal),
+      begin: (agent, onEvent) => agent.flash(input, onEvent, context.signal),
       isByHand: true,
     },
     typed,

@@ -1,7 +1,6 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import type { InputOf } from '../../control/operations.ts';
 import type { BoardFile, BoardRoom, KeptOfBoard } from '../../daemon/wiring/board-room.ts';
-import { HelperError } from '../errors.ts';
 import { helperVerbs } from '../verbs.ts';
 import type { HelperClient } from './helper-client.ts';
 import type { AgentPorts } from './port-server.ts';
@@ -28,9 +27,9 @@ export class RemoteBoards implements BoardRoom {
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    if (allowDowngrade === true) throw new HelperError('helper-refused', 'the helper flashes no older image');
     const ports = { ...this.#ports, file: source };
-    return this.#client.order(helperVerbs.flashBoard, { board, name, keep }, { ports, onEvent }, signal);
+    const order = { board, name, keep, allowDowngrade };
+    return this.#client.order(helperVerbs.flashBoard, order, { ports, onEvent }, signal);
   }
 
   async restore(board: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

@@ -73,8 +73,12 @@ export class AskAgent {
    * Tells the agent to end something, and waits until it has. Never fails: with the order, the agent ends everything
    * that belongs to it.
    */
-  async ending<I extends z.ZodType>(verb: Verb<I>, input: z.output<I>, options: AskOptions): Promise<void> {
-    const { signal } = this;
+  async ending<I extends z.ZodType>(
+    verb: Verb<I>,
+    input: z.output<I>,
+    options: AskOptions,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (signal.aborted || !this.#link.isOpen) return;
     await this.#call(verb, input, options, signal).catch(() => {});
   }

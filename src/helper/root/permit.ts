@@ -16,6 +16,8 @@ const digest = z.string().max(256);
 const permitted = z.discriminatedUnion('kind', [
   /** To install this release, though it is below the floor. */
   z.strictObject({ kind: z.literal('downgrade'), digest }),
+  /** To flash this file onto this board, though it is older. */
+  z.strictObject({ kind: z.literal('board'), board: digest, digest }),
   /** To go back by force from the one to the other. */
   z.strictObject({ kind: z.literal('rollback'), installed: digest.optional(), previous: digest.optional() }),
 ]);

@@ -33,7 +33,7 @@ function lineOf(ask: AskAgent): LinePort {
       const { output, body } = await ask.answerWithBytes(agentVerbs.stepBoard, { job }, options, signal);
       return { step: output, bytes: body };
     },
-    close: async (job) => ask.ending(agentVerbs.closeBoard, { job }, { deadlineMs: LOCAL_MS }),
+    close: async (job, signal) => ask.ending(agentVerbs.closeBoard, { job }, { deadlineMs: LOCAL_MS }, signal),
     outOfTurn,
   };
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -75,7 +76,12 @@ const rows: Readonly<Record<HelperVerb, Row>> = {
     boards: Object.fromEntries(await engine.boards.kept()),
   })),
   flashBoard: row(helperVerbs.flashBoard, async ({ name, ...order }, { engine, ask, onEvent, signal }) => {
-    const read = async (): Promise<Uint8Array> => readImageSource(remoteFirmware(ask, 'decoded'), name, signal);
+    const requirePermitted = order.allowDowngrade === true ? await permittedImage(order.board, engine) : () => {};
+    const read = async (): Promise<Uint8Array> => {
+      const bytes = await readImageSource(remoteFirmware(ask, 'decoded'), name, signal);
+      requirePermitted(bytes);
+      return bytes;
+    };
     return engine.boards.flash(order, { name, read }, onEvent, signal);
   }),
   restoreBoard: row(helperVerbs.restoreBoard, async ({ board }, { engine, onEvent, signal }) =>
@@ -131,6 +137,18 @@ async function permittedRelease({ config, machine }: Engine): Promise<string> {
   throw new HelperError('helper-refused', 'root has permitted no older release', {
     advice: 'as root: agent install FILE --allow-downgrade',
   });
+}
+
+/** Returns what refuses any image but the one that root has permitted for this board. */
+async function permittedImage(board: string, { config, machine }: Engine): Promise<(image: Uint8Array) => void> {
+  const permit = await takePermit({ folder: runDirectoryOf(config), machine });
+  return (image) => {
+    const digest = `sha256:${createHash('sha256').update(image).digest('hex')}`;
+    if (isDeepStrictEqual(permit, { kind: 'board', board, digest })) return;
+    throw new HelperError('helper-refused', `root has permitted no older image for ${board}`, {
+      advice: `as root: agent mcu flash ${board} FILE --allow-downgrade`,
+    });
+  };
 }
 
 async function requirePermitToGoBack({ config, machine, journal }: Engine): Promise<void> {

@@ -27,7 +27,7 @@ async function flashApart(
       if (flashed !== undefined) return flashed;
     }
   } finally {
-    await line.close(job);
+    await line.close(job, signal);
   }
 }
 

@@ -47,8 +47,11 @@ export interface LinePort {
   open(order: FlashOrder, signal: AbortSignal): Promise<number>;
   feed(job: number, piece: Uint8Array, signal: AbortSignal): Promise<void>;
   step(job: number, signal: AbortSignal): Promise<FlashStepAnswer>;
-  /** Ends the job; resolves when the line is free. It does not fail, since what went wrong before counts. */
-  close(job: number): Promise<void>;
+  /**
+   * Ends the job; resolves when the line is free. It does not fail, since what went wrong before counts. After an abort
+   * the other side ends it by itself.
+   */
+  close(job: number, signal: AbortSignal): Promise<void>;
   /** The error for a step that has no place where it came. */
   outOfTurn(what: string): Error;
 }

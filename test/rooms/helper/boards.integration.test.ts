@@ -8,6 +8,8 @@ import type { Readable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import type { Answer } from '../../../src/helper/link/link.ts';
+import { PROTOCOL } from '../../../src/helper/verbs.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
@@ -18,6 +20,8 @@ import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 import { intelHex } from '../mcu/images/build.ts';
+import { Impostor, reachSocket, serving } from './impostor.ts';
+import type { Answers } from './impostor.ts';
 
 const isRoot = process.getuid?.() === 0;
 /** `nobody`; without the rights of root both processes have those of the test. */
@@ -230,8 +234,12 @@ describe('agent mcu', () => {
     expect(await gateway.run('mcu', 'flash', 'meter', join(file, 'x'))).toMatchObject({ exitCode: 64 });
   });
 
-  test('flash that was cut is said by every view, and finished by the next round', async () => {
-    expect(await whileFlashing(['mcu', 'flash', 'meter', file], (child) => child.kill('SIGKILL'))).toBeNull();
+  test('flash that a person ends is said by every view, and finished by the next round', async () => {
+    const twice = (child: ChildProcess): void => {
+      child.kill('SIGINT');
+      child.stderr?.on('data', (said) => String(said).includes('is being written') && child.kill('SIGINT'));
+    };
+    expect(await whileFlashing(['mcu', 'flash', 'meter', file], twice)).toBe(130);
     expect(await meterRuns()).toBe('neither');
     const writing = { name: 'meter-2.hex', restorable: true };
     expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', writing }] });
@@ -250,4 +258,81 @@ describe('agent mcu', () => {
     expect(JSON.stringify(await gateway.json('log', '--security'))).toContain('signature-refused');
     expect(await meterRuns()).toBe('old');
   });
+
+  test('flash of an older file needs root, who permits this file for this board', async () => {
+    expect(await gateway.run('mcu', 'flash', 'meter', file, '--allow-downgrade')).toMatchObject({ exitCode: 0 });
+    expect(await meterRuns()).toBe('new');
+    const impostor = await attached(serving(meters.new.hex));
+    const order = { board: 'meter', name: 'x.hex', allowDowngrade: true };
+    expect(await impostor.refusal('flashBoard', order)).toBe('helper-refused');
+  });
 });
+
+describe('an agent that somebody has broken into', () => {
+  const order = { board: 'meter', name: 'x.hex' };
+  const writing = { kind: 'writing' };
+  const flashed = { kind: 'flashed', chip: 'ATmega328P', unitsWritten: 7, repeated: 0 };
+  const held = Buffer.from('000000000000000401020304', 'hex');
+
+  /** Hands over the file, and says these steps one after the other; the last one again and again. */
+  function saying(...steps: readonly object[]): Answers {
+    let said = 0;
+    const next = (): Answer => {
+      const { body, ...output } = { body: undefined, ...steps[Math.min((said += 1), steps.length) - 1] };
+      return { output, body };
+    };
+    return { ...serving(meters.new.hex), openBoard: () => ({ output: { job: 1 } }), stepBoard: next };
+  }
+
+  beforeEach(async () => {
+    await gateway.configure(options({ trustedKey: undefined, updateToml: 'follow = "none"' }));
+  });
+
+  test('makes no record that the board holds what it does not, by what comes out of turn or in no form', async () => {
+    const ends: string[] = [];
+    for (const steps of [
+      [flashed], // without a mark
+      [{ kind: 'held', isLast: false }], // and nothing of it
+      [{ kind: 'held', isLast: true, body: held.subarray(1) }], // which is no image
+      [writing], // and again and again
+      [writing, { kind: 'held', isLast: true, body: held }], // when it is written already
+      [writing, { ...flashed, chip: '\u001b[2J' }], // a name that moves the cursor
+      [{ kind: 'erased' }],
+    ]) {
+      const impostor = await attached(saying(...steps));
+      ends.push(await impostor.refusal('flashBoard', order));
+      impostor.link.close();
+    }
+    const hungUp = 'the helper hung up';
+    expect(ends).toEqual([hungUp, hungUp, 'image-malformed', hungUp, hungUp, hungUp, hungUp]);
+    const { boards } = (await (await attached()).say('boards')) as { boards: Record<string, object> };
+    expect(boards['meter']).not.toHaveProperty('imageName');
+    expect(await meterRuns()).toBe('old');
+  });
+
+  test('and hangs up while the board is written leaves the mark, and the next agent goes on', async () => {
+    const steps = saying(writing);
+    const impostor = await attached({
+      ...steps,
+      stepBoard: async (served) => {
+        const { boards } = (await impostor.say('boards')) as { boards: Record<string, object> };
+        if ('writing' in (boards['meter'] ?? {})) impostor.link.close();
+        return (await steps['stepBoard']?.(served)) ?? { output: {} };
+      },
+    });
+    expect(await impostor.refusal('flashBoard', order)).toBe('the helper hung up');
+    expect(await meterRuns()).toBe('old');
+    await gateway.run('--update-now');
+    expect(await meterRuns()).toBe('new');
+  });
+});
+
+/** While the helper winds up the connection before, it is asked again. */
+async function attached(answers: Answers = {}): Promise<Impostor> {
+  for (let tries = 0; tries < 1_000; tries += 1) {
+    const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
+    const impostor = stack.use(new Impostor(socket, answers));
+    if ((await impostor.refusal('attach', { protocol: PROTOCOL })).startsWith('done')) return impostor;
+  }
+  throw new Error('the helper serves somebody else for ever');
+}

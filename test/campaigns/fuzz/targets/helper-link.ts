@@ -4,9 +4,13 @@ import { encodeHead, FrameDecoder } from '../../../../src/helper/link/frame.ts';
 import { parseMessage, requireForm } from '../../../../src/helper/link/message.ts';
 import { rowOf } from '../../../../src/helper/root/service-table.ts';
 import { agentVerbs, helperVerbs, PROTOCOL } from '../../../../src/helper/verbs.ts';
+import { unpackImage } from '../../../../src/mcu/apart/packed-image.ts';
 import { edited, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
+
+/** What a board held comes as bytes. */
+const HELD = { format: 'raw', madeFor: undefined } as const;
 
 const inputs = fc.oneof(
   fc.constantFrom(
@@ -57,6 +61,7 @@ async function check({ frames, changes, pieceBytes }: CaseOf<typeof cases>): Pro
         const message = parseMessage(frame);
         if (message.kind === 'call') await outcomeOf(() => admit(message.verb, message.input));
         if (message.kind === 'result') await outcomeOf(() => admitAnswer(message.output));
+        if (frame.body !== undefined) await outcomeOf(() => unpackImage(HELD, frame.body ?? Buffer.alloc(0)));
       }
   });
 }
