@@ -1,6 +1,6 @@
 import process from 'node:process';
 
-import type { Wanted } from './cli/arguments/command.ts';
+import type { ParsedArguments, Wanted } from './cli/arguments/command.ts';
 import { parseArguments } from './cli/arguments/parse-arguments.ts';
 import type { CheckPlace, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
@@ -25,7 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
-  const load = async (): Promise<LoadedConfig> => loadAsAgent(parsed.configFile);
+  const load = async (works = false): Promise<LoadedConfig> => loadFor(parsed, works);
   const err = new Terminal(process.stderr);
   const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
   const context: CliContext = {
@@ -39,6 +39,7 @@ async function main(args: readonly string[]): Promise<number> {
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
     person: () => new Typist(process.stdin, err),
+    single: parsed.single,
     connect: async (ending) => connect(load, ending),
     look: async (daemon, ending) => {
       const loaded = await load();
@@ -47,12 +48,12 @@ async function main(args: readonly string[]): Promise<number> {
       return openLook(loaded, around(spoken()), daemon, ending);
     },
     local: async (ending) => {
-      const loaded = await load();
+      const loaded = await load(true);
       await become(loaded);
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
-    permit: async (order, ending) => permit(parsed.configFile, order, ending),
+    permit: async (order, ending) => (parsed.single ? undefined : permit(parsed.configFile, order, ending)),
     inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
     runHelper: async () => runHelper(parsed.configFile, signal),
@@ -70,14 +71,7 @@ async function main(args: readonly string[]): Promise<number> {
     },
     scan: async (...order) => (await import('./daemon/support/scan.ts')).scanForSensors(...order),
     support: async () => openSupport(parsed.configFile),
-    config: {
-      check: async (around) =>
-        around.kind === 'gateway'
-          ? checkConfig(await configPath(parsed.configFile), signal)
-          : checkElsewhere(await checkedPath(parsed.configFile, around), around),
-      show: async () => showConfig(await configPath(parsed.configFile)),
-      schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
-    },
+    config: configRoom(parsed.configFile, signal),
   };
   return await runCommand(parsed, context);
 }
@@ -88,6 +82,17 @@ function purposeOf(wanted: Wanted): string {
   const { command, typed } = wanted;
   const [board = ''] = command.group === 'Boards' ? typed.operands : [];
   return `agent ${command.name} ${board}`.trim();
+}
+
+function configRoom(typed: string | undefined, signal: AbortSignal): CliContext['config'] {
+  return {
+    check: async (around) =>
+      around.kind === 'gateway'
+        ? checkConfig(await configPath(typed), signal)
+        : checkElsewhere(await checkedPath(typed, around), around),
+    show: async () => showConfig(await configPath(typed)),
+    schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
+  };
 }
 
 async function configPath(typed: string | undefined): Promise<string> {
@@ -148,11 +153,11 @@ async function loadRaw(typed: string | undefined): Promise<LoadedConfig> {
   return loadConfig(await configPath(typed), process.env);
 }
 
-async function loadAsAgent(typed: string | undefined): Promise<LoadedConfig> {
-  const loaded = await loadRaw(typed);
+/** `works`: it is for a process that does more than ask or look. */
+async function loadFor({ configFile, single }: ParsedArguments, works: boolean): Promise<LoadedConfig> {
+  const loaded = await loadRaw(configFile);
   if (loaded.config.system.helper === undefined) return loaded;
-  const { agentSide } = await import('./helper/agent-side.ts');
-  return { ...loaded, config: agentSide(loaded.config) };
+  return (await import('./daemon/processes/one-process.ts')).asOneOrTwo(loaded, { single, works });
 }
 
 /** A configuration that is broken names no helper: a daemon that still runs with the one before goes on without a permit. */
@@ -164,7 +169,7 @@ async function permit(
   try {
     const { config } = await loadRaw(typed);
     if (config.system.helper === undefined) return undefined;
-    return await (await import('./daemon/permit-by-root.ts')).permitByRoot(config, order, signal);
+    return await (await import('./daemon/processes/permit-by-root.ts')).permitByRoot(config, order, signal);
   } catch (error) {
     if (error instanceof ConfigError) return undefined;
     throw error;

@@ -157,6 +157,8 @@ export interface CliContext {
    */
   guard(asksInstead: () => boolean): Disposable;
   person(): Person;
+  /** The person wants one process, also where the configuration names a helper. */
+  readonly single: boolean;
   /** The running daemon; undefined: none runs. Throws `daemon-silent`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** An agent in this process that can only look; it is never refused, whatever else is at work. */

@@ -44,6 +44,12 @@ export function requestTooLarge(maxBytes: number): ControlRequestError {
 
 /** The connection between a program and the daemon failed. */
 export class ControlError extends defineErrors('ControlError', {
+  'agent-runs': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'With --single a command does all by itself, and the agent runs.',
+    advice: 'leave --single out, or stop the agent first: systemctl stop thing-agent thing-helper.socket thing-helper',
+  },
   'agent-stopping': {
     remedy: 'retry',
     exit: 'tryAgain',

@@ -26,6 +26,24 @@ export class DaemonError extends defineErrors('DaemonError', {
     means: 'This user may not see what the agent keeps, and no daemon runs that could be asked.',
     advice: 'the same with sudo, or start the daemon: systemctl start thing-agent',
   },
+  'single-not-permitted': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'One process in place of agent and helper needs the rights of both, which only root has.',
+    advice: 'the same with sudo, or without --single',
+  },
+  'helper-runs': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'One process is to do the work of the helper, and the helper runs.',
+    advice: 'it ends ten seconds after the last question; or systemctl stop thing-helper.socket thing-helper',
+  },
+  'files-not-taken': {
+    remedy: 'give-up',
+    exit: 'refused',
+    means: 'The agent without rights has kept files that one process would need, and that were not taken from it.',
+    advice: 'as root: /usr/lib/thing-agent/own-folders root; or start the agent as before: systemctl start thing-agent',
+  },
   'sensor-unknown': {
     remedy: 'give-up',
     exit: 'usage',

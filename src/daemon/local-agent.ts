@@ -5,14 +5,17 @@ import process from 'node:process';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
-import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
+import { DAEMON, whoHolds } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
+import { lockAgent } from './processes/one-process.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
 import type { Before, World } from './wiring/wiring.ts';
+
+const BOTH = 'neither the agent nor its helper runs: this program does the work of both';
 
 /** An agent in this process for one command while no daemon runs. It takes the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(
@@ -23,7 +26,8 @@ export async function openLocalAgent(
 ): Promise<Agent> {
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
-  opened.use(await acquireLock(lockPath(loaded), purpose, signal));
+  if (loaded.aside?.why === 'nobody-there') world.log.warn({}, BOTH);
+  opened.use(await lockAgent(loaded, purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
   await noteWhatCounts(wiring.security, loaded, wiring.trust, signal);
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });

@@ -1,4 +1,4 @@
-import { commandGroups, commonOptions, optionTable, usageLine } from '../../src/cli/arguments/command.ts';
+import { commandGroups, generalOptions, optionTable, usageLine } from '../../src/cli/arguments/command.ts';
 import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
 import { socketNames } from '../../src/control/access.ts';
@@ -41,7 +41,7 @@ export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
     ...commandGroups.map((group) =>
       subsection(group, ...commandTable.filter((command) => command.group === group).map(commandEntry)),
     ),
-    section('Options', ...[...commonOptions, 'version' as const].map(optionEntry)),
+    section('Options', ...generalOptions.map(optionEntry)),
     section(
       'Exit status',
       ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning)),

@@ -1,6 +1,6 @@
 import { commandTable } from '../commands/command-table.ts';
 import { wrap } from '../screen/layout.ts';
-import { commandGroups, commonOptions, optionTable, usageLine } from './command.ts';
+import { commandGroups, commonOptions, generalOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
@@ -37,7 +37,7 @@ function generalHelp(): string {
     `usage: ${usageLine(undefined)}\n`,
     'Keeps this gateway on the firmware that its service names.\n',
     ...sections,
-    section('Options', optionPairs([...commonOptions, 'version']), width),
+    section('Options', optionPairs(generalOptions), width),
     paragraph(
       'agent help COMMAND says more of one of them; so does agent COMMAND --help. Where --config is not given, the environment ' +
         'variable THING_AGENT_CONFIG names the file.',

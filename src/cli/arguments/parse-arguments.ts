@@ -7,8 +7,11 @@ import { strayOption, unknownCommand, usageError } from './usage-error.ts';
 /** Turns the arguments into a command. Never throws: wrong arguments yield a `usage-error`. */
 export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
-  if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
-  return { configFile: typed.values.get('config'), json: typed.flags.has('json'), wanted: whatIsWanted(typed) };
+  if (typed.kind === 'usage-error')
+    return { configFile: undefined, json: args.includes('--json'), single: false, wanted: typed };
+  const { flags, values } = typed;
+  const general = { configFile: values.get('config'), json: flags.has('json'), single: flags.has('single') };
+  return { ...general, wanted: whatIsWanted(typed) };
 }
 
 function whatIsWanted(typed: TypedArguments): Wanted {
@@ -53,7 +56,7 @@ function fill(command: Command, operands: readonly string[], typed: TypedArgumen
 }
 
 function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[]): OptionName | undefined {
-  const known = new Set<OptionName>([...own, ...commonOptions, 'update-now']);
+  const known = new Set<OptionName>([...own, ...commonOptions, 'single', 'update-now']);
   return [...flags, ...values.keys()].find((name) => !known.has(name));
 }
 

@@ -15,10 +15,13 @@ const daemonCommands: readonly Command[] = [
   {
     name: 'run',
     operands: [],
-    options: [],
+    options: ['single'],
     group: 'Daemon',
     summary: 'be the daemon; systemd starts this',
-    details: ['SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.'],
+    details: [
+      'SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.',
+      'Where [system] helper is set, the daemon installs by a helper. With --single it does all by itself, as in a container.',
+    ],
     run: (_typed, context) => context.runDaemon(),
   },
   {

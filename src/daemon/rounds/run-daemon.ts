@@ -1,16 +1,15 @@
-import { join } from 'node:path';
-
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import { acquireLock, DAEMON } from '../../system/files/lock.ts';
+import { DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { describeLook } from '../look-report.ts';
+import { lockAgent } from '../processes/one-process.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
 import { describeOutcome } from '../status-report.ts';
 import type { PageHost } from '../wiring/page-host.ts';
@@ -80,7 +79,7 @@ class Daemon {
     const { paths } = this.#loaded.config;
     await using opened = new AsyncDisposableStack();
     opened.use(manager);
-    opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
+    opened.use(await lockAgent(this.#loaded, DAEMON, this.#signal));
     opened.defer(async () => this.#wiring?.[Symbol.asyncDispose]());
     opened.use(this.#telemetry);
     await this.#wire(this.#loaded);

@@ -1,4 +1,15 @@
-import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import type { Stats } from 'node:fs';
 import { mkdir, readdir, readlink, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
@@ -120,12 +131,23 @@ async function openLockFile(path: string): Promise<number> {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 });
     // A plain descriptor, since the garbage collector would close a FileHandle.
     const descriptor = openSync(path, HOW_TO_OPEN, 0o600);
-    if (fstatSync(descriptor).isFile()) return descriptor;
+    const facts = fstatSync(descriptor);
+    if (facts.isFile() && facts.nlink <= 1) {
+      giveToOwner(descriptor, facts, dirname(path));
+      return descriptor;
+    }
     closeSync(descriptor);
   } catch (error) {
     throw unavailable(path, describeError(error), error);
   }
-  throw unavailable(path, 'it is not a regular file');
+  throw unavailable(path, 'it is not a regular file of its own');
+}
+
+/** In a folder of the agent's user root leaves no file that this user could not lock afterwards. */
+function giveToOwner(descriptor: number, { uid }: Stats, folder: string): void {
+  if (process.geteuid?.() !== 0) return;
+  const owner = statSync(folder);
+  if (owner.uid !== uid) fchownSync(descriptor, owner.uid, owner.gid);
 }
 
 /**

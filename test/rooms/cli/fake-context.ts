@@ -63,6 +63,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     signal: new AbortController().signal,
     guard: () => ({ [Symbol.dispose]: () => {} }),
     person: () => ({ ask: async () => undefined, [Symbol.dispose]: () => {} }),
+    single: false,
     connect: async () => daemon,
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),

@@ -137,7 +137,7 @@ export class FileGateway implements AsyncDisposable {
 
   /** Resolves when the helper listens. */
   async startHelper(onLine: (line: string) => void = () => {}): Promise<ChildProcess> {
-    return this.#start('helper', 'the helper is up', onLine, {});
+    return this.#start(['helper'], 'the helper is up', onLine, {});
   }
 
   /** A command as a technician types it. */
@@ -186,17 +186,18 @@ export class FileGateway implements AsyncDisposable {
   async startDaemon(
     onLine: (line: string) => void = () => {},
     environment: Readonly<Record<string, string>> = {},
+    options: readonly string[] = [],
   ): Promise<ChildProcess> {
-    return this.#start('run', 'the agent is up', onLine, environment);
+    return this.#start(['run', ...options], 'the agent is up', onLine, environment);
   }
 
   async #start(
-    command: string,
+    command: readonly string[],
     lastWord: string,
     onLine: (line: string) => void,
     environment: Readonly<Record<string, string>>,
   ): Promise<ChildProcess> {
-    const child = this.spawn([command], 'pipe', environment);
+    const child = this.spawn(command, 'pipe', environment);
     const up = Promise.withResolvers<void>();
     const lines: string[] = [];
     createInterface({ input: child.stderr as Readable }).on('line', (line) => {
@@ -204,7 +205,9 @@ export class FileGateway implements AsyncDisposable {
       onLine(line);
       if (line.includes(lastWord)) up.resolve();
     });
-    child.once('exit', (code) => up.reject(new Error(`agent ${command} ended with ${code}:\n${lines.join('\n')}`)));
+    child.once('exit', (code) =>
+      up.reject(new Error(`agent ${command.join(' ')} ended with ${code}:\n${lines.join('\n')}`)),
+    );
     await up.promise;
     return child;
   }

@@ -232,6 +232,17 @@ describe('the same gateway', () => {
     expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
   });
 
+  test('does all in one process where root asks and neither agent nor helper runs, and is two again', async () => {
+    await gateway.tell('systemctl', 'stop', 'thing-agent.service', 'thing-helper.socket', 'thing-helper.service');
+    const resumed = await gateway.exec(['agent', 'resume'], 'root');
+    expect(resumed).toMatchObject({ exitCode: 0, stderr: matching(/neither the agent nor its helper runs/) });
+    expect(await ownersOf(STATE)).toEqual(expect.arrayContaining(['600 root identity.json', '600 root spool.db']));
+    await gateway.tell('systemctl', 'start', 'thing-agent.service');
+    await gateway.console.until(/the agent is up/);
+    expect(await ownersOf(`${STATE}/agent`)).toContain('600 thing-agent identity.json');
+    expect(await gateway.exec(['agent', 'status'], 'reader')).toMatchObject({ stdout: matching(/thing-1/) });
+  });
+
   test('does what root asks for while no agent runs, as the agent’s user', async () => {
     await gateway.tell('systemctl', 'stop', 'thing-agent.service');
     await gateway.tell('systemctl', 'start', 'thing-helper.socket');

@@ -1,14 +1,14 @@
-import type { RootOrder } from '../cli/context.ts';
-import type { Config } from '../config/config.ts';
-import { digestOfManifest } from '../firmware/describe-firmware.ts';
-import { openFileSource } from '../firmware/file-source.ts';
-import { runDirectoryOf } from '../helper/root/engine.ts';
-import { leavePermit, permitToGoBack } from '../helper/root/permit.ts';
-import type { Permitted } from '../helper/root/permit.ts';
-import { payloadDigest } from '../mcu/flash/board-store.ts';
-import { LinuxMachine } from '../system/processes/machine.ts';
-import { lookAtJournal } from '../update/journal/journal.ts';
-import { readImageFile } from './board-files.ts';
+import type { RootOrder } from '../../cli/context.ts';
+import type { Config } from '../../config/config.ts';
+import { digestOfManifest } from '../../firmware/describe-firmware.ts';
+import { openFileSource } from '../../firmware/file-source.ts';
+import { runDirectoryOf } from '../../helper/root/engine.ts';
+import { leavePermit, permitToGoBack } from '../../helper/root/permit.ts';
+import type { Permitted } from '../../helper/root/permit.ts';
+import { payloadDigest } from '../../mcu/flash/board-store.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
+import { lookAtJournal } from '../../update/journal/journal.ts';
+import { readImageFile } from '../board-files.ts';
 
 /**
  * Lets the helper do once what the agent, which passes the order on, may not ask for by itself. Nothing is left where
