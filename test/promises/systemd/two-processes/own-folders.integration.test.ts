@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import type { SpawnSyncReturns } from 'node:child_process';
 import { chmod, link, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -10,6 +11,9 @@ import { newDirectory, systemdDirectory } from '../installed-root.ts';
 const NOBODY = 65_534;
 const small = ['history.json', 'identity.json', 'security.json'];
 const spool = ['spool.db', 'spool.db-wal'];
+
+/** So many files were moved when the first part of the spool was. */
+const betweenParts = small.length + 1;
 
 let state: string;
 let own: string;
@@ -28,13 +32,28 @@ async function write(folder: string, names: readonly string[], text: string): Pr
   for (const name of names) await writeFile(join(folder, name), `${name} of ${text}`, { mode: 0o600 });
 }
 
+/** Runs it with the programs of a folder in front of the machine's own. */
+function runAs(user: 'root' | 'nobody', programs?: string): SpawnSyncReturns<string> {
+  const path = process.env['PATH'] ?? '';
+  const folders = programs === undefined ? path : `${programs}:${path}`;
+  const env = { PATH: folders, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
+  return spawnSync(join(systemdDirectory, 'own-folders'), [user], { env, encoding: 'utf8' });
+}
+
+/** A folder with a program that does this before the machine's own. */
+async function pretend(name: string, body: string): Promise<string> {
+  const folder = join(state, '../bin');
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder);
+  await writeFile(join(state, '../moves'), '');
+  const rest = `echo "$*" >>'${state}/../moves'; PATH=\${PATH#*:} exec ${name} "$@"`;
+  await writeFile(join(folder, name), `#!/bin/sh\n${body}\n${rest}\n`, { mode: 0o755 });
+  return folder;
+}
+
 /** `nobody` in the place of the agent's user. */
-function ownFolders(user: 'root' | 'nobody', path = process.env['PATH']): string {
-  const env = { PATH: path, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
-  const { status, stdout, stderr } = spawnSync(join(systemdDirectory, 'own-folders'), [user], {
-    env,
-    encoding: 'utf8',
-  });
+function ownFolders(user: 'root' | 'nobody', programs?: string): string {
+  const { status, stdout, stderr } = runAs(user, programs);
   expect([status, stderr]).toEqual([0, '']);
   return stdout;
 }
@@ -120,6 +139,44 @@ describe('own-folders', () => {
     expect((await readdir(state)).filter((name) => name.startsWith('spool'))).toEqual([]);
   });
 
+  test.each(['nobody', 'root'] as const)(
+    'goes on where it was killed, whichever file it had moved, and gives %s no folder before all is there',
+    async (user) => {
+      const [from, to] = user === 'root' ? [own, state] : [state, own];
+      for (const moved of [0, 2, betweenParts]) {
+        await rm(state, { recursive: true });
+        await mkdir(state, { mode: 0o700 });
+        await write(state, [...small, ...spool], 'one');
+        if (user === 'root') ownFolders('nobody');
+        const program = await pretend('mv', `[ $(wc -l <'${state}/../moves') -lt ${moved} ] || kill -9 $PPID`);
+        expect(runAs(user, program).signal).toBe('SIGKILL');
+        expect((await stat(own)).uid).toBe(0);
+        expect(ownFolders(user)).toBe('');
+        for (const name of [...small, ...spool])
+          expect(await readFile(join(to, name), 'utf8'), `${name} after ${moved}`).toBe(`${name} of one`);
+        expect((await readdir(from)).filter((name) => name.startsWith('spool'))).toEqual([]);
+        expect((await facts(to))['identity.json']).toBe(user === 'root' ? '0 600' : `${NOBODY} 600`);
+      }
+    },
+  );
+
+  test('hands on the files themselves where there is no room for copies, and says so', async () => {
+    const full = await pretend('cp', 'echo part >"$2"; echo "cp: No space left on device" >&2; exit 1');
+    const { status, stdout } = runAs('nobody', full);
+    expect(status).toBe(0);
+    expect(stdout.match(/<4>.*cannot be copied/g)).toHaveLength(small.length);
+    for (const name of [...small, ...spool]) expect(await readFile(join(own, name), 'utf8')).toBe(`${name} of one`);
+    expect(await facts(own)).toMatchObject({ '.': `${NOBODY} 700`, ...all(small, `${NOBODY} 600`) });
+    expect(await readdir(state)).toEqual(['agent', 'journal.json']);
+    ownFolders('root');
+    expect(await readFile(join(state, 'identity.json'), 'utf8')).toBe('identity.json of one');
+  });
+
+  test('says how it is called', () => {
+    const { status, stderr } = spawnSync(join(systemdDirectory, 'own-folders'), { encoding: 'utf8' });
+    expect([status, stderr.split('\n')]).toEqual([64, [expect.stringMatching(/^usage: own-folders root \|/), '']]);
+  });
+
   test('finds an owner who has another number in this image', async () => {
     ownFolders('nobody');
     spawnSync('chown', ['-R', '12345:12345', own]);
@@ -137,7 +194,7 @@ describe('own-folders', () => {
     const folder = join(state, '../bin');
     await mkdir(folder);
     await writeFile(join(folder, 'chown'), `#!/bin/sh\nprintf '%s\\n' "$@" >>'${log}'\n`, { mode: 0o755 });
-    ownFolders('nobody', `${folder}:${process.env['PATH'] ?? ''}`);
+    ownFolders('nobody', folder);
     const given = (await readFile(log, 'utf8')).trim().split('\n').slice(2);
     expect(given.toSorted()).toEqual([own, ...[...small, ...spool].map((name) => join(own, name))]);
     expect(given.at(-1)).toBe(own);
