@@ -1,7 +1,7 @@
 import type { CheckReport, InstalledReport } from '../control/reports.ts';
 import type { Look } from '../update/choice/lookout.ts';
-import { ownVersion } from '../update/journal/naming.ts';
 import type { Installed, Phase, UpdateState } from '../update/journal/state.ts';
+import { ownVersion } from '../update/journal/transitions/naming.ts';
 
 /**
  * What is installed, by its own name and id. A list of keys and revocations may be the version that the service names,

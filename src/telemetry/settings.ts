@@ -9,12 +9,12 @@ import { brokerSettings, mqtt } from './sources/broker.ts';
 import { exec } from './sources/exec.ts';
 import { file } from './sources/file.ts';
 import { gpio } from './sources/gpio.ts';
-import { hwmon, thermal } from './sources/hwmon.ts';
-import { iio } from './sources/iio.ts';
+import { hwmon, thermal } from './sources/kernel/hwmon.ts';
+import { iio } from './sources/kernel/iio.ts';
+import { w1 } from './sources/kernel/w1.ts';
 import { modbusRtu, modbusTcp } from './sources/modbus/modbus.ts';
 import { serial } from './sources/serial.ts';
 import { system } from './sources/system.ts';
-import { w1 } from './sources/w1.ts';
 
 /** All sources; `kind` of a `source` names one of them. */
 export const sources = [exec, mqtt, modbusTcp, modbusRtu, hwmon, thermal, iio, w1, serial, gpio, file, system] as const;

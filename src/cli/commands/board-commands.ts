@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
 import type { InputOf } from '../../control/operations.ts';
-import { describePlan, describeProbe } from '../../control/words/board-rows.ts';
+import { describePlan, describeProbe } from '../../control/words/rows/board-rows.ts';
 import { throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';

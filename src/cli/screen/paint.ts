@@ -1,4 +1,4 @@
-import type { Tone } from '../../control/words/row.ts';
+import type { Tone } from '../../control/words/rows/row.ts';
 
 export type Paint = (tone: Tone | undefined, text: string) => string;
 

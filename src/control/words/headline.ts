@@ -3,7 +3,7 @@ import type { Trouble } from '../gateway-state.ts';
 import type { Activity, FollowedName, StandstillReport, StatusReport } from '../reports.ts';
 import { bytes } from './bytes.ts';
 import { phaseTitles } from './phases.ts';
-import type { Said } from './row.ts';
+import type { Said } from './rows/row.ts';
 import { moment } from './time.ts';
 import type { When } from './time.ts';
 

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../events.ts';
 import { counted } from './counted.ts';
-import type { Said } from './row.ts';
+import type { Said } from './rows/row.ts';
 
 type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;
 

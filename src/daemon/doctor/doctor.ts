@@ -8,7 +8,7 @@ import { SerialError } from '../../serial/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
-import { readKernelText } from '../../telemetry/sources/kernel-file.ts';
+import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
 import { UpdateError } from '../../update/errors.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';

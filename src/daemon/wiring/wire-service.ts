@@ -6,7 +6,7 @@ import type { BrokerDeps } from '../../service/messaging/broker/broker.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
-import { proxyFromEnvironment } from '../../service/rest/proxy.ts';
+import { proxyFromEnvironment } from '../../service/rest/connection/proxy.ts';
 import { defaultResume } from '../../service/rest/settings.ts';
 import type { RestSettings } from '../../service/rest/settings.ts';
 import { RestTransport } from '../../service/rest/transport.ts';

@@ -6,7 +6,7 @@ import { parseManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
 import { quoted } from './refusal.ts';
 import { findSigner } from './signature.ts';
-import type { TarReader } from './tar-reader.ts';
+import type { TarReader } from './tar/tar-reader.ts';
 import { keyStateOf } from './trust.ts';
 import type { TrustedKey, TrustSettings } from './trust.ts';
 

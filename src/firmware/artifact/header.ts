@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { VerificationError } from '../errors.ts';
 import { quoted } from './refusal.ts';
-import type { TarReader } from './tar-reader.ts';
+import type { TarReader } from './tar/tar-reader.ts';
 
 const MEMBER_LIMIT_BYTES = 256 * 1024;
 const PAYLOADS_LIMIT = 16;

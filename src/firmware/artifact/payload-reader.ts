@@ -15,8 +15,8 @@ import { requirePlausible } from './kept-place.ts';
 import type { ResumedAt } from './kept-place.ts';
 import { compressionOf } from './manifest.ts';
 import { quoted, watchMember } from './refusal.ts';
-import { TarReader } from './tar-reader.ts';
-import type { TarMember } from './tar-reader.ts';
+import { TarReader } from './tar/tar-reader.ts';
+import type { TarMember } from './tar/tar-reader.ts';
 import type { PromisedFile } from './targets.ts';
 
 export type Decompress = (

@@ -17,7 +17,7 @@ import { promisedList, requireKnownRevocations, requireList } from './list-artif
 import { PayloadReader } from './payload-reader.ts';
 import type { Decompress } from './payload-reader.ts';
 import { quoted, watchMember } from './refusal.ts';
-import { TarReader } from './tar-reader.ts';
+import { TarReader } from './tar/tar-reader.ts';
 import { assignTargets } from './targets.ts';
 import type { PromisedFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';

@@ -6,7 +6,7 @@ import { replaceFileDurably } from '../../system/files/durable-file.ts';
 import { readOutsideFile } from '../../system/files/outside-file.ts';
 import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import { readEnvelope } from '../artifact/envelope.ts';
-import { TarReader } from '../artifact/tar-reader.ts';
+import { TarReader } from '../artifact/tar/tar-reader.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { openFileSource } from '../file-source.ts';

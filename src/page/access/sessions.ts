@@ -1,6 +1,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 
-import type { Said } from '../../control/words/row.ts';
+import type { Said } from '../../control/words/rows/row.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
 /** The session of a person who may use the page. */

@@ -1,5 +1,5 @@
 import type { StatusReport } from '../../control/reports.ts';
-import type { Said } from '../../control/words/row.ts';
+import type { Said } from '../../control/words/rows/row.ts';
 import { html } from '../show/html.ts';
 import type { Content, Html } from '../show/html.ts';
 import type { PageOperation } from './orders.ts';

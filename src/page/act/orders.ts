@@ -7,7 +7,7 @@ import { answer, follow } from '../../control/server/perform.ts';
 import type { Performer } from '../../control/server/perform.ts';
 import { describeHold } from '../../control/words/headline.ts';
 import { describeOutcome } from '../../control/words/outcome.ts';
-import type { Said } from '../../control/words/row.ts';
+import type { Said } from '../../control/words/rows/row.ts';
 import type { OffsetMinutes } from '../../control/words/time.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';

@@ -4,7 +4,7 @@ import { operationTable } from '../../control/operations.ts';
 import { answer } from '../../control/server/perform.ts';
 import type { Performer } from '../../control/server/perform.ts';
 import { describeOutcome } from '../../control/words/outcome.ts';
-import type { Said } from '../../control/words/row.ts';
+import type { Said } from '../../control/words/rows/row.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { SensorTraces } from './sensor-traces.ts';

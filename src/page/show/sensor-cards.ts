@@ -1,5 +1,5 @@
 import type { OutputOf } from '../../control/operations.ts';
-import { sensorRows } from '../../control/words/sensor-rows.ts';
+import { sensorRows } from '../../control/words/rows/sensor-rows.ts';
 import { numberOf } from '../live/sensor-traces.ts';
 import type { SensorTraces } from '../live/sensor-traces.ts';
 import { chart, short } from './chart.ts';

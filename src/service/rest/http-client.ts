@@ -5,13 +5,13 @@ import type Pool from 'undici/lib/dispatcher/pool.js';
 
 import type { Clock } from '../../system/time/clock.ts';
 import { malformed } from '../replies.ts';
-import { Connector } from './connection.ts';
-import type { ConnectorDeps } from './connection.ts';
+import { Connector } from './connection/connection.ts';
+import type { ConnectorDeps } from './connection/connection.ts';
+import { proxyAuthorization } from './connection/proxy.ts';
+import { translateTransportError } from './connection/transport-errors.ts';
 import { Exchange } from './exchange.ts';
-import { proxyAuthorization } from './proxy.ts';
 import { maxConnections } from './settings.ts';
 import type { RestSettings } from './settings.ts';
-import { translateTransportError } from './transport-errors.ts';
 
 export interface HttpRequest {
   /** The name of the operation for messages. */

@@ -1,5 +1,5 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import type { ProxySettings } from './proxy.ts';
+import type { ProxySettings } from './connection/proxy.ts';
 
 /** How the service is reached in REST form, from `[service]` and the environment. */
 export interface RestSettings {

@@ -6,7 +6,7 @@ import type { BootPrograms } from './boot-programs.ts';
 import { slotOfHandler } from './booted-slot.ts';
 import { bootloaderKind, bootNames } from './bootloader-kind.ts';
 import { BootloaderError } from './errors.ts';
-import { isLastWord } from './trial-mark.ts';
+import { isLastWord } from './variables/trial-mark.ts';
 
 /** The state that a handler tells. */
 export interface HandlerState {

@@ -7,15 +7,15 @@ import type { Log } from '../../system/log/log.ts';
 import { absolutePath, text, wholeNumber } from '../../system/settings/values.ts';
 import type { BootNames } from './boot-environment.ts';
 import { bootFs } from './boot-fs.ts';
-import { formatOrder } from './boot-order.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { bootloaderKind, bootNames } from './bootloader-kind.ts';
 import type { BootPlace } from './bootloader-kind.ts';
 import { BootloaderError } from './errors.ts';
 import { notOnMedium } from './on-medium.ts';
-import { formatTrialMark } from './trial-mark.ts';
-import { parseVariables, VariableEnvironment, VariableReader } from './variable-environment.ts';
-import type { OrderSpelling, Variables, VariableStore } from './variable-environment.ts';
+import { formatOrder } from './variables/boot-order.ts';
+import { formatTrialMark } from './variables/trial-mark.ts';
+import { parseVariables, VariableEnvironment, VariableReader } from './variables/variable-environment.ts';
+import type { OrderSpelling, Variables, VariableStore } from './variables/variable-environment.ts';
 
 const UBOOT_TITLE = 'U-Boot environment';
 

@@ -7,11 +7,11 @@ import { TelemetryError } from '../errors.ts';
 import { readingText } from '../sensors/sensor-report.ts';
 import { unitOf } from '../sensors/unit.ts';
 import type { SourceSettings } from '../settings.ts';
-import { hwmonSource } from '../sources/hwmon.ts';
-import { iioSource } from '../sources/iio.ts';
-import { listDirectory, readKernelText } from '../sources/kernel-file.ts';
+import { hwmonSource } from '../sources/kernel/hwmon.ts';
+import { iioSource } from '../sources/kernel/iio.ts';
+import { listDirectory, readKernelText } from '../sources/kernel/kernel-file.ts';
+import { w1Source } from '../sources/kernel/w1.ts';
 import type { PolledSource } from '../sources/source.ts';
-import { w1Source } from '../sources/w1.ts';
 import { EventNames, isPlainName, titleOf } from './found.ts';
 import type { Found, ScanResult } from './found.ts';
 

@@ -2,7 +2,7 @@ import { realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { listDirectory, readKernelText } from '../sources/kernel-file.ts';
+import { listDirectory, readKernelText } from '../sources/kernel/kernel-file.ts';
 import { EventNames, isPlainName, titleOf } from './found.ts';
 import type { Found, ScanResult } from './found.ts';
 

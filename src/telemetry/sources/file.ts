@@ -1,5 +1,5 @@
 import { absolutePath } from '../../system/settings/values.ts';
-import { readKernelFile } from './kernel-file.ts';
+import { readKernelFile } from './kernel/kernel-file.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource } from './source.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 
 import { describeError } from '../../system/errors.ts';
-import { readKernelFile, readKernelNumber } from './kernel-file.ts';
+import { readKernelFile, readKernelNumber } from './kernel/kernel-file.ts';
 import { sourceFailed, sourceKind } from './source.ts';
 import type { PolledSource, Reading } from './source.ts';
 

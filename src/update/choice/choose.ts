@@ -4,7 +4,7 @@ import { wholeInstead } from '../delta/whole-image.ts';
 import type { WholeImage } from '../delta/whole-image.ts';
 import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
-import { triesOf } from './tries.ts';
+import { triesOf } from './holds/tries.ts';
 
 /** Which of the versions that the service offers is to be installed. */
 export type Choice =

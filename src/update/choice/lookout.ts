@@ -11,12 +11,12 @@ import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
 import { ListScout, takeIfList } from './header.ts';
 import type { Scouting } from './header.ts';
+import { needsDate } from './holds/quarantine.ts';
 import { isoTime } from './order.ts';
 import type { UpdatePorts } from './order.ts';
 import { planUpdate } from './plan.ts';
 import type { Circumstances, Plan, Policy } from './plan.ts';
 import { isInstalled } from './presence.ts';
-import { needsDate } from './quarantine.ts';
 import { endUnwantedWait } from './withdraw.ts';
 
 export interface LookSettings {

@@ -3,9 +3,9 @@ import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { standsStill } from '../journal/parts/standstill.ts';
 import type { UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
-import { hasEnded, inForce } from './quarantine.ts';
-import { pauseLeft, triesOf } from './tries.ts';
-import { turnPause } from './turns.ts';
+import { hasEnded, inForce } from './holds/quarantine.ts';
+import { pauseLeft, triesOf } from './holds/tries.ts';
+import { turnPause } from './holds/turns.ts';
 
 export interface Policy {
   /** A version is held back after so many failures that waiting cannot cure. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert';
 
 import type { EventOf } from '../journal/events.ts';
-import { ownVersion } from '../journal/naming.ts';
 import type { Figures } from '../journal/parts/figures.ts';
-import { withOutcomes } from '../journal/reports.ts';
 import type { UpdateState } from '../journal/state.ts';
+import { ownVersion } from '../journal/transitions/naming.ts';
+import { withOutcomes } from '../journal/transitions/reports.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { StagedFirmware } from '../ports/incoming.ts';
 import { isoTime } from './order.ts';

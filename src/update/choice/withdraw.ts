@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
-import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
+import { overriddenBy } from '../journal/transitions/naming.ts';
 import type { Version } from '../ports.ts';
 import { faultOfSilence } from '../trial/blame.ts';
 import { fellBack } from '../trial/recover.ts';

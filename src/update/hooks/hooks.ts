@@ -2,7 +2,7 @@ import { AgentError } from '../../system/errors.ts';
 import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { keyOf } from '../choice/tries.ts';
+import { keyOf } from '../choice/holds/tries.ts';
 import { UpdateError } from '../errors.ts';
 import type { OwedHook } from '../journal/parts/owed-hook.ts';
 import type { UpdateState } from '../journal/state.ts';

@@ -4,7 +4,7 @@ import type { TellHook } from '../hooks/hooks.ts';
 import type { ProvisioningService } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { Journal } from './journal.ts';
-import { nameToSwitchTo } from './naming.ts';
+import { nameToSwitchTo } from './transitions/naming.ts';
 
 export interface OutboxPorts {
   readonly journal: Journal;

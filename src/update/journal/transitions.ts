@@ -1,22 +1,22 @@
 import assert from 'node:assert';
 
-import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards-alone.ts';
-import { dateAnew, lift } from '../choice/quarantine.ts';
+import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards/boards-alone.ts';
+import { dateAnew, lift } from '../choice/holds/quarantine.ts';
+import { countBegin, countLook, countProgress, mapTries } from '../choice/holds/tries.ts';
+import { remember } from '../choice/holds/turns.ts';
 import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { takeList } from '../choice/take-list.ts';
-import { countBegin, countLook, countProgress, mapTries } from '../choice/tries.ts';
-import { remember } from '../choice/turns.ts';
 import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
 import { getsOn, withCheckpoint } from './checkpoint.ts';
-import { callOffOrRollBack, fail, failedTries, isCounted, owed, recover, withdraw } from './endings.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
-import { inPhase } from './in-phase.ts';
-import { nameVersion, overriddenBy, reconcile } from './naming.ts';
 import type { Figures } from './parts/figures.ts';
 import { toldUnfit, withoutUnfit } from './parts/unfit-deltas.ts';
-import { howInstalled, wentBack, withOutcomes, withSuperseded } from './reports.ts';
-import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './slot-knowledge.ts';
 import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
+import { callOffOrRollBack, fail, failedTries, isCounted, owed, recover, withdraw } from './transitions/endings.ts';
+import { inPhase } from './transitions/in-phase.ts';
+import { nameVersion, overriddenBy, reconcile } from './transitions/naming.ts';
+import { howInstalled, wentBack, withOutcomes, withSuperseded } from './transitions/reports.ts';
+import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './transitions/slot-knowledge.ts';
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,

@@ -1,11 +1,11 @@
 import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import { sparingSource } from '../choice/metered.ts';
+import { sparingSource } from '../choice/holds/metered.ts';
+import { holdsFirmware, inForce } from '../choice/holds/quarantine.ts';
 import { isoTime } from '../choice/order.ts';
 import type { InstallOrder, UpdatePorts } from '../choice/order.ts';
 import { findPresence } from '../choice/presence.ts';
-import { holdsFirmware, inForce } from '../choice/quarantine.ts';
 import { refuseOldBoards, refuseRelease } from '../choice/release-rules.ts';
 import { openBaseOf, requireBases } from '../delta/base.ts';
 import { UpdateError } from '../errors.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 
-import { restoresTo } from '../boards-alone.ts';
+import { restoresTo } from '../boards/boards-alone.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { hasSlotPayload } from '../journal/state.ts';

@@ -1,5 +1,5 @@
 import type { AgentError } from '../../system/errors.ts';
-import { restoresTo } from '../boards-alone.ts';
+import { restoresTo } from '../boards/boards-alone.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { withdraw } from '../choice/withdraw.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../../system/errors.ts';
-import { flashBoards, hasBoards, restoreBoards } from '../boards.ts';
+import { flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { askConsent } from '../hooks/consent.ts';

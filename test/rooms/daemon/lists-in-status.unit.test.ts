@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 
 import type { OperationEvent } from '../../../src/control/events.ts';
 import type { StatusReport } from '../../../src/control/reports.ts';
-import { statusRows } from '../../../src/control/words/status-rows.ts';
+import { statusRows } from '../../../src/control/words/rows/status-rows.ts';
 import { statusReport } from '../../../src/daemon/status-report.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
 import type { Updater } from '../../../src/update/updater.ts';

@@ -1,5 +1,5 @@
 import type { BoardReport } from '../../../control/reports.ts';
-import { boardRows } from '../../../control/words/board-rows.ts';
+import { boardRows } from '../../../control/words/rows/board-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

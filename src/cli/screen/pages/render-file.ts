@@ -1,6 +1,6 @@
 import type { FileReport } from '../../../control/file-report.ts';
 import { bytes } from '../../../control/words/bytes.ts';
-import type { Row } from '../../../control/words/row.ts';
+import type { Row } from '../../../control/words/rows/row.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

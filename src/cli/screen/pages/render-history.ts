@@ -1,6 +1,6 @@
 import type { HistoryReport } from '../../../control/history.ts';
-import { attemptRows, describeAttempt, stepRows } from '../../../control/words/history-rows.ts';
-import type { Told } from '../../../control/words/history-rows.ts';
+import { attemptRows, describeAttempt, stepRows } from '../../../control/words/rows/history-rows.ts';
+import type { Told } from '../../../control/words/rows/history-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

@@ -2,8 +2,8 @@ import type { OperationOutcome, ReportedError } from '../../../control/events.ts
 import type { CheckReport, DoctorFinding } from '../../../control/reports.ts';
 import { counted } from '../../../control/words/counted.ts';
 import { describeOutcome } from '../../../control/words/outcome.ts';
-import type { Row, Said } from '../../../control/words/row.ts';
-import { describeInstalled } from '../../../control/words/status-rows.ts';
+import type { Row, Said } from '../../../control/words/rows/row.ts';
+import { describeInstalled } from '../../../control/words/rows/status-rows.ts';
 import { renderParagraph, renderRows, wrap } from '../layout.ts';
 import type { Page } from '../page.ts';
 

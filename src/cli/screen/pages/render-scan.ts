@@ -1,5 +1,5 @@
 import { printable } from '../../../control/words/printable.ts';
-import type { SensorReport } from '../../../control/words/sensor-rows.ts';
+import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
 import type { ScanReport } from '../../context.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { SecurityReport } from '../../../control/security/security-events.ts';
-import { securityRows } from '../../../control/words/security-rows.ts';
+import { securityRows } from '../../../control/words/rows/security-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

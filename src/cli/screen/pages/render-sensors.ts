@@ -1,6 +1,6 @@
 import type { OutputOf } from '../../../control/operations.ts';
-import { oneSensorRows, sensorRows } from '../../../control/words/sensor-rows.ts';
-import type { SensorReport } from '../../../control/words/sensor-rows.ts';
+import { oneSensorRows, sensorRows } from '../../../control/words/rows/sensor-rows.ts';
+import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

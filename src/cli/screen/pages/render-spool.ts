@@ -1,5 +1,5 @@
 import type { OutputOf } from '../../../control/operations.ts';
-import { spoolRows } from '../../../control/words/spool-rows.ts';
+import { spoolRows } from '../../../control/words/rows/spool-rows.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

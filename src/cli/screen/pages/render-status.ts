@@ -1,5 +1,5 @@
 import type { StatusReport } from '../../../control/reports.ts';
-import { statusRows } from '../../../control/words/status-rows.ts';
+import { statusRows } from '../../../control/words/rows/status-rows.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

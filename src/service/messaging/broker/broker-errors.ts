@@ -1,7 +1,7 @@
 import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ServiceErrorCode } from '../../errors.ts';
-import { translateTransportError } from '../../rest/transport-errors.ts';
+import { translateTransportError } from '../../rest/connection/transport-errors.ts';
 
 /** The errors of the connection to the broker. `broker` is its `host:port`. */
 

@@ -4,9 +4,9 @@ import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
 import { describeError } from '../../../system/errors.ts';
 import { readGuardedFile } from '../../../system/files/guarded-file.ts';
 import { ServiceError } from '../../errors.ts';
-import { startTls } from '../../rest/connection.ts';
-import type { ConnectorDeps } from '../../rest/connection.ts';
-import { readTlsFiles } from '../../rest/tls-files.ts';
+import { startTls } from '../../rest/connection/connection.ts';
+import type { ConnectorDeps } from '../../rest/connection/connection.ts';
+import { readTlsFiles } from '../../rest/connection/tls-files.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { socketError } from './broker-errors.ts';
 

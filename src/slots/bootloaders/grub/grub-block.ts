@@ -1,4 +1,4 @@
-import type { Variables } from '../variable-environment.ts';
+import type { Variables } from '../variables/variable-environment.ts';
 
 /**
  * The environment block of GRUB (GRUB manual, "The GRUB environment block"; grub-core/lib/envblk.c): 1024 bytes that

@@ -10,8 +10,8 @@ import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { Authority } from '../../service/rest/certificates.ts';
 import type { Certificate } from '../../service/rest/certificates.ts';
-import { startProxy } from '../../service/rest/test-proxy.ts';
-import type { TestProxy } from '../../service/rest/test-proxy.ts';
+import { startProxy } from '../../service/rest/connection/test-proxy.ts';
+import type { TestProxy } from '../../service/rest/connection/test-proxy.ts';
 
 const firmware = bufferContent(await artifact('v1', image('healthy 1')));
 

@@ -5,7 +5,7 @@ import { pack } from 'tar-stream';
 import type { Header } from 'tar-stream';
 import { describe, expect, test } from 'vitest';
 
-import { TarReader } from '../../../../src/firmware/artifact/tar-reader.ts';
+import { TarReader } from '../../../../src/firmware/artifact/tar/tar-reader.ts';
 import { ByteReader } from '../../../../src/firmware/byte-reader.ts';
 import { VerificationError } from '../../../../src/firmware/errors.ts';
 import { chunkSizes, gathered, inChunks } from '../chunks.ts';

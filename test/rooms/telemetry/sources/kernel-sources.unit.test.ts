@@ -5,12 +5,12 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 
 import { fileSource } from '../../../../src/telemetry/sources/file.ts';
-import { hwmonSource, thermalSource } from '../../../../src/telemetry/sources/hwmon.ts';
-import { iioSource } from '../../../../src/telemetry/sources/iio.ts';
+import { hwmonSource, thermalSource } from '../../../../src/telemetry/sources/kernel/hwmon.ts';
+import { iioSource } from '../../../../src/telemetry/sources/kernel/iio.ts';
+import { w1Source } from '../../../../src/telemetry/sources/kernel/w1.ts';
 import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
 import { systemSource } from '../../../../src/telemetry/sources/system.ts';
 import type { SystemMetric } from '../../../../src/telemetry/sources/system.ts';
-import { w1Source } from '../../../../src/telemetry/sources/w1.ts';
 
 const forever = new AbortController().signal;
 

@@ -1,0 +1,85 @@
+import { nearest } from '../../../system/nearest.ts';
+import { Misuse } from '../../arguments/command.ts';
+import type { Command, Typed } from '../../arguments/command.ts';
+import type { CliContext, ScanOrder } from '../../context.ts';
+import { renderScan } from '../../screen/pages/render-scan.ts';
+import { tell } from '../tell.ts';
+
+const kinds = ['modbus', 'hwmon', 'iio', 'w1', 'serial'] as const;
+type Kind = (typeof kinds)[number];
+
+export const scanCommand: Command = {
+  name: 'sensors scan',
+  operands: ['KIND', '[PLACE]'],
+  options: ['baud', 'parity'],
+  group: 'Configuration',
+  summary: 'look for sensors, and propose [[sensors]]',
+  details: [
+    'KIND is hwmon, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
+      'HOST[:PORT]. There each unit from 1 to 247 is asked for holding register 0, which takes two minutes where nobody answers.',
+    'Prints TOML that agent config check accepts, and writes nothing.',
+  ],
+  run: scan,
+};
+
+async function scan(typed: Typed, context: CliContext): Promise<number> {
+  const [word = ''] = typed.operands;
+  const kind = kinds.find((known) => known === word);
+  if (kind === undefined) throw unknownKind(word);
+  const order = orderOf(kind, typed);
+  const onAsked = (unit: number, answering: number): void =>
+    context.err.pin(`Asked unit ${unit} of 247; ${answering} answered. Ctrl-C ends it`);
+  try {
+    const report = await context.scan(order, onAsked, context.signal);
+    context.err.pin(undefined);
+    return tell({ kind, ...report }, () => renderScan(kind, report), typed, context);
+  } finally {
+    context.err.pin(undefined);
+  }
+}
+
+function unknownKind(word: string): Misuse {
+  const meant = nearest(word, kinds);
+  const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+  return new Misuse(`there is no kind ${word}, but ${kinds.join(', ')}${hint}`);
+}
+
+function orderOf(kind: Kind, { operands: [, place], values }: Typed): ScanOrder {
+  const option = (['baud', 'parity'] as const).find((name) => values.has(name));
+  if (kind !== 'modbus') {
+    if (place !== undefined) throw new Misuse(`${place} is one word too many: only modbus has a PLACE`);
+    if (option !== undefined) throw new Misuse(`--${option} is said of a serial line that is asked for modbus`);
+    return { kind };
+  }
+  if (place === undefined) throw new Misuse('modbus needs a PLACE: a serial port such as /dev/ttyUSB0, or HOST[:PORT]');
+  if (place.startsWith('/')) return { kind: 'modbus-rtu', port: place, ...lineOf(values) };
+  if (option !== undefined) throw new Misuse(`--${option} is said of a serial line, and ${place} is none`);
+  return { kind: 'modbus-tcp', ...addressOf(place) };
+}
+
+const MODBUS_PORT = 502;
+
+function addressOf(place: string): { readonly host: string; readonly port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]{2,64})\]|([\w.-]{1,253}))(?::(\d{1,5}))?$/i.exec(place) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits ?? MODBUS_PORT);
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw new Misuse(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
+  }
+  return { host, port };
+}
+
+const baudPattern = /^\d{2,7}$/;
+const MIN_BAUD = 50;
+const MAX_BAUD = 4_000_000;
+
+function lineOf(values: Typed['values']): { readonly baud: number; readonly parity: 'none' | 'even' } {
+  const typedBaud = values.get('baud') ?? '9600';
+  const baud = Number(typedBaud);
+  if (!baudPattern.test(typedBaud) || baud < MIN_BAUD || baud > MAX_BAUD) {
+    throw new Misuse(`--baud ${typedBaud} is no whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
+  }
+  const parity = values.get('parity') ?? 'even';
+  if (parity !== 'even' && parity !== 'none') throw new Misuse(`--parity ${parity} is neither even nor none`);
+  return { baud, parity };
+}

@@ -1,0 +1,70 @@
+import type { OutputOf } from '../../../control/operations.ts';
+import { describeWait, withUnit } from '../../../control/words/rows/sensor-rows.ts';
+import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
+import { nearest } from '../../../system/nearest.ts';
+import { Misuse } from '../../arguments/command.ts';
+import type { Command, Typed } from '../../arguments/command.ts';
+import type { CliContext } from '../../context.ts';
+import { CliError } from '../../errors.ts';
+import { renderSensor, renderSensors } from '../../screen/pages/render-sensors.ts';
+import { sentence, tell } from '../tell.ts';
+import { withAgent, withLook } from '../with-agent.ts';
+
+export const sensorCommands: readonly Command[] = [
+  {
+    name: 'sensors',
+    operands: ['[NAME]'],
+    options: ['try'],
+    group: 'Look',
+    summary: 'sensors: last readings, rates, errors',
+    details: [
+      'NAME shows one in detail: as agent sensors names it, or its event or property.',
+      'With --try it is read once now, by the daemon if one runs, and nothing is kept or sent. One that speaks by itself cannot be asked.',
+      'Without a daemon nothing is read: the list is what is configured.',
+    ],
+    run: sensors,
+  },
+];
+
+async function sensors(typed: Typed, context: CliContext): Promise<number> {
+  const [name] = typed.operands;
+  if (typed.flags.has('try')) {
+    if (name === undefined) throw new Misuse('--try reads one: NAME is missing');
+    return trySensor(name, typed, context);
+  }
+  const report = await withLook(context, (agent) => agent.sensors({}, context.signal));
+  if (name === undefined) return tell(report, (page) => renderSensors(report, page), typed, context);
+  const sensor = sensorNamed(name, report);
+  return tell(sensor, (page) => renderSensor(sensor, report.isRead, page), typed, context);
+}
+
+async function trySensor(typedName: string, typed: Typed, context: CliContext): Promise<number> {
+  return withAgent(context, async (agent) => {
+    const sensor = sensorNamed(typedName, await agent.sensors({}, context.signal));
+    const { name, kind, mode } = sensor;
+    if (mode === 'pushed') return tell({ name, kind, mode }, sentence(describeWait(sensor)), typed, context);
+    const { reading, unit } = await agent.trySensor({ name }, context.signal);
+    const said = `${name}: ${withUnit(reading, unit)}. Nothing was kept or sent.`;
+    return tell({ name, kind, mode, reading, unit }, sentence(said), typed, context);
+  });
+}
+
+/**
+ * The sensor with this name, with a name that begins so (`sensors[0]`), or with an output of this id. Throws `usage`.
+ */
+function sensorNamed(typed: string, { sensors: all }: OutputOf<'sensors'>): SensorReport {
+  const exact = all.filter(({ name }) => name === typed || name.startsWith(`${typed} (`));
+  const found = exact.length > 0 ? exact : all.filter(({ outputs }) => outputs.some(({ id }) => id === typed));
+  const [first, second] = found;
+  if (first === undefined) throw unknown(typed, all);
+  if (second === undefined) return first;
+  const names = found.map(({ name }) => name).join(', ');
+  throw new CliError('usage', `${typed} is the name of several`, { advice: `say which: ${names}` });
+}
+
+function unknown(typed: string, all: readonly SensorReport[]): CliError {
+  const ids = all.flatMap(({ outputs }) => outputs.map(({ id }) => id));
+  const meant = nearest(typed, [...ids, ...all.map(({ name }) => name)]);
+  const advice = `${meant === undefined ? '' : `did you mean ${meant}? `}agent sensors shows those that there are`;
+  return new CliError('usage', `there is no sensor ${typed}`, { advice });
+}

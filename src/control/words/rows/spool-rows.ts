@@ -1,0 +1,93 @@
+import type { OutputOf } from '../../operations.ts';
+import { bytes } from '../bytes.ts';
+import { counted } from '../counted.ts';
+import type { Row } from './row.ts';
+
+const MAX_FAILING_SHOWN = 5;
+
+/** All rows of the spool. */
+export function spoolRows(status: OutputOf<'spool'>): readonly Row[] {
+  const { spool, delivery, sources, watches, deadLetters } = status;
+  const failing = sources.filter(({ lastError }) => lastError !== undefined);
+  return [
+    { label: 'Waiting', paragraphs: [describeSpool(status)] },
+    { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
+    { label: 'Sent again', paragraphs: delivery.resent === 0 ? [] : [counted(delivery.resent, 'point')] },
+    { label: 'Dropped', paragraphs: droppedByReason(status) },
+    { label: 'Service', paragraphs: delivery.trouble === undefined ? [] : [delivery.trouble], tone: 'attention' },
+    { label: 'Parked', paragraphs: delivery.parkedEvents.map((event) => `${event}: the service does not take it now`) },
+    { label: 'Disk', paragraphs: spool.trouble === undefined ? [] : [spool.trouble], tone: 'attention' },
+    { label: 'Flash', paragraphs: [`${bytes(spool.flashBytesPerDay)} a day; the file has ${bytes(spool.fileBytes)}`] },
+    { label: 'Clock', paragraphs: [clock(status)] },
+    { label: 'Sources', paragraphs: [`${sources.length - failing.length} of ${sources.length} work`] },
+    { label: 'Failing', paragraphs: failingSources(status), tone: 'attention' },
+    {
+      label: 'Watches',
+      paragraphs: watches.map(({ id, lastError }) => `${id}: ${lastError ?? 'handed on when it changes'}`),
+    },
+    {
+      label: 'Refused',
+      paragraphs: deadLetters.map(({ event, at, value, reason }) => `${event} ${at} ${value}: ${reason}`),
+    },
+  ];
+}
+
+function describeDelivered({ delivered, requests, failedRequests }: OutputOf<'spool'>['delivery']): string {
+  const failed = failedRequests === 0 ? '' : `; ${counted(failedRequests, 'request')} failed`;
+  return `${counted(delivered, 'point')}, in ${counted(requests - failedRequests, 'request')}${failed}`;
+}
+
+function describeSpool({ spool }: OutputOf<'spool'>): string {
+  const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
+  const parts = [`${counted(pointsInMemory, 'point')} in memory, ${pointsOnDisk} on disk`];
+  if (properties > 0) parts.push(counted(properties, 'property', 'properties'));
+  if (oldestAgeMs !== undefined) parts.push(`the oldest for ${age(oldestAgeMs)}`);
+  return parts.join('; ');
+}
+
+/** The spool in `agent status`: how much waits, what it costs, and what is wrong. */
+export function summarizeSpool(status: OutputOf<'spool'>): Pick<Row, 'paragraphs' | 'tone'> {
+  const { spool } = status;
+  const lost = droppedByReason(status);
+  const failing = failingSources(status);
+  const troubles = [
+    ...(spool.trouble === undefined ? [] : [spool.trouble]),
+    ...(lost.length === 0 ? [] : [`dropped: ${lost.join(', ')}`]),
+    ...failing.slice(0, MAX_FAILING_SHOWN),
+    ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more sources that fail`] : []),
+  ];
+  const flash = `${bytes(spool.flashBytesPerDay)} a day to flash`;
+  return {
+    paragraphs: [`${describeSpool(status)}; ${flash}`, ...troubles],
+    tone: troubles.length === 0 ? undefined : 'attention',
+  };
+}
+
+function failingSources({ sources }: OutputOf<'spool'>): readonly string[] {
+  return sources.flatMap(({ name, lastError, dropped, lastDrop }) => [
+    ...(lastError === undefined ? [] : [`${name}: ${lastError}`]),
+    ...(lastDrop === undefined ? [] : [`${name}: ${dropped} readings dropped, the last because of ${lastDrop}`]),
+  ]);
+}
+
+function droppedByReason({ spool }: OutputOf<'spool'>): readonly string[] {
+  return Object.entries(spool.dropped)
+    .filter(([, count]) => count > 0)
+    .map(([reason, count]) => `${count} ${reason}`);
+}
+
+function age(ms: number): string {
+  return ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+function clock({ clock: state, spool }: OutputOf<'spool'>): string {
+  const said = clockStates[state];
+  return spool.estimatedBoots === 0 ? said : `${said}; the times of ${spool.estimatedBoots} boots are estimates`;
+}
+
+const clockStates = {
+  set: 'set',
+  service: 'not set by this machine; times are taken from the service',
+  assumed: 'taken as it is: nothing sets it',
+  unset: 'not set yet; points wait for it',
+} as const;

@@ -1,0 +1,210 @@
+import type { BrokerReport, InstalledReport, OutcomeReport, StandstillReport, StatusReport } from '../../reports.ts';
+import { bytes } from '../bytes.ts';
+import { headlineOf } from '../headline.ts';
+import { installedNote } from '../installed-note.ts';
+import { listOf } from '../outcome.ts';
+import { distance, moment } from '../time.ts';
+import type { When } from '../time.ts';
+import { describeBoard } from './board-rows.ts';
+import type { Row, Said } from './row.ts';
+import { summarizeSpool } from './spool-rows.ts';
+
+const maxQuarantineShown = 5;
+
+/** The rows of a status. The first one tells a technician whether something is to be done. */
+export function statusRows(report: StatusReport, when: When): readonly Row[] {
+  const headline = headlineOf(report, when);
+  return [
+    { label: 'State', paragraphs: [sentenceOf(headline)], tone: headline.tone },
+    { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
+    { label: 'Hold', paragraphs: report.hold === undefined ? [] : [liftedBy(report.hold, when)], tone: 'attention' },
+    { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
+    { label: 'Consent', paragraphs: hookWait(report.hookWait, when), tone: 'attention' },
+    { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
+    { label: 'Installed', paragraphs: describeInstalled(report.installed, when) },
+    { label: 'Keys', paragraphs: report.list === undefined ? [] : [`${listOf(report.list.number)} is in effect`] },
+    { label: 'Running', paragraphs: running(report) },
+    { label: 'Now', paragraphs: [report.idleReason] },
+    { label: 'Next look', paragraphs: [nextLook(report, when)] },
+    { label: 'Last update', ...lastUpdate(report.lastOutcome, when) },
+    { label: 'Previous', paragraphs: previous(report.previous) },
+    { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, when)) },
+    { label: 'Quarantine', paragraphs: quarantine(report, when) },
+    { label: 'To report', paragraphs: toReport(report) },
+    {
+      label: 'Service',
+      paragraphs: service(report, when),
+      tone: report.service.lastError === undefined ? undefined : 'attention',
+    },
+    {
+      label: 'Broker',
+      paragraphs: broker(report.service.broker),
+      tone: report.service.broker?.problem === undefined ? undefined : 'attention',
+    },
+    { label: 'Traffic', paragraphs: traffic(report.traffic) },
+    { label: 'Spool', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeSpool(report.telemetry)) },
+    { label: 'Device', paragraphs: [device(report)] },
+    { label: 'Agent', paragraphs: [agent(report)] },
+  ];
+}
+
+/** A sentence with what a person should type next. */
+function sentenceOf({ text, advice }: Said): string {
+  return advice === undefined ? text : `${text} ${advice}`;
+}
+
+function liftedBy({ reason, until }: StandstillReport, when: When): string {
+  const why = reason === undefined ? 'no reason was given' : reason;
+  const end = until === undefined ? '' : `, until ${moment(until, when) ?? until}`;
+  const early = until === undefined ? '' : ' before that';
+  return `${why}${end}; root and thing-operators lift it${early}: agent resume`;
+}
+
+function rebootWait({ rebootWait: wait, daemon }: StatusReport, when: When): readonly string[] {
+  if (wait === undefined) return [];
+  const until = moment(wait.until, when);
+  const end = until === undefined || !daemon ? '' : `; the agent waits until ${until}`;
+  return [`${wait.reason}: [update] reboot_window${end}`, 'root and thing-operators need not wait: agent reboot'];
+}
+
+function hookWait(wait: StatusReport['hookWait'], when: When): readonly string[] {
+  if (wait === undefined) return [];
+  const next = `asked again ${moment(wait.until, when) ?? wait.until}`;
+  return [`${wait.reason}; ${next}`, 'agent --update-now asks now; with --force nobody is asked'];
+}
+
+function slowed(throttle: StatusReport['throttle'], when: When): readonly string[] {
+  if (throttle === undefined) return [];
+  const until = moment(throttle.until, when);
+  const rate = `the download to at most ${bytes(throttle.bytesPerSecond)}/s`;
+  return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
+}
+
+/** Describes what is installed in a slot, since when, and who signed it. */
+export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
+  if (installed === undefined) return ['nothing by this agent yet'];
+  const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
+  const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
+  const place = slot === undefined ? '' : ` in slot ${slot}`;
+  if (factory === true) return [`${versionName}${id}${place}`, `came with the image, seen ${moment(at, when)}`];
+  const trust =
+    signedBy === undefined
+      ? 'unsigned'
+      : `signed by ${signedBy.startsWith('sha256:') ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy}`;
+  return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${moment(at, when)}`];
+}
+
+function shortDigest(digest: string): string {
+  return digest.slice(0, 'sha256:'.length + 12);
+}
+
+/** Describes the next look. While a look runs, the noted time of the next one has passed. */
+function nextLook(report: StatusReport, when: When): string {
+  const { daemon, nextLookAt } = report;
+  if (!daemon) return `none: ${isSilent(report) ? 'the daemon does not answer' : 'no daemon runs'}`;
+  if (nextLookAt !== undefined && Date.parse(nextLookAt) <= when.nowMs) return 'now';
+  return moment(nextLookAt, when) ?? 'none: there is no schedule';
+}
+
+function running({ booted, slots }: StatusReport): readonly string[] {
+  const details = Object.entries(slots ?? {}).map(([slot, detail]) => `${slot} is ${detail}`);
+  const all = booted === undefined ? details : [`slot ${booted}`, ...details];
+  return all.length === 0 ? [] : [all.join('; ')];
+}
+
+function lastUpdate(last: OutcomeReport | undefined, when: When): Pick<Row, 'paragraphs' | 'tone'> {
+  if (last === undefined) return { paragraphs: ['none yet'] };
+  const at = moment(last.at, when);
+  if (last.list !== undefined) return { paragraphs: [`${listOf(last.list)}: in effect, ${at}`] };
+  if (last.outcome === 'installed')
+    return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
+  return {
+    paragraphs: [
+      `${last.version} ${last.outcome.replace('-', ' ')}, ${at}`,
+      `${last.reason} (${last.code})`,
+      ...fetched(last),
+    ],
+    tone: 'attention',
+  };
+}
+
+function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
+  return fetchedBytes === undefined ? [] : [`the service sent ${bytes(fetchedBytes)} for it`];
+}
+
+function previous(installed: InstalledReport | undefined): readonly string[] {
+  if (installed === undefined) return [];
+  const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
+  return [`${installed.versionName}${place}; to go back to it: agent rollback`];
+}
+
+function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {
+  const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
+    const end = until === undefined ? undefined : distance(until, when.nowMs);
+    const told = `${version} (${shortDigest(digest)}): ${reason}`;
+    return `${told}; ends ${end === undefined ? '' : `${end}, or `}by agent forget`;
+  });
+  const rest = held.length - maxQuarantineShown;
+  return rest > 0 ? [...shown, `and ${rest} more`] : shown;
+}
+
+function toReport({ pendingSwitch, pendingReports, droppedReports, list }: StatusReport): readonly string[] {
+  const lines: string[] = [];
+  const isList = pendingSwitch === list?.versionId;
+  if (pendingSwitch !== undefined)
+    lines.push(
+      `the service was not told yet that ${isList ? `the list ${pendingSwitch} is in effect` : `version ${pendingSwitch} runs`}`,
+    );
+  if (pendingReports > 0)
+    lines.push(`${pendingReports} outcome${pendingReports === 1 ? '' : 's'} wait for the service`);
+  if (droppedReports > 0)
+    lines.push(
+      `${droppedReports} older one${droppedReports === 1 ? ' was' : 's were'} dropped to make room; the service is told how many`,
+    );
+  return lines;
+}
+
+function service({ daemon, service: { url, lastError, lastContactAt } }: StatusReport, when: When): readonly string[] {
+  const never = daemon ? 'not reached since the start' : 'not asked by this command';
+  const contact = moment(lastContactAt, when);
+  const reached = contact === undefined ? never : `reached ${contact}`;
+  return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
+}
+
+/** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */
+function traffic(told: StatusReport['traffic']): readonly string[] {
+  if (told === undefined) return [];
+  const { lastHour, lastDay, sinceStart } = told;
+  return [
+    `${carried(lastHour)} in the last hour; ${carried(lastDay)} in the last 24 h; ${carried(sinceStart)} since the daemon began`,
+  ];
+}
+
+function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {
+  return `${bytes(receivedBytes)} down and ${bytes(sentBytes)} up`;
+}
+
+function broker(status: BrokerReport | undefined): readonly string[] {
+  if (status === undefined) return [];
+  const { url, state, problem, ignored } = status;
+  const counted = Object.entries(ignored).filter(([, count]) => count > 0);
+  const details = counted.map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const messages = counted.length === 0 ? '' : `; messages ignored: ${details}`;
+  const line = `${url}, ${state}${messages}`;
+  return problem === undefined ? [line] : [`${problem.message} (${problem.code})`, line];
+}
+
+function device({ serialNumber, thingId }: StatusReport): string {
+  const thing = thingId === undefined ? 'not activated: agent activate' : `thing ${thingId}`;
+  return `${serialNumber ?? 'no serial number'}, ${thing}`;
+}
+
+function agent(report: StatusReport): string {
+  const { agentVersion, daemon } = report;
+  if (isSilent(report)) return `${agentVersion}, the daemon does not answer: systemctl restart thing-agent`;
+  return daemon ? `${agentVersion}, the daemon runs` : `${agentVersion}, no daemon runs: systemctl start thing-agent`;
+}
+
+function isSilent({ troubles }: StatusReport): boolean {
+  return troubles?.includes('daemon-silent') ?? false;
+}

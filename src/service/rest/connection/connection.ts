@@ -1,0 +1,141 @@
+import { connect as connectTcp } from 'node:net';
+import type { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+
+import { describeError } from '../../../system/errors.ts';
+import { hostOf, occurrence, secured } from '../../../system/socket.ts';
+import type { Clock } from '../../../system/time/clock.ts';
+import { Deadline } from '../../../system/time/deadline.ts';
+import { ServiceError } from '../../errors.ts';
+import type { Traffic } from '../../traffic.ts';
+import type { RestSettings } from '../settings.ts';
+import { chooseProxy } from './proxy.ts';
+import { readTlsFiles } from './tls-files.ts';
+import type { TlsMaterial } from './tls-files.ts';
+import { translateTransportError } from './transport-errors.ts';
+import type { Peer } from './transport-errors.ts';
+import { openTunnel } from './tunnel.ts';
+
+export interface ConnectorDeps {
+  readonly clock: Pick<Clock, 'nowMs'>;
+  /** Counts what the sockets carry. */
+  readonly traffic?: Traffic | undefined;
+}
+
+/**
+ * Opens sockets to the service, directly or through a proxy. For http, the requests to the proxy contain whole
+ * addresses (RFC 9112, section 3.2.2); for https, the proxy provides a tunnel (RFC 9110, section 9.3.6).
+ */
+export class Connector {
+  readonly #service: URL;
+  readonly #proxy: URL | undefined;
+  readonly #settings: Pick<RestSettings, 'tls' | 'deadlines'>;
+  readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #traffic: Traffic | undefined;
+  /** A TLS session that shortens the next handshake. The service has only one origin, so one session is enough. */
+  #session: Buffer | undefined;
+
+  constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorDeps) {
+    this.#service = service;
+    this.#proxy = chooseProxy(service, settings.proxy);
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#traffic = traffic;
+  }
+
+  /** The proxy that needs whole addresses in the requests; undefined: there is none. */
+  get forwardingProxy(): URL | undefined {
+    return this.#service.protocol === 'http:' ? this.#proxy : undefined;
+  }
+
+  /** The peer that is named if something fails on an open connection. */
+  get servicePeer(): Peer {
+    return { kind: 'service', name: authorityOf(this.#service) };
+  }
+
+  /** Opens a socket for HTTP/1.1. Throws ServiceErrors without an operation, or the signal's reason. */
+  async open(signal: AbortSignal): Promise<Socket> {
+    const files = await readTlsFiles(this.#settings.tls, signal);
+    const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
+    using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first), signal);
+    const socket = await this.#openTcp(this.#proxy ?? this.#service, first, deadline.signal);
+    const inner =
+      this.#proxy === undefined ? socket : await this.#passProxy(socket, this.#proxy, files, deadline.signal);
+    return this.#service.protocol === 'https:' ? await this.#secureService(inner, files, deadline.signal) : inner;
+  }
+
+  async #openTcp(target: URL, peer: Peer, signal: AbortSignal): Promise<Socket> {
+    const [host, port] = [hostOf(target), Number(portOf(target))];
+    const socket = connectTcp({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
+    this.#traffic?.watch(socket);
+    await this.#established(socket, 'connect', peer, signal);
+    return socket;
+  }
+
+  /** Opens TLS to an https proxy, and a tunnel to an https service. */
+  async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+    const peer = proxyPeer(proxy);
+    const { ca } = files;
+    const inner = proxy.protocol === 'https:' ? startTls(socket, proxy, ca === undefined ? {} : { ca }) : socket;
+    if (inner !== socket) await this.#established(inner, 'secureConnect', peer, signal);
+    if (this.#service.protocol === 'http:') return inner;
+    await this.#guarded(inner, openTunnel(inner, authorityOf(this.#service), proxy, signal), peer, signal);
+    return inner;
+  }
+
+  async #secureService(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+    const session = this.#session === undefined ? {} : { session: this.#session };
+    const secured = startTls(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
+    secured.on('session', (renewed: Buffer) => {
+      this.#session = renewed;
+    });
+    await this.#established(secured, 'secureConnect', this.servicePeer, signal);
+    return secured;
+  }
+
+  async #established(socket: Socket, event: string, peer: Peer, signal: AbortSignal): Promise<void> {
+    await this.#guarded(socket, occurrence(socket, event, signal), peer, signal);
+  }
+
+  /** Runs one step of opening; destroys the socket if it fails. */
+  async #guarded(socket: Socket, step: Promise<void>, peer: Peer, signal: AbortSignal): Promise<void> {
+    // keeps an alert that arrives between the handshake and the first request: the destroyed socket still has it
+    socket.on('error', (error) => socket.destroy(error));
+    try {
+      await step;
+    } catch (error) {
+      socket.destroy();
+      signal.throwIfAborted();
+      throw translateTransportError(error, peer, this.#clock);
+    }
+  }
+}
+
+const keepAliveInitialDelay = 60_000;
+
+export function startTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
+  try {
+    return secured(socket, peer, options);
+  } catch (error) {
+    const why = `the certificates or the key cannot be used: ${describeError(error)}`;
+    throw new ServiceError({ code: 'tls-files', why, cause: error });
+  }
+}
+
+function silent(peer: Peer): ServiceError {
+  const code = peer.kind === 'proxy' ? 'proxy-unreachable' : 'silent-connect';
+  return new ServiceError({ code, why: `${peer.name} did not let us connect within the deadline` });
+}
+
+function proxyPeer(proxy: URL): Peer {
+  return { kind: 'proxy', name: `the proxy ${authorityOf(proxy)}` };
+}
+
+function portOf(url: URL): string {
+  if (url.port !== '') return url.port;
+  return url.protocol === 'https:' ? '443' : '80';
+}
+
+function authorityOf(url: URL): string {
+  return `${url.hostname}:${portOf(url)}`;
+}

@@ -1,0 +1,143 @@
+import type { SlotName } from '../../../update/ports.ts';
+import { uninterrupted } from '../boot-environment.ts';
+import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from '../boot-environment.ts';
+import { BootloaderError } from '../errors.ts';
+import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
+import type { BootOrder } from './boot-order.ts';
+import { parseTrialMark } from './trial-mark.ts';
+import type { TrialMark } from './trial-mark.ts';
+
+export type Variables = ReadonlyMap<string, string>;
+
+/** A boot environment that consists of named variables. */
+export interface VariableStore {
+  read(signal: AbortSignal): Promise<Variables>;
+  /** Sets all of these variables or none, durably; others are kept. A write that has begun is not abandoned. */
+  set(variables: Variables, signal: AbortSignal): Promise<void>;
+  /**
+   * Throws if the bootloader will not read what was read here. It compares with the medium, past the page cache, and
+   * with the bootloader's own reader.
+   */
+  confirm(signal: AbortSignal): Promise<void>;
+}
+
+/** How a bootloader stores a boot order. `parse` throws BootloaderError. */
+export interface OrderSpelling {
+  parse(variables: Variables): BootOrder;
+  format(order: BootOrder): Variables;
+}
+
+export interface VariableEnvironmentDeps {
+  readonly title: string;
+  readonly store: VariableStore;
+  readonly spelling: OrderSpelling;
+  readonly attempts: number;
+}
+
+const CANARY = 'thing_agent_canary';
+/** Malformed values are cut to so many characters in messages. */
+const MAX_QUOTED = 120;
+
+/** RAUC's scheme of order and counters in the variables of U-Boot or GRUB. */
+export class VariableEnvironment implements BootEnvironment<BootOrder> {
+  readonly title: string;
+  readonly #store: VariableStore;
+  readonly #spelling: OrderSpelling;
+  readonly #attempts: number;
+
+  constructor(deps: VariableEnvironmentDeps) {
+    this.title = deps.title;
+    this.#store = deps.store;
+    this.#spelling = deps.spelling;
+    this.#attempts = deps.attempts;
+  }
+
+  async read(signal: AbortSignal): Promise<BootOrder> {
+    return this.#spelling.parse(await this.#store.read(signal));
+  }
+
+  inspect(state: BootOrder): SaidOfSlots {
+    return inspectOrder(state);
+  }
+
+  onTrial(state: BootOrder, booted: SlotName): boolean {
+    return isOnTrial(state, booted, this.#attempts);
+  }
+
+  canSpare(state: BootOrder, { slot }: BootChange): boolean {
+    return canSpareInOrder(state, slot);
+  }
+
+  async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<undefined> {
+    const wanted = changeOrder(state, change, this.#attempts);
+    if (!sameOrder(wanted, state)) await this.#store.set(this.#spelling.format(wanted), signal);
+    await this.#store.confirm(uninterrupted);
+    return undefined;
+  }
+
+  holds(state: BootOrder, change: BootChange): boolean {
+    return sameOrder(changeOrder(state, change, this.#attempts), state);
+  }
+
+  async canary(signal: AbortSignal): Promise<void> {
+    const value = (await this.#store.read(signal)).get(CANARY) === '1' ? '2' : '1';
+    await this.#store.set(new Map([[CANARY, value]]), signal);
+    await this.#store.confirm(uninterrupted);
+    if ((await this.#store.read(signal)).get(CANARY) === value) return;
+    throw new BootloaderError(
+      'boot-write-not-confirmed',
+      `${this.title}: ${CANARY}=${value} was written without an error, but reads back differently`,
+      { advice: 'check the medium, and that nothing else writes the boot environment' },
+    );
+  }
+}
+
+/** Parses `name=value` lines as fw_printenv and grub-editenv print them. Other lines are parts of longer values. */
+export function parseVariables(text: string): Variables {
+  const variables = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const match = /^([^=\s]+)=(.*)$/.exec(line);
+    if (match?.[1] !== undefined && match[2] !== undefined) variables.set(match[1], match[2]);
+  }
+  return variables;
+}
+
+/** Reads the variables of one bootloader. A missing or malformed one is `boot-environment-invalid`. */
+export class VariableReader {
+  readonly #title: string;
+  readonly #advice: string;
+  readonly #variables: Variables;
+
+  constructor(title: string, advice: string, variables: Variables) {
+    this.#title = title;
+    this.#advice = advice;
+    this.#variables = variables;
+  }
+
+  order(name: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> {
+    return (
+      parseOrder(this.text(name), names) ??
+      this.fail(`${name}=${this.text(name)}, expected an order such as "${names.A} ${names.B}"`)
+    );
+  }
+
+  number(name: string, pattern: RegExp, radix: 10 | 16, expected: string): number {
+    const value = this.text(name);
+    return pattern.test(value) ? Number.parseInt(value, radix) : this.fail(`${name}=${value}, expected ${expected}`);
+  }
+
+  trial(name: string, names: BootNames): TrialMark | undefined {
+    const value = this.#variables.get(name);
+    return value === undefined ? undefined : parseTrialMark(value, names);
+  }
+
+  text(name: string): string {
+    return this.#variables.get(name) ?? this.fail(`${name} is not set`);
+  }
+
+  fail(why: string): never {
+    throw new BootloaderError('boot-environment-invalid', `${this.#title}: ${why.slice(0, MAX_QUOTED)}`, {
+      advice: this.#advice,
+    });
+  }
+}

@@ -1,0 +1,127 @@
+import { AgentError } from '../../system/errors.ts';
+import type { UpdatePorts } from '../choice/order.ts';
+import { UpdateError } from '../errors.ts';
+import { evidenceOfKept } from '../evidence.ts';
+import type { FirmwareRecord, PhaseOf } from '../journal/state.ts';
+import type { BoardPayload, InPlaceTarget, Verified } from '../ports.ts';
+
+/** A payload for a board, or a package, with its target. */
+interface BoardTask {
+  readonly target: InPlaceTarget;
+  readonly digest: string;
+  readonly sizeBytes: number;
+  readonly order: number | undefined;
+  readonly back: boolean | undefined;
+}
+
+/** A board whose restoring was begun so often without an end is left as it is, since it does not answer any more. */
+const MAX_RESTORES = 10;
+
+/** Whether this update has anything to flash, or a package to install. */
+export function hasBoards({ payloads }: FirmwareRecord): boolean {
+  return payloads.some((payload) => payload.kind !== 'slots');
+}
+
+/**
+ * Promise `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
+ * without an order in parallel. What was flashed before a cut is found to be there already. Throws the error of the
+ * first board that fails. Packages come first, one after the other, and are asked again at each judgement, since what
+ * was installed may have been put back.
+ */
+export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { journal } = ports;
+  const isOpen = ({ target, kind }: Payload): boolean => kind === 'package' || phase.boards[target] !== 'flashed';
+  const payloads = boardPayloads(phase.firmware).filter(isOpen);
+  const tasks = payloads.map((payload) => boardTask(payload, ports));
+  if (tasks.length === 0) return;
+  ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
+  const evidence = new Map<string, Verified>();
+  for (const task of tasks) if (task.back !== true) evidence.set(task.target.name, await readKept(task, signal));
+  const flashOne = async (task: BoardTask): Promise<void> => {
+    const { name } = task.target;
+    const verified = evidence.get(name);
+    const isNew = phase.boards[name] !== 'flashed';
+    if (isNew) await journal.append({ type: 'board-touched', target: name });
+    if (verified === undefined) await task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
+    else await task.target.flash(payloadOf(task, ports), verified, signal);
+    if (isNew) await journal.append({ type: 'board-flashed', target: name });
+  };
+  const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
+  for (const task of ordered) await flashOne(task);
+  await allSettled(tasks.filter((task) => task.order === undefined).map(flashOne));
+}
+
+/**
+ * Gives the boards that were touched back what they held, the last one first. Throws while one of them cannot be
+ * reached but may be tried again. Returns what is wrong with a board that is given up; undefined: nothing.
+ */
+export async function restoreBoards(
+  phase: PhaseOf<'rolling-back'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<AgentError | undefined> {
+  const { journal, log } = ports;
+  const touched = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== undefined);
+  if (touched.length === 0) return undefined;
+  const { phase: counted } = await journal.append({ type: 'restoring' });
+  const isLastTry = counted.restores >= MAX_RESTORES;
+  let failure: AgentError | undefined;
+  for (const payload of touched.toReversed()) {
+    try {
+      await undo(boardTask(payload, ports), ports, signal);
+      await journal.append({ type: 'board-restored', target: payload.target });
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      log.error({ board: payload.target, code: error.code }, `the board is not as it was: ${error.message}`);
+      failure = error;
+    }
+  }
+  if (failure !== undefined && !isLastTry) throw failure;
+  return failure;
+}
+
+async function undo(task: BoardTask, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
+  return task.target.flash(payloadOf(task, ports), await readKept(task, signal), signal);
+}
+
+type Payload = FirmwareRecord['payloads'][number];
+
+function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
+  return payloads.filter(({ kind }) => kind !== 'slots');
+}
+
+/** The task of a payload. If its board has left the configuration meanwhile, nothing can be done for it. */
+function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
+  const target = targets.get(name);
+  if (target !== undefined && target.kind !== 'slots') {
+    return {
+      target,
+      digest,
+      sizeBytes,
+      order: order ?? (target.kind === 'package' ? Number.MIN_SAFE_INTEGER : undefined),
+      back,
+    };
+  }
+  throw new UpdateError(
+    'target-unknown',
+    `the configuration has no target ${name} any more, which this update flashes`,
+    { exit: 'configuration', advice: `put [targets.${name}] back` },
+  );
+}
+
+function payloadOf({ digest }: BoardTask, { onProgress }: UpdatePorts): BoardPayload {
+  return { digest, onProgress: (progress) => onProgress({ kind: 'board', ...progress }) };
+}
+
+async function readKept({ target, sizeBytes, digest }: BoardTask, signal: AbortSignal): Promise<Verified> {
+  const found = await target.digestOf(sizeBytes, signal, digest);
+  return evidenceOfKept({ target: target.name, recorded: digest, found });
+}
+
+/** Waits for all works, then throws the first failure: a board that is being flashed must not be left alone. */
+async function allSettled(works: readonly Promise<void>[]): Promise<void> {
+  const results = await Promise.allSettled(works);
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert';
+
+import { withQuarantined } from '../../choice/holds/quarantine.ts';
+import { countFailure } from '../../choice/holds/tries.ts';
+import type { SlotName } from '../../ports.ts';
+import { CALLED_OFF, isHeldBack, isUnclear, staysFallback } from '../../trial/blame.ts';
+import type { EventOf } from '../events.ts';
+import type { OwedHook } from '../parts/owed-hook.ts';
+import { withUnfit } from '../parts/unfit-deltas.ts';
+import { hasSlotPayload } from '../state.ts';
+import type { Attempt, Quarantined, UpdateState } from '../state.ts';
+import { inPhase } from './in-phase.ts';
+import { withOutcomes } from './reports.ts';
+
+/** Whether an attempt says something about the version that the service names. One by a person does not. */
+export function isCounted({ by }: Attempt): boolean {
+  return by === 'service';
+}
+
+export function owed(
+  hook: OwedHook['hook'],
+  { attempt: { id, by, version }, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
+): OwedHook {
+  return { hook, attempt: id, by, version, slot };
+}
+
+export function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
+  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
+}
+
+/**
+ * Ends an attempt that never ran: nothing is held against it, and a slot that a person wanted to go back to stays as it
+ * is.
+ */
+function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
+  const { attempt } = inPhase(state, 'rolling-back');
+  const next = { ...state, phase: { kind: 'idle' } } as const;
+  if (attempt.by === 'rollback') return next;
+  const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
+  const cancelled = attempt.version.id ?? state.cancelled;
+  return withOutcomes({ ...next, previous: undefined, cancelled }, [outcome], attempt.by);
+}
+
+export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
+  if (event.code === CALLED_OFF.code) return callOff(state, event);
+  const { attempt, firmware, slot } = inPhase(state, 'rolling-back');
+  const { code, reason, at, fault, owesHook } = event;
+  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
+  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
+  const next: UpdateState = {
+    ...state,
+    phase: { kind: 'idle' },
+    owedHook: owesHook === true ? { ...owed('after_rollback', { attempt, slot }), code, reason } : undefined,
+    previous: isKept ? state.previous : undefined,
+    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
+  };
+  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
+    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
+  ]);
+}
+
+export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
+  const { phase } = state;
+  assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
+  const { version, id, by } = phase.attempt;
+  const { outcome, code, reason, curable } = failure;
+  const tries = failedTries(state, phase.attempt, at, curable !== true);
+  const ended = { attempt: id, version: version.name, outcome, code, reason, at };
+  const unfitId = code === 'delta-base' && isCounted(phase.attempt) ? version.id : undefined;
+  const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
+  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries, unfit }, [ended], by);
+}
+
+export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
+  const { phase } = state;
+  assert(
+    phase.kind === 'staging' || phase.kind === 'staged' || phase.kind === 'trial',
+    `nothing waits in ${phase.kind}`,
+  );
+  const { id, version, by } = phase.attempt;
+  const ended = { attempt: id, version: version.name, outcome: 'failed', code, reason, at } as const;
+  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [ended], by);
+}
+
+/** An attempt that cannot be understood any more counts as failed, so that it is not begun again for ever. */
+export function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
+  const { interrupted } = inPhase(state, 'lost');
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
+  if (interrupted === undefined) return next;
+  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
+  const { id: attempt, version, by } = interrupted;
+  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
+  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome], by);
+}
