@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { PROTOCOL } from '../../../../src/helper/verbs.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { Impostor, reachSocket, serving } from '../../../rooms/helper/impostor.ts';
@@ -109,6 +110,24 @@ describe('a gateway of one process', () => {
     const tenths = Number(/Overall exposure level for \S+: (\d\.\d)/.exec(stdout)?.[1]) * 10;
     expect(tenths).toBeLessThanOrEqual(most);
   });
+
+  test('lends the agent the ports of boards and sensors by their group, as the page says', async () => {
+    await gateway.tell('sh', '-c', 'chgrp dialout /dev/full && chmod 660 /dev/full');
+    const opens = async (...dropIn: readonly string[]): Promise<boolean> => {
+      const rights = [
+        'User=thing-agent',
+        'PrivateUsers=yes',
+        'DevicePolicy=closed',
+        'DeviceAllow=char-* rw',
+        ...dropIn,
+      ];
+      const properties = rights.map((one) => `--property=${one}`);
+      const command = ['systemd-run', '--wait', '--quiet', ...properties, 'sh', '-c', ': <> /dev/full'];
+      return (await gateway.exec(command, 'root')).exitCode === 0;
+    };
+    expect(await opens('PrivateDevices=no', 'SupplementaryGroups=dialout')).toBe(true);
+    expect(await opens('PrivateDevices=no')).toBe(false);
+  });
 });
 
 /** Somebody in the agent's place, as its user: it has the agent's socket, and no unit around it that would hold it back. */
@@ -135,7 +154,7 @@ describe('who has broken into the agent', () => {
   async function refusal(answers: Answers, verb: string, input: unknown): Promise<string> {
     for (;;) {
       using impostor = new Impostor(await reachSocket(gateway.place(SOCKET)), answers);
-      if ((await impostor.refusal('attach', { protocol: 1 })).startsWith('done'))
+      if ((await impostor.refusal('attach', { protocol: PROTOCOL })).startsWith('done'))
         return await impostor.refusal(verb, input);
       expect(impostor.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
     }
