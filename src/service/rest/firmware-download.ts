@@ -36,7 +36,7 @@ export interface DownloadDeps {
 /**
  * Promise `same-text`: the text of a firmware, in order and without gaps, however often the connection is cut. It
  * continues by `Range` if the service stated a strong validator and a length. Otherwise the text is read again, and the
- * part that was read before is compared and skipped. The text itself is not kept: only four bytes per MiB are.
+ * part that was read before is compared and skipped. The text itself is not kept: only a checksum of each MiB is.
  */
 export class FirmwareDownload implements FirmwareText {
   readonly #deps: DownloadDeps;

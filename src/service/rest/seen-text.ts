@@ -1,15 +1,20 @@
-import { crc32 } from 'node:zlib';
+import { openChecksum } from '../../system/checksum.ts';
 
-/** One checksum is kept for each block of this size. */
+/** A block has so many bytes, or fewer if it is the last one before a cut. */
 const blockBytes = 1024 * 1024;
 
+interface SeenBlock {
+  readonly endOffset: number;
+  readonly checksum: number;
+}
+
 /**
- * Remembers a text by checksums of its blocks, to recognize it when it is read again. CRC-32 finds a changed text, but
- * not a forged one; the decoded firmware is verified with a trusted key anyway.
+ * Remembers a text by checksums of its blocks, to recognize it when it is read again. A checksum finds a changed text; a
+ * forged one is found by the key that must have signed the decoded firmware.
  */
 export class SeenText {
-  readonly #blocks: number[] = [];
-  #running = 0;
+  readonly #blocks: SeenBlock[] = [];
+  #running = openChecksum();
   #sizeBytes = 0;
 
   get sizeBytes(): number {
@@ -17,68 +22,69 @@ export class SeenText {
   }
 
   append(bytes: Uint8Array): void {
-    for (const piece of atBlockBorders(bytes, this.#sizeBytes)) {
-      this.#running = crc32(piece, this.#running);
+    for (let at = 0; at < bytes.byteLength;) {
+      const piece = bytes.subarray(at, at + blockBytes - this.#openBytes);
+      this.#running.update(piece);
       this.#sizeBytes += piece.byteLength;
-      if (this.#sizeBytes % blockBytes !== 0) continue;
-      this.#blocks.push(this.#running);
-      this.#running = 0;
+      at += piece.byteLength;
+      if (this.#openBytes === blockBytes) this.#closeBlock();
     }
   }
 
   /** Compares a second reading with the first one, up to where that got. */
   replay(): Replay {
-    return new Replay(this.#blocks, this.#running, this.#sizeBytes);
+    if (this.#openBytes > 0) this.#closeBlock();
+    return new Replay([...this.#blocks]);
+  }
+
+  /** The bytes of the last block, which is not closed yet. */
+  get #openBytes(): number {
+    return this.#sizeBytes - endOf(this.#blocks);
+  }
+
+  #closeBlock(): void {
+    this.#blocks.push({ endOffset: this.#sizeBytes, checksum: this.#running.value() });
+    this.#running = openChecksum();
   }
 }
 
 export class Replay {
-  readonly #blocks: readonly number[];
-  readonly #tail: number;
-  readonly #sizeBytes: number;
-  #running = 0;
+  readonly #blocks: readonly SeenBlock[];
+  #next = 0;
+  #running = openChecksum();
   #position = 0;
 
-  constructor(blocks: readonly number[], tail: number, sizeBytes: number) {
+  constructor(blocks: readonly SeenBlock[]) {
     this.#blocks = blocks;
-    this.#tail = tail;
-    this.#sizeBytes = sizeBytes;
   }
 
   /** The bytes that are still to be compared. Until this is 0 nothing is certain. */
   get remainingBytes(): number {
-    return this.#sizeBytes - this.#position;
+    return endOf(this.#blocks) - this.#position;
   }
 
-  /**
-   * Compares the next bytes, at most `remainingBytes`. Returns false as soon as a block, or the last part of one,
-   * differs.
-   */
+  /** Compares the next bytes, at most `remainingBytes`. Returns false as soon as a block differs. */
   push(bytes: Uint8Array): boolean {
-    for (const piece of atBlockBorders(bytes, this.#position)) {
-      this.#running = crc32(piece, this.#running);
+    for (let at = 0; at < bytes.byteLength;) {
+      const block = this.#blocks[this.#next];
+      if (block === undefined) throw new RangeError('more than is to be compared');
+      const piece = bytes.subarray(at, at + block.endOffset - this.#position);
+      this.#running.update(piece);
       this.#position += piece.byteLength;
-      if (!this.#matches()) return false;
+      at += piece.byteLength;
+      if (this.#position === block.endOffset && !this.#closes(block)) return false;
     }
     return true;
   }
 
-  #matches(): boolean {
-    if (this.#position % blockBytes === 0) {
-      const expected = this.#blocks[this.#position / blockBytes - 1];
-      const matches = this.#running === expected;
-      this.#running = 0;
-      return matches;
-    }
-    return this.#position !== this.#sizeBytes || this.#running === this.#tail;
+  #closes({ checksum }: SeenBlock): boolean {
+    const matches = this.#running.value() === checksum;
+    this.#running = openChecksum();
+    this.#next += 1;
+    return matches;
   }
 }
 
-function* atBlockBorders(bytes: Uint8Array, position: number): Generator<Uint8Array> {
-  for (let offset = 0; offset < bytes.byteLength;) {
-    const room = blockBytes - ((position + offset) % blockBytes);
-    const piece = bytes.subarray(offset, offset + room);
-    yield piece;
-    offset += piece.byteLength;
-  }
+function endOf(blocks: readonly SeenBlock[]): number {
+  return blocks.at(-1)?.endOffset ?? 0;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { crc32 } from 'node:zlib';
 
 import { abortable } from '../../system/abortable.ts';
+import { checksumOf } from '../../system/checksum.ts';
 import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { SlotError } from '../errors.ts';
 import type { Hasher } from '../hasher.ts';
@@ -25,13 +25,13 @@ export interface WriterDeps {
 }
 
 /**
- * Writes an image to a slot. The calling thread only copies bytes into a block and computes their CRC. Meanwhile
+ * Writes an image to a slot. The calling thread only copies bytes into a block and computes their checksum. Meanwhile
  * another thread hashes blocks, and the operating system compares and writes several of them at a time.
  */
 export class BlockWriter implements PayloadWriter {
   readonly #deps: WriterDeps;
   readonly #unchanged: UnchangedBlocks;
-  /** The CRC32 of every block before the current one, to compare with what is read back from the medium. */
+  /** The checksum of every block before the current one, to compare with what is read back from the medium. */
   readonly #checksums: number[] = [];
   #inFlight = 0;
   #current: Block | undefined;
@@ -55,7 +55,7 @@ export class BlockWriter implements PayloadWriter {
     const { medium, hasher, pool, signal } = this.#deps;
     const wholeBytes = prefix.sizeBytes - (prefix.sizeBytes % pool.blockBytes);
     const visit = async (bytes: Buffer): Promise<void> => {
-      this.#checksums.push(crc32(bytes));
+      this.#checksums.push(checksumOf(bytes));
       await abortable(hasher.update(bytes), signal);
     };
     await readInOrder({ medium, pool }, wholeBytes, visit, signal);
@@ -140,7 +140,7 @@ export class BlockWriter implements PayloadWriter {
     const blockPosition = this.#sizeBytes - to;
     this.#flushed = to;
     if (how === 'seal') {
-      this.#checksums.push(crc32(block.bytes.subarray(0, to)));
+      this.#checksums.push(checksumOf(block.bytes.subarray(0, to)));
       this.#current = undefined;
       this.#filled = 0;
       this.#flushed = 0;
@@ -179,7 +179,7 @@ export class BlockWriter implements PayloadWriter {
   async #readBack(signal: AbortSignal): Promise<void> {
     const { medium, pool, where } = this.#deps;
     const compare = (bytes: Buffer, position: number): void => {
-      if (crc32(bytes) === this.#checksums[position / pool.blockBytes]) return;
+      if (checksumOf(bytes) === this.#checksums[position / pool.blockBytes]) return;
       const range = `bytes ${position} to ${position + bytes.byteLength - 1}`;
       throw new SlotError('readback-mismatch', where, `${range} do not read back as they were written`);
     };
