@@ -1,28 +1,25 @@
 import type { Dispatcher } from 'undici';
 
-import { giveBack } from '../../system/files/give-back.ts';
 import type { ServiceError } from '../errors.ts';
+import { Gathering } from './receiving/gathering.ts';
 import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
-
-/**
- * The socket is paused while so many received bytes were not taken yet. One more read of the socket may come on top.
- */
-const maxQueuedBytes = 128 * 1024;
 
 type End = { readonly kind: 'complete' } | { readonly kind: 'failed'; readonly reason: unknown };
 
 /**
- * One request and its reply, on undici's dispatch interface. Pieces are passed on as they were read from the socket,
- * with back-pressure and without a stream in between. Errors are ServiceErrors, or the signal's reason.
+ * One request and its reply, on undici's dispatch interface. What the socket brought in one turn of the event loop is
+ * passed on in one piece, with back-pressure and without a stream in between. Errors are ServiceErrors, or the signal's
+ * reason.
  */
 export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   readonly #translate: (error: unknown) => ServiceError;
   readonly #signal: AbortSignal;
   readonly #onAbort = (): void => this.abandon(this.#signal.reason);
   readonly #head = Promise.withResolvers<void>();
-  readonly #queue: Uint8Array[] = [];
-  #queuedBytes = 0;
+  readonly #gathering = new Gathering();
+  /** The end of this turn of the event loop tells of what has arrived. */
+  #willTell = false;
   #status = 0;
   #headers: Headers = {};
   #controller: Dispatcher.DispatchController | undefined;
@@ -60,12 +57,10 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   async *chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     for (;;) {
       this.#signal.throwIfAborted();
-      const chunk = this.#queue.shift();
+      const chunk = this.#gathering.take();
       if (chunk !== undefined) {
-        this.#queuedBytes -= chunk.byteLength;
-        if (this.#queuedBytes <= maxQueuedBytes) this.#controller?.resume();
+        if (!this.#gathering.isFull) this.#controller?.resume();
         yield chunk;
-        giveBack(chunk);
       } else if (this.#end === undefined) {
         await this.#news.promise;
       } else if (this.#end.kind === 'failed') {
@@ -89,10 +84,14 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    this.#queue.push(chunk);
-    this.#queuedBytes += chunk.byteLength;
-    if (this.#queuedBytes > maxQueuedBytes) controller.pause();
-    this.#wake();
+    this.#gathering.put(chunk);
+    if (this.#gathering.isFull) {
+      controller.pause();
+      this.#wake();
+    } else if (!this.#willTell) {
+      this.#willTell = true;
+      setImmediate(() => this.#tell());
+    }
   }
 
   onResponseEnd(): void {
@@ -115,7 +114,6 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.abandon(notWanted());
-    this.#queue.length = 0;
   }
 
   #finish(end: End): void {
@@ -123,6 +121,11 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
     this.#end = end;
     this.#signal.removeEventListener('abort', this.#onAbort);
     if (end.kind === 'failed') this.#head.reject(end.reason);
+    this.#wake();
+  }
+
+  #tell(): void {
+    this.#willTell = false;
     this.#wake();
   }
 

@@ -8,6 +8,7 @@ import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Traffic } from '../../traffic.ts';
+import { connectReceiving } from '../receiving/receiving-socket.ts';
 import type { RestSettings } from '../settings.ts';
 import { chooseProxy } from './proxy.ts';
 import { readTlsFiles } from './tls-files.ts';
@@ -66,7 +67,9 @@ export class Connector {
 
   async #openTcp(target: URL, peer: Peer, signal: AbortSignal): Promise<Socket> {
     const [host, port] = [hostOf(target), Number(portOf(target))];
-    const socket = connectTcp({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
+    const isForUndici = this.#service.protocol === 'http:' && target.protocol === 'http:';
+    const connect = isForUndici ? connectReceiving : connectTcp;
+    const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
     this.#traffic?.watch(socket);
     await this.#established(socket, 'connect', peer, signal);
     return socket;
