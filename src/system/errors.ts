@@ -51,6 +51,16 @@ export class AgentError extends Error {
   }
 }
 
+/** The value, or the AgentError in its place. Any other error is thrown. */
+export async function valueOrError<T>(value: Promise<T>): Promise<T | AgentError> {
+  try {
+    return await value;
+  } catch (error) {
+    if (error instanceof AgentError) return error;
+    throw error;
+  }
+}
+
 /** The `code` of an operating system error such as ENOENT; undefined for anything else. */
 export function systemErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;

@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts';
 import type { Finding } from '../../config/cross-check.ts';
 import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
@@ -19,8 +19,8 @@ export async function checkBootEnvironment({ targets }: Config, signal: AbortSig
   const target = targets.find(hasBootloader);
   if (target === undefined) return { problems: [], warnings: [] };
   const bootloader = createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
-  const said = await outcomeOf(bootloader.inspect(signal));
-  const place = await outcomeOf(lookAtPlace(target.bootloader, { run: runProgram }, signal));
+  const said = await valueOrError(bootloader.inspect(signal));
+  const place = await valueOrError(lookAtPlace(target.bootloader, { run: runProgram }, signal));
   const path = ['targets', target.name, 'bootloader'];
   const finding = (message: string): Finding => ({ path, message: `${path.join('.')}: ${message}` });
   const { weakness } = place instanceof AgentError ? {} : place;
@@ -29,13 +29,4 @@ export async function checkBootEnvironment({ targets }: Config, signal: AbortSig
     problems: [...new Set(errors.map(({ message, advice }) => `${message} (${advice})`))].map(finding),
     warnings: weakness === undefined ? [] : [finding(weakness)],
   };
-}
-
-async function outcomeOf<T>(looked: Promise<T>): Promise<T | AgentError> {
-  try {
-    return await looked;
-  } catch (error) {
-    if (error instanceof AgentError) return error;
-    throw error;
-  }
 }

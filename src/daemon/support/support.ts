@@ -13,7 +13,7 @@ import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bo
 import { identityAt } from '../../slots/device-identity.ts';
 import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { BootingSlotsSettings } from '../../slots/settings.ts';
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
@@ -25,9 +25,9 @@ import { kernelNamesOf } from './kernel-names.ts';
 
 /** The parts of a report for a supporter, as far as the configuration can be read. */
 export async function openSupport(path: string, environment: Environment): Promise<Support> {
-  const loaded = await outcomeOf(loadConfig(path, environment));
+  const loaded = await valueOrError(loadConfig(path, environment));
   const config = loaded instanceof AgentError ? undefined : loaded.config;
-  const text = await outcomeOf(readConfigText(path, async () => []));
+  const text = await valueOrError(readConfigText(path, async () => []));
   const configText = text instanceof AgentError ? undefined : text;
   const stateDirectory = config?.paths.state ?? likelyStateDirectory(configText, environment);
   const slots = (config?.targets ?? []).flatMap((target) =>
@@ -45,15 +45,6 @@ export async function openSupport(path: string, environment: Environment): Promi
     bootEnvironment: async (signal) => bootEnvironmentOf(needed(), signal),
     slotUnder: async (file) => slotUnder(file, slots),
   };
-}
-
-async function outcomeOf<T>(looked: Promise<T>): Promise<T | AgentError> {
-  try {
-    return await looked;
-  } catch (error) {
-    if (error instanceof AgentError) return error;
-    throw error;
-  }
 }
 
 /** The probable state directory of a configuration that cannot be used as a whole. */

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { bufferContent, versionsOf } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -46,7 +46,7 @@ let gateway: FileGateway;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
   gateway = stack.use(await FileGateway.create(options()));
 });

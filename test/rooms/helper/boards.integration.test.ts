@@ -14,7 +14,7 @@ import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -74,7 +74,7 @@ let helper: ChildProcess;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v0' }));
   const avr = { bootloader: 'optiboot', pageMs, contents: meters.old.memory } as const;
   meter = stack.use(await SimulatedAvr.start(isRoot ? { ...avr, user: agentUser } : avr));

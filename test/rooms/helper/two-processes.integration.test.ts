@@ -6,7 +6,7 @@ import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -44,7 +44,7 @@ const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
   gateway = stack.use(
     await FileGateway.create({

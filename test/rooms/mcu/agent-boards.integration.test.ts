@@ -11,7 +11,7 @@ import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
+import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -71,7 +71,7 @@ let gateway: FileGateway;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v0' }));
   meter = stack.use(await SimulatedAvr.start({ bootloader: 'optiboot', pageMs, contents: meters.old.memory }));
   gateway = stack.use(await FileGateway.create(options()));

@@ -6,6 +6,7 @@ import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { bring } from './bring.ts';
 
 const key = makeKeyPair('ed25519');
 const FACTORY = { root: 'the root of the factory', boot: 'the boot of the factory' };
@@ -58,13 +59,6 @@ function gatewayOfTwoPairs(seed = 1): Gateway {
   });
   gateway.start();
   return gateway;
-}
-
-async function bring(gateway: Gateway, ...versions: readonly string[]): Promise<void> {
-  for (const version of versions) {
-    gateway.service.target = version;
-    expect(await gateway.run()).toMatchObject({ kind: 'up-to-date' });
-  }
 }
 
 /** What a slot holds, by the releases that are known. */

@@ -13,6 +13,13 @@ export function bufferContent(bytes: Uint8Array): FirmwareContent {
   return { sizeBytes: buffer.byteLength, read: (offset, length) => buffer.subarray(offset, offset + length) };
 }
 
+/** Versions of a service, each with its firmware. */
+export function versionsOf(
+  firmware: Readonly<Record<string, Uint8Array>>,
+): readonly { readonly id: string; readonly firmware: FirmwareContent }[] {
+  return Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+}
+
 export function fileContent(path: string): FirmwareContent {
   const descriptor = openSync(path, 'r');
   return {

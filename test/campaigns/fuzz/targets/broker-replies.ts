@@ -1,5 +1,4 @@
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 
 import fc from 'fast-check';
 
@@ -10,6 +9,7 @@ import { systemClock } from '../../../../src/system/time/clock.ts';
 import { correlationProperty, packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
 import { messagingSettings } from '../../../rooms/service/messaging/messaging-rig.ts';
 import { callService, MOST_TEXT_BYTES, requireForm, thing } from '../call-service.ts';
+import { deliver, LocalServer } from '../local-server.ts';
 import { edited, editedText, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -109,27 +109,21 @@ const [CONNECT, PUBLISH, SUBSCRIBE, PINGREQ] = [0x10, 0x30, 0x82, 0xc0];
 class HostileBroker {
   readonly protocolVersion: 4 | 5;
   plan: Case | undefined;
-  readonly #sockets = new Set<Socket>();
-  readonly #server = createServer((socket) => this.#serve(socket));
+  readonly #server = new LocalServer((socket) => this.#serve(socket));
 
   constructor(protocolVersion: 4 | 5) {
     this.protocolVersion = protocolVersion;
   }
 
   async listen(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    return `mqtt://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `mqtt://${await this.#server.listen()}`;
   }
 
   close(): void {
-    for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
   }
 
   #serve(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.on('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => {}); // the client may hang up
     let unread = Buffer.alloc(0);
     socket.on('data', (chunk: Buffer) => {
       unread = Buffer.concat([unread, chunk]);
@@ -168,11 +162,7 @@ class HostileBroker {
       const properties = isCorrelated ? { properties: correlationProperty(id) } : {};
       return edited(publishPacket({ protocolVersion, topic, content, qos, retain, ...properties }), packetEdits);
     });
-    const bytes = Buffer.concat(packets);
-    const size = Math.max(1, Math.ceil(bytes.byteLength / pieces));
-    for (let at = 0; at < bytes.byteLength; at += size) socket.write(bytes.subarray(at, at + size));
-    if (ending === 'close') socket.end();
-    if (ending === 'reset') socket.resetAndDestroy();
+    deliver(socket, Buffer.concat(packets), { pieces, ending });
   }
 }
 

@@ -1,5 +1,4 @@
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
 import fc from 'fast-check';
@@ -8,6 +7,7 @@ import { operations } from '../../../../src/service/operations.ts';
 import { restRig } from '../../../rooms/service/rest/rest-rig.ts';
 import { operations as names } from '../../../stand-ins/service/faults.ts';
 import { callService, requireForm, thing } from '../call-service.ts';
+import { deliver, LocalServer } from '../local-server.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -138,38 +138,25 @@ export const serviceReplies: FuzzTarget = {
 /** Says what the plan says to the first request after it was made, and what is right to the others. */
 class HostileService {
   plan: Case | undefined;
-  readonly #sockets = new Set<Socket>();
-  readonly #server = createServer((socket) => this.#serve(socket));
+  readonly #server = new LocalServer((socket) => this.#serve(socket));
 
   async listen(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://${await this.#server.listen()}`;
   }
 
   close(): void {
-    for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
   }
 
   #serve(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.on('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => {}); // the client may hang up
     socket.on('data', (bytes: Buffer) => {
       if (!/^(?:GET|PUT|POST) /.test(bytes.toString('latin1'))) return; // the rest of a request
       const { plan } = this;
       if (plan === undefined) socket.write(rightReply);
-      else sayHostile(socket, plan);
+      else deliver(socket, plan.reply, plan);
     });
   }
 }
 
 const rightBody = '{"id":"right","name":"right"}';
 const rightReply = `HTTP/1.1 200 OK\r\ncontent-length: ${rightBody.length}\r\n\r\n${rightBody}`;
-
-function sayHostile(socket: Socket, { reply, pieces, ending }: Case): void {
-  const size = Math.max(1, Math.ceil(reply.byteLength / pieces));
-  for (let at = 0; at < reply.byteLength; at += size) socket.write(reply.subarray(at, at + size));
-  if (ending === 'close') socket.end();
-  if (ending === 'reset') socket.resetAndDestroy();
-}

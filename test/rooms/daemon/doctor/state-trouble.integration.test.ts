@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { versionsOf } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { LoopDevice } from '../../slots/loop-device.ts';
@@ -25,7 +25,7 @@ let gateway: FileGateway;
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
   const firmware = { v1: image('healthy 1'), v2: image('healthy 2'), bad: image('unhealthy') };
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
   gateway = await gatewayWith(undefined);
 });

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { artifact, image, releaseKey } from '../../../stand-ins/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { versionsOf } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 
@@ -21,7 +21,7 @@ let gateway: FileGateway;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   service = stack.use(await startStandIn({ versions, currentVersionId: 'good' }));
   gateway = stack.use(await FileGateway.create(options()));
 });

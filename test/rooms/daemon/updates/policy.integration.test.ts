@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { artifact, image, releaseKey } from '../../../stand-ins/machine/demo-firmware.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
+import { bufferContent, versionsOf } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
@@ -23,7 +23,7 @@ let gateway: FileGateway;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, firmware: bufferContent(bytes) }));
+  const versions = versionsOf(firmware);
   const updates = { '1.0.0': ['1.9.0', '1.10.0', 'nightly'] };
   service = stack.use(await startStandIn({ versions, updates, currentVersionId: '1.0.0' }));
   gateway = stack.use(await FileGateway.create(options()));

@@ -10,6 +10,7 @@ import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import type { ArtifactOptions } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { deltaOf } from '../../firmware/delta/delta-bench.ts';
+import { bring } from '../bring.ts';
 import { digestOfPlain } from '../plain-firmware.ts';
 
 const key = makeKeyPair('ed25519');
@@ -80,13 +81,6 @@ function gatewayOf(seed = 1): Gateway {
   const gateway = new Gateway({ service, openFirmware, slots, boards: { meter: 'old' }, seed });
   gateway.start();
   return gateway;
-}
-
-async function bring(gateway: Gateway, ...versions: readonly string[]): Promise<void> {
-  for (const version of versions) {
-    gateway.service.target = version;
-    expect(await gateway.run()).toMatchObject({ kind: 'up-to-date' });
-  }
 }
 
 /** How much of the text was asked for, of each transfer. */
