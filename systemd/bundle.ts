@@ -31,7 +31,7 @@ const sheaves: readonly Sheaf[] = [
       'control/make-operations.ts',
       'control/words/printable.ts',
       'daemon/local-agent.ts',
-      'helper/agent-side.ts',
+      'daemon/processes/one-process.ts',
       'helper/agent/become-agent.ts',
     ],
   },
