@@ -176,7 +176,7 @@ async function permit(
   }
 }
 
-/** Nothing, where no helper is configured. */
+/** Where a helper is configured, root's command goes on with the agent's rights. */
 async function become({ config }: LoadedConfig): Promise<void> {
   if (config.system.helper === undefined) return;
   const { becomeAgent } = await import('./helper/agent/become-agent.ts');

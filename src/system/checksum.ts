@@ -7,7 +7,7 @@ import { crc32 } from 'node:zlib';
  */
 export interface Checksum {
   update(bytes: Uint8Array): void;
-  /** Of all bytes so far. It takes no more. */
+  /** The checksum of all bytes so far. Afterwards no more can be added. */
   value(): number;
 }
 

@@ -266,7 +266,8 @@ export interface BootState {
   /** The slot that boots next if nothing fails. */
   readonly primary: SlotName;
   /**
-   * Nobody has written yet which boots are trials: `onTrial` is derived from counters, which power cuts run down, too.
+   * The bootloader's environment does not say yet which boots are trials, so `onTrial` is derived from the boot counters.
+   * Power cuts run these down, too.
    */
   readonly trialIsGuessed?: boolean | undefined;
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;

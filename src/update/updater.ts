@@ -35,7 +35,7 @@ export interface UpdaterDeps extends LookoutDeps {
 }
 
 interface Settling {
-  /** Nothing holds it back, neither a window nor a person's `agent hold`, and no hook is asked. */
+  /** It waits for no window and no `agent hold`, and no hook is asked. */
   readonly force?: boolean;
   /** false: a person makes the reboot. */
   readonly reboot?: boolean;

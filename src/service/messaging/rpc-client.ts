@@ -201,7 +201,7 @@ export class RpcClient implements AsyncDisposable {
     return reply.kind === 'result';
   }
 
-  /** Whose reply this is; counts it where it is nobody's. */
+  /** The request that this reply answers; undefined: there is none, and the reply is counted as ignored. */
   #requestOf(id: string | undefined, correlation: string | undefined): PendingRequest | undefined {
     const name = id ?? correlation;
     const request = name === undefined ? undefined : this.#pending.get(name);

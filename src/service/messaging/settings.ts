@@ -41,7 +41,7 @@ export interface MessagingDeadlines {
   readonly connectMs: number;
   /** From a request to its reply, or to more of a large message. */
   readonly requestMs: number;
-  /** From a request of which the broker said that nobody listens, which not every broker knows exactly. */
+  /** The same where the broker said that nobody subscribes to the request's topic; a broker may be wrong about that. */
   readonly unheardMs: number;
   /** For a whole call, whatever else arrives meanwhile. */
   readonly wholeMs: number;

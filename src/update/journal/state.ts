@@ -56,7 +56,7 @@ const firmware = z.object({
       imageVersion: z.string().optional(),
       /** In a rollback by a person: the board gets back what it held before this payload. */
       back: z.boolean().optional(),
-      /** Of an installed one: the digest of the payload that the board had before; `none`: none of an update. */
+      /** Of an installed payload: the digest of the one that the board had before; `none`: no update had brought it one. */
       over: z.string().optional(),
     }),
   ),
@@ -176,7 +176,7 @@ const knownPartitionRecord = digestedPart.extend({
   /** The name of the version. */
   version: z.string(),
   signedBy: z.string().optional(),
-  /** Nothing writes to it while it runs, so that it reads the same unless somebody tampers with it. */
+  /** Nothing writes to the image while it runs: if it reads differently, somebody has tampered with it. */
   readOnly: z.boolean().optional(),
   at: z.string(),
 });
@@ -184,7 +184,7 @@ const knownPartitionRecord = digestedPart.extend({
 const partitionRecord: z.ZodType<z.infer<typeof knownPartitionRecord>> = knownPartitionRecord.loose();
 
 const slotKnowledge = z.object({
-  /** By target. */
+  /** What each partition of the slot holds, by the name of its target. */
   records: z.record(z.string(), partitionRecord),
   /** The slot was seen to run with what it holds now. This is removed with the first record. */
   seen: z.object({ at: z.string() }).optional(),
