@@ -46,8 +46,13 @@ export class LastingSocket implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     await this.#look;
-    if (this.#inode === undefined || (await inodeAt(this.#deps.path)) !== this.#inode) return;
-    await rm(this.#deps.path, { force: true });
+    const { path, log } = this.#deps;
+    try {
+      if (this.#inode !== undefined && (await inodeAt(path)) === this.#inode) await rm(path, { force: true });
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      log.warn({ path, error: describeError(error) }, 'the control socket stays, and the next agent replaces it');
+    }
   }
 
   async #keep(): Promise<void> {

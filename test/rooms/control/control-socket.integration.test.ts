@@ -110,6 +110,18 @@ describe('the socket', () => {
     await rig.stop();
     expect(await readdir(dirname(rig.socket))).toEqual([]);
   });
+
+  // Seen: where the folder was another user's by then, the server went on to listen, and the daemon was killed after a minute.
+  test('keeps no daemon from its end that cannot remove it', async () => {
+    await using rig = await controlRig();
+    await rename(rig.runDirectory, `${rig.runDirectory}.gone`);
+    await writeFile(rig.runDirectory, '');
+    await rig.stop();
+    expect(rig.log.lines.filter((line) => line.startsWith('the control socket stays'))).toHaveLength(3);
+    await rm(rig.runDirectory);
+    await rename(`${rig.runDirectory}.gone`, rig.runDirectory);
+    expect(await somebodyAnswers(rig.socket)).toBe(false);
+  });
 });
 
 describe('a socket that is no longer where others look for it', () => {
