@@ -23,6 +23,8 @@ export interface PackageSource {
 }
 
 const HOME = 'usr/lib/thing-agent';
+/** Images that are built without dpkg do not have what the agent wants there. */
+const WANTS = 'lib/systemd/system/thing-agent.service.wants';
 const DOCS = 'usr/share/doc/thing-agent';
 
 /** Files of systemd/, and where they lie on a gateway. Units are moved below /usr by debian/rules. */
@@ -35,6 +37,8 @@ const places: Readonly<Record<string, string>> = {
   'two-processes/thing-helper.socket': 'lib/systemd/system/thing-helper.socket',
   'debian/wait-for-update': `${HOME}/wait-for-update`,
   'thing-agent.service': 'lib/systemd/system/thing-agent.service',
+  'thing-agent-package.socket': 'lib/systemd/system/thing-agent-package.socket',
+  'thing-agent-package@.service': 'lib/systemd/system/thing-agent-package@.service',
   'thing-agent-trial.service': 'lib/systemd/system/thing-agent-trial.service',
   'thing-agent-trial.timer': 'lib/systemd/system/thing-agent-trial.timer',
   'thing-agent.sysusers': 'usr/lib/sysusers.d/thing-agent.conf',
@@ -50,6 +54,8 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
     await mkdir(dirname(join(root, place)), { recursive: true });
     await cp(join(import.meta.dirname, file), join(root, place));
   }
+  await mkdir(join(root, WANTS));
+  await symlink('../thing-agent-package.socket', join(root, WANTS, 'thing-agent-package.socket'));
   await layOutProgram(tree, root, version);
   const bill = await readFile(join(tree, 'sbom.cdx.json'), 'utf8');
   await layOutPages(root, version, builtAt);

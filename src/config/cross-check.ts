@@ -13,7 +13,7 @@ export interface Finding {
 
 /** Finds contradictions between settings that are correct in themselves. */
 export function findContradictions(tables: SoundTables): readonly Finding[] {
-  const { service, system, update, trust, page, targets, sensors, properties } = tables;
+  const { service, update, trust, page, targets, sensors, properties } = tables;
   return [
     ...keyContradictions(trust?.keys ?? []),
     ...forgedReports(tables),
@@ -21,7 +21,6 @@ export function findContradictions(tables: SoundTables): readonly Finding[] {
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
-    ...helperContradictions(system, targets ?? {}),
     ...sensorContradictions(sensors ?? [], properties ?? []),
   ];
 }
@@ -32,18 +31,6 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
     if ((parseUtcTime(key.not_before) ?? 0) < (parseUtcTime(key.not_after) ?? 0)) return [];
     return [{ path: ['trust', 'keys', index], message: `trust.keys[${index}]: not_after is not after not_before` }];
   });
-}
-
-/** Refuses what a helper cannot handle: it may not ask systemd to install a package. */
-function helperContradictions(system: SoundTables['system'], targets: ConfigFile['targets']): readonly Finding[] {
-  const [name] = Object.entries(targets).find(([, { kind }]) => kind === 'package') ?? [];
-  if (system?.helper === undefined || name === undefined) return [];
-  return [
-    {
-      path: ['system', 'helper'],
-      message: `system.helper: a gateway with packages (targets.${name}) has no helper yet`,
-    },
-  ];
 }
 
 /**

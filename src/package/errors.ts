@@ -60,8 +60,8 @@ export class PackageError extends defineErrors('PackageError', {
   'guard-unavailable': {
     remedy: 'retry',
     exit: 'failed',
-    means: 'systemd could not be asked to install a package outside of the agent.',
-    advice: 'systemd-run must be there, and the agent must run as root',
+    means: 'The guard, which installs packages outside of the agent, could not be asked.',
+    advice: 'systemctl start thing-agent-package.socket; journalctl -u "thing-agent-package*" has what the guard said',
   },
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
 }) {}

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 
 import { readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
-import type { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { PackageError } from './errors.ts';
+import type { AskGuard } from './guard-socket.ts';
 import { ABSENT, hexOf } from './package-store.ts';
 
 /** What to install, and what to install instead if that fails: digests, or `absent`; undefined: nothing is kept. */
@@ -26,13 +26,11 @@ export interface ExchangeResult {
 
 export interface GuardOptions {
   readonly directory: string;
-  /** The program systemd/package-guard. */
-  readonly program: string;
   readonly installMs: number;
   /** The guard puts a package back if the journal does not change for so long while the package is on trial. */
   readonly patienceMs: number;
   readonly clock: Clock;
-  readonly run: typeof runProgram;
+  readonly ask: AskGuard;
 }
 
 const POLL_MS = 500;
@@ -43,16 +41,7 @@ const EXCHANGES = 2;
 const MARGIN_MS = 300_000;
 const ASK_MS = 60_000;
 
-interface Start {
-  readonly action: 'keep' | 'watch';
-  /** Options of systemd-run. */
-  readonly properties: readonly string[];
-  /** Arguments behind the folder. */
-  readonly args: readonly string[];
-  readonly timeoutMs: number;
-}
-
-/** The agent's side of systemd/package-guard: it uses files in the guard's folder, and systemd-run. */
+/** The agent's side of systemd/package-guard: it uses files in the guard's folder, and the guard's socket. */
 export class PackageGuard {
   readonly #options: GuardOptions;
 
@@ -62,10 +51,9 @@ export class PackageGuard {
 
   /** Packs the installed package again. Returns its digest, or `absent`, and its version. Throws `package-not-kept`. */
   async keep(name: string, signal: AbortSignal): Promise<{ readonly digest: string; readonly version: string }> {
-    const { directory, installMs } = this.#options;
+    const { directory, installMs, ask } = this.#options;
     await rm(join(directory, 'kept'), { force: true });
-    const how = { properties: ['--wait', '--property=Type=oneshot'], args: [name], timeoutMs: installMs };
-    await this.#systemdRun({ action: 'keep', ...how }, signal);
+    await ask(`keep ${name} ${directory}`, installMs, signal);
     const [digest = '-', ...rest] = (await this.#text('kept'))?.split(' ') ?? ['-', 'the guard did not say why'];
     const version = rest.join(' ');
     if (digest === '-') throw new PackageError('package-not-kept', version);
@@ -105,7 +93,8 @@ export class PackageGuard {
       if (clock.monotonicMs() >= startMs) {
         // A guard that was just finishing an earlier update may have removed the request with that.
         if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
-        await this.#start(signal);
+        // One that runs already will find the request.
+        await this.#options.ask(`watch ${exchange.package} ${this.#options.directory}`, ASK_MS, signal);
         onWait();
         startMs = clock.monotonicMs() + START_AGAIN_MS;
       }
@@ -148,27 +137,6 @@ export class PackageGuard {
     const [ofId, word, ...why] = (await this.#text('result'))?.split(' ') ?? [];
     if (ofId !== id || !isWord(word)) return undefined;
     return { word, why: why.join(' ') };
-  }
-
-  /**
-   * Starts the guard. One that runs already will find the request, and a second unit of this name cannot be started.
-   */
-  async #start(signal: AbortSignal): Promise<void> {
-    const properties = ['--property=Type=exec', '--property=Restart=on-failure', '--property=RestartSec=1s'];
-    await this.#systemdRun({ action: 'watch', properties, args: [], timeoutMs: ASK_MS }, signal);
-  }
-
-  async #systemdRun({ action, properties, args, timeoutMs }: Start, signal: AbortSignal): Promise<void> {
-    const { program, directory, run } = this.#options;
-    const own = action === 'keep' ? `-${randomUUID().slice(0, 8)}` : '';
-    const unit = `thing-agent-package-${action}-${basename(directory)}${own}`;
-    const how = ['--quiet', '--collect', `--unit=${unit}`, '--property=PrivateNetwork=yes', ...properties];
-    const command = ['systemd-run', ...how, '/bin/sh', program, action, directory, ...args] as const;
-    const { exitCode, stderr } = await run(command, { timeoutMs }, signal);
-    const isThere = /already (loaded|exists)|has a fragment file/.test(stderr);
-    // The result of keeping is in its file.
-    if (exitCode === 0 || isThere || (action === 'keep' && exitCode === 1)) return;
-    throw new PackageError('guard-unavailable', `systemd-run: exit code ${exitCode ?? 'none'}, ${stderr.trim()}`);
   }
 
   async #text(name: string): Promise<string | undefined> {

@@ -5,6 +5,7 @@ import type { Clock } from '../system/time/clock.ts';
 import type { BoardPayload, PackageTarget, Verified } from '../update/ports.ts';
 import { describeInstalled, readFields, requireFields } from './dpkg.ts';
 import { PackageError } from './errors.ts';
+import type { AskGuard } from './guard-socket.ts';
 import { openPackageFile } from './package-file.ts';
 import { PackageGuard } from './package-guard.ts';
 import type { ExchangeResult } from './package-guard.ts';
@@ -16,8 +17,7 @@ export interface PackageSurroundings {
   readonly run: typeof runProgram;
   /** The deadline of [update.health]. */
   readonly healthMs: number;
-  /** The path of the installed systemd/package-guard. */
-  readonly guard: string;
+  readonly askGuard: AskGuard;
 }
 
 interface Place {
@@ -32,11 +32,11 @@ interface Place {
 export function createPackageTarget(
   settings: PackageTargetSettings,
   directory: string,
-  { clock, run, healthMs, guard: program }: PackageSurroundings,
+  { clock, run, healthMs, askGuard: ask }: PackageSurroundings,
 ): PackageTarget {
   const { name, installDeadlineMs: installMs, patienceMs } = settings;
   const store = new PackageStore(directory);
-  const guard = new PackageGuard({ directory, program, installMs, patienceMs: healthMs + patienceMs, clock, run });
+  const guard = new PackageGuard({ directory, installMs, patienceMs: healthMs + patienceMs, clock, ask });
   const place: Place = { name, package: settings.package, store, guard, run };
   return {
     kind: 'package',

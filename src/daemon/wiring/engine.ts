@@ -8,12 +8,15 @@ import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import type { BoardSettings } from '../../mcu/settings.ts';
+import { guardOn } from '../../package/guard-socket.ts';
+import { createPackageTarget } from '../../package/package-target.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
@@ -90,11 +93,22 @@ export function wireBoards(
   );
 }
 
+/** Where systemd/thing-agent-package.socket listens. */
+const PACKAGE_GUARD = '/run/thing-agent-package.sock';
+
+export function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
+  const settings = config.targets.filter((target) => target.kind === 'package');
+  const { deadlineMs: healthMs } = config.update.health;
+  const around = { clock, run: runProgram, healthMs, askGuard: guardOn(PACKAGE_GUARD) };
+  const folder = join(config.paths.state, 'packages');
+  return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
+}
+
 /** All targets by their names. */
 export function targetsOf(
   slots: readonly SlotsTarget[],
   boards: ReadonlyMap<string, McuTargetDeps>,
-  packages: readonly PackageTarget[] = [],
+  packages: readonly PackageTarget[],
 ): ReadonlyMap<string, Target> {
   const targets: readonly Target[] = [...slots, ...[...boards.values()].map(createMcuTarget), ...packages];
   return new Map(targets.map((target) => [target.name, target]));

@@ -1,5 +1,3 @@
-import { join } from 'node:path';
-
 import type { Config } from '../../config/config.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { AgentPorts } from '../../helper/agent/port-server.ts';
@@ -11,12 +9,10 @@ import type { Board } from '../../mcu/connection.ts';
 import { createBoard, flashable } from '../../mcu/create-board.ts';
 import { boardImageReader } from '../../mcu/mcu-target.ts';
 import type { ReadBoardImage } from '../../mcu/mcu-target.ts';
-import { createPackageTarget } from '../../package/package-target.ts';
-import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { Bootloader, Machine, PackageTarget, Target } from '../../update/ports.ts';
+import type { Bootloader, Machine, Target } from '../../update/ports.ts';
 import { boardNamed } from '../board-files.ts';
 import { examineEngine } from '../doctor/engine-checks.ts';
 import type { History } from '../history/history.ts';
@@ -24,13 +20,10 @@ import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { KeptBoards } from '../kept-boards.ts';
 import type { SecurityLog } from '../security/security-log.ts';
 import type { BoardRoom } from './board-room.ts';
-import { openJournal, targetsOf, wireBoards, wireSlots, wireUpdater } from './engine.ts';
+import { openJournal, targetsOf, wireBoards, wirePackages, wireSlots, wireUpdater } from './engine.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
-
-/** The installed systemd/package-guard. */
-const PACKAGE_GUARD = '/usr/lib/thing-agent/package-guard';
 
 /** The engine of updates, in this process or in the helper. */
 export interface EngineWiring {
@@ -150,12 +143,4 @@ function boardLines({ targets }: Config, world: World): ReadonlyMap<string, Boar
   return new Map(
     settings.map((target) => [target.name, { board: createBoard(target, world), readImage: boardImageReader(target) }]),
   );
-}
-
-function wirePackages(config: Config, { clock }: World): readonly PackageTarget[] {
-  const settings = config.targets.filter((target) => target.kind === 'package');
-  const { deadlineMs: healthMs } = config.update.health;
-  const around = { clock, run: runProgram, healthMs, guard: PACKAGE_GUARD };
-  const folder = join(config.paths.state, 'packages');
-  return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
 }

@@ -6,7 +6,15 @@ import type { History } from '../../daemon/history/history.ts';
 import { JournalWithHistory } from '../../daemon/history/journal-with-history.ts';
 import { KeptBoards } from '../../daemon/kept-boards.ts';
 import type { SecurityNotes } from '../../daemon/security/security-log.ts';
-import { openJournal, targetsOf, wireBoards, wireSlots, wireTrust, wireUpdater } from '../../daemon/wiring/engine.ts';
+import {
+  openJournal,
+  targetsOf,
+  wireBoards,
+  wirePackages,
+  wireSlots,
+  wireTrust,
+  wireUpdater,
+} from '../../daemon/wiring/engine.ts';
 import type { EngineWorld } from '../../daemon/wiring/engine.ts';
 import { hookPrograms } from '../../daemon/wiring/settings.ts';
 import type { Trust } from '../../daemon/wiring/trust.ts';
@@ -57,7 +65,7 @@ export async function openEngine(
   const { slots, bootloader } = wireSlots(config, world, machine, runDirectoryOf(config));
   const flashable = remoteBoards(ask);
   const boards = wireBoards(config, ({ name }) => flashable({ name, clock: world.clock, log }));
-  const targets = targetsOf(slots, boards);
+  const targets = targetsOf(slots, boards, wirePackages(config, world));
   // the agent is told of each event after it is durable
   const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
   const journal = new JournalWithHistory(await openJournal(config, log, security), { note });

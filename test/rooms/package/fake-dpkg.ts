@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import type { AskGuard } from '../../../src/package/guard-socket.ts';
 import type { ProgramResult, runProgram } from '../../../src/system/processes/child-process.ts';
 
 /** A package as the fake reads it: fields in its first line. */
@@ -14,7 +15,7 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** A system with one package: dpkg, and systemd-run with the guard, which exchanges it at once. */
+/** A system with one package: dpkg, and the guard, which exchanges it at once. */
 export class FakeDpkg {
   /** What is installed: a whole package; undefined: nothing. */
   installed: Buffer | undefined;
@@ -46,36 +47,39 @@ export class FakeDpkg {
         return ended(0, 'amd64\n');
       case 'dpkg-query':
         return this.version === undefined ? ended(1) : ended(0, `installed ${this.version}`);
-      case 'systemd-run':
-        return args.includes('keep') ? this.#keep(args.at(-2) ?? '') : this.#watch(last);
       default:
         throw new Error(`nobody fakes ${program}`);
     }
   };
 
-  async #keep(directory: string): Promise<ProgramResult> {
+  readonly ask: AskGuard = async (question, _timeoutMs, signal) => {
+    signal.throwIfAborted();
+    const [action, , directory = ''] = question.split(' ');
+    await (action === 'keep' ? this.#keep(directory) : this.#watch(directory));
+  };
+
+  async #keep(directory: string): Promise<void> {
     if (this.unkeepable) {
       await writeFile(join(directory, 'kept'), '- its files are diverted\n');
-      return ended(1);
+      return;
     }
     if (this.installed === undefined) {
       await writeFile(join(directory, 'kept'), 'absent -\n');
-      return ended(0);
+      return;
     }
     const again = Buffer.concat([this.installed, Buffer.from('packed again\n')]);
     const hex = digestOf(again).slice('sha256:'.length);
     await writeFile(join(directory, `${hex}.deb`), again);
     await writeFile(join(directory, 'kept'), `${hex} ${this.version}\n`);
-    return ended(0);
   }
 
-  async #watch(directory: string): Promise<ProgramResult> {
+  async #watch(directory: string): Promise<void> {
     const request = join(directory, 'request');
     const text = existsSync(request) ? await readFile(request, 'utf8') : '';
     const field = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? '';
     const result = join(directory, 'result');
     const told = existsSync(result) ? await readFile(result, 'utf8') : '';
-    if (text === '' || told.startsWith(field('id'))) return ended(0);
+    if (text === '' || told.startsWith(field('id'))) return;
     const put = async (hex: string): Promise<void> => {
       const from = this.version ?? 'nothing';
       this.installed = hex === 'absent' ? undefined : await readFile(join(directory, `${hex}.deb`));
@@ -86,7 +90,6 @@ export class FakeDpkg {
     await writeFile(`${result}.new`, `${field('id')} ${isRefused ? 'refused its script ended with 3' : 'installed'}\n`);
     await rename(`${result}.new`, result);
     this.onInstalled();
-    return ended(0);
   }
 }
 

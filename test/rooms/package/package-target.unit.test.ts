@@ -36,7 +36,7 @@ afterEach(async () => {
 });
 
 function newTarget(): PackageTarget {
-  const around = { clock: new ManualClock(), run: dpkg.run, healthMs: 1000, guard: '/guard' };
+  const around = { clock: new ManualClock(), run: dpkg.run, healthMs: 1000, askGuard: dpkg.ask };
   return createPackageTarget(settings, join(root, 'app'), around);
 }
 

@@ -22,6 +22,9 @@ const newer = '0.1.1';
 /** Below /boot, where the unit may write. */
 const place = '/boot/gateway';
 
+/** That of a question about packages, and the helper. */
+const sockets = ['thing-agent-package.socket', 'thing-helper.socket', 'thing-helper.service'];
+
 /** So that they wait in the spool. */
 const noDatapoints: FaultRule = {
   operation: 'postDatapoints',
@@ -208,10 +211,34 @@ describe('the package', () => {
     expect(await memory()).toEqual(before);
   }, 600_000);
 
+  test('of two processes is exchanged with both, and neither goes on with the version before', async () => {
+    const dropIns = '/etc/systemd/system/thing-agent.service.d';
+    await machine.tell('mkdir', '-p', dropIns);
+    await machine.tell('ln', '-s', '/usr/lib/thing-agent/two-processes.conf', `${dropIns}/10-two-processes.conf`);
+    const helper = 'system = { helper = "/run/thing-helper/helper.sock",';
+    await machine.put('etc/thing-agent/config.toml', config().replace('system = {', helper));
+    await machine.tell('systemctl', 'daemon-reload');
+    await machine.tell('systemctl', 'restart', 'thing-agent');
+    await machine.console.until(/the helper is up/);
+    const before = await memory();
+    await installWell(newer);
+    await machine.console.until(/the agent is up/);
+    expect(await memory()).toEqual(before);
+    for (const unit of ['thing-agent.service', 'thing-helper.service']) {
+      const pid = await machine.tell('systemctl', 'show', '--value', '--property=MainPID', unit);
+      expect(await machine.tell('readlink', `/proc/${pid}/exe`)).toMatch(
+        new RegExp(`^/usr/lib/thing-agent/${newer}-[0-9a-f]+/bin/node$`),
+      );
+      expect(await machine.tell('systemctl', 'show', '--value', '--property=Result', unit)).toBe('success');
+    }
+    expect((await machine.exec('agent', 'check')).stdout).not.toMatch(/FAIL/);
+  });
+
   test('keeps identity, journal and spool when it is removed, and has them again when it is back', async () => {
     const before = await memory();
     await machine.tell('dpkg', '--remove', 'thing-agent');
     expect(await isActive()).toBe('inactive');
+    expect((await machine.exec('systemctl', 'is-active', ...sockets)).stdout).toBe('inactive\n'.repeat(sockets.length));
     expect(
       ['usr/lib/thing-agent', 'usr/bin/agent', 'var/cache/thing-agent'].filter((path) => machine.has(path)),
     ).toEqual([]);

@@ -35,6 +35,7 @@ export class PackageRig implements AsyncDisposable {
   readonly #packages: string;
   readonly #opened: AsyncDisposableStack;
   readonly #keys = makeKeyPair('ecdsa-p256');
+  #hasHelper = false;
 
   private constructor(parts: Pick<PackageRig, 'service' | 'machine'>, packages: string, opened: AsyncDisposableStack) {
     this.service = parts.service;
@@ -60,14 +61,31 @@ export class PackageRig implements AsyncDisposable {
 
   /** With dpkg, as a person does it first. */
   async setUp(): Promise<void> {
-    const { machine, service } = this;
+    const { machine } = this;
     await machine.tell('dpkg', '--install', '/packages/1.0.deb');
-    await machine.put('etc/thing-agent/config.toml', configText(service.url));
+    await machine.put('etc/thing-agent/config.toml', this.#config);
     await machine.put('etc/thing-agent/trust/release.pem', this.#keys.publicPem);
     await machine.put('usr/lib/app/healthy', '#!/bin/sh\n');
     await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
     await machine.console.until(/the agent is up/);
     await machine.console.until(/v0 is up to date/);
+  }
+
+  /** From now on, as the page for integrators says. */
+  async twoProcesses(): Promise<void> {
+    const { machine } = this;
+    this.#hasHelper = true;
+    const dropIns = '/etc/systemd/system/thing-agent.service.d';
+    await machine.tell('mkdir', '-p', dropIns);
+    await machine.tell('ln', '-s', '/usr/lib/thing-agent/two-processes.conf', `${dropIns}/10-two-processes.conf`);
+    await machine.put('etc/thing-agent/config.toml', this.#config);
+    await machine.tell('systemctl', 'daemon-reload');
+    await machine.tell('systemctl', 'restart', 'thing-agent');
+    await machine.console.until(/the helper is up/);
+  }
+
+  get #config(): string {
+    return configText(this.service.url, this.#hasHelper);
   }
 
   /** A package of this version; its file. */
@@ -112,7 +130,7 @@ export class PackageRig implements AsyncDisposable {
   /** What a person wrote over the package's own configuration. */
   async config(): Promise<{ readonly written: string; readonly found: string }> {
     const found = await readFile(join(this.machine.root, 'etc/thing-agent/config.toml'), 'utf8');
-    return { written: configText(this.service.url), found };
+    return { written: this.#config, found };
   }
 
   async health(script: string): Promise<void> {
@@ -141,13 +159,14 @@ async function runtimeElsewhere(directory: string): Promise<string> {
   return program;
 }
 
-function configText(url: string): string {
+function configText(url: string, hasHelper: boolean): string {
   return `
 service = { url = "${url}" }
 device = { serial_number = "GW-1", factory_version = "v0", device_type = "test-gateway" }
 update = { splay = "0s", schedule = "0 0 1 1 *", health = { deadline = "5s", commands = [["/usr/lib/app/healthy"]] } }
 trust = { keys = ["/etc/thing-agent/trust/release.pem"] }
 report = { outcome = "update_outcome" }
+${hasHelper ? 'system = { helper = "/run/thing-helper/helper.sock" }' : ''}
 [targets.agent]
 kind = "package"
 package = "thing-agent"

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { PackageRig } from './package-rig.ts';
 
@@ -76,6 +76,22 @@ test('one whose health is bad is put back by the agent in it', async () => {
   expect(await report).toMatchObject({ version: 'v6', outcome: 'rolled-back', code: 'unhealthy' });
   await expectRest('1.1');
 }, 300_000);
+
+describe('two processes', () => {
+  beforeAll(async () => {
+    await rig.twoProcesses();
+  });
+
+  test('one in which no agent comes up is put back, and neither process runs meanwhile', async () => {
+    await rig.offer('v6b', '1.6.1', 'broken');
+    const report = rig.nextReport();
+    await rig.order();
+    expect(await report).toMatchObject({ version: 'v6b', outcome: 'rolled-back', code: 'package-put-back' });
+    await expectRest('1.1');
+    const user = await rig.machine.tell('systemctl', 'show', '--value', '--property=User', 'thing-agent');
+    expect(user).toBe('thing-agent');
+  }, 300_000);
+});
 
 /** dpkg has begun to unpack, and a large file beside the runtime is half there. */
 const unpacking = 'until ls /usr/lib/thing-agent/*/bin/*.dpkg-new >/run/seen 2>&1; do :; done';
