@@ -1,8 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
+import { howMuch } from './test/full.ts';
 import { LongestFirst } from './test/longest-first.ts';
 
-const shared = { testTimeout: 20_000, hookTimeout: 60_000 };
+/** A test that is played in full lasts as long as that takes, on a machine that does other things besides. */
+const patience = howMuch(30, 1);
+const shared = { testTimeout: 20_000 * patience, hookTimeout: 60_000 };
 /** Tests of pure parts share a process: nothing of theirs is global. */
 const quick = { ...shared, isolate: false };
 
@@ -19,7 +22,7 @@ export default defineConfig({
           name: 'integration',
           include: ['test/**/*.integration.test.ts'],
           globalSetup: 'test/stand-ins/machine/built-agent.ts',
-          testTimeout: 240_000,
+          testTimeout: 240_000 * patience,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.
           maxWorkers: 4,
