@@ -17,12 +17,12 @@ import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, World } from '../wiring/wiring.ts';
 import type { RoundEnd } from './agenda.ts';
+import { AlarmClock } from './alarm-clock.ts';
 import { refuseEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
 import { answerOutside } from './outside.ts';
 import type { OutsideDeps } from './outside.ts';
 import { feedWatchdog } from './own-socket.ts';
-import { Pace } from './pace.ts';
 import { settleOnce, updateOnce } from './rounds.ts';
 import { rebootSpreadMs } from './schedule.ts';
 
@@ -50,7 +50,7 @@ class Daemon {
   readonly #signal: AbortSignal;
   readonly #runner: OperationRunner;
   readonly #liveness: Liveness;
-  readonly #pace: Pace;
+  readonly #alarmClock: AlarmClock;
   readonly #telemetry: TelemetryHost;
   #page: PageHost | undefined;
   #loaded: LoadedConfig;
@@ -71,7 +71,7 @@ class Daemon {
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
     this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + deps.loaded.config.update.health.deadlineMs);
-    this.#pace = new Pace({ clock, log: deps.world.log, liveness: this.#liveness });
+    this.#alarmClock = new AlarmClock({ clock, log: deps.world.log, liveness: this.#liveness });
   }
 
   async run(): Promise<void> {
@@ -88,7 +88,7 @@ class Daemon {
       wiring: () => this.#currentWiring,
       telemetry: () => this.#telemetry.current,
       daemon: true,
-      looks: () => this.#pace.agenda.looks,
+      looks: () => this.#alarmClock.agenda.looks,
       warnings: () => this.#warnings,
       activity: () => this.#runner.activity,
       alone: this.#alone,
@@ -103,7 +103,7 @@ class Daemon {
       record: this.#record,
     };
     this.#page = await answerOutside(outside, opened, this.#signal);
-    opened.use(onReload(() => this.#pace.askForReload()));
+    opened.use(onReload(() => this.#alarmClock.askForReload()));
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
@@ -115,7 +115,7 @@ class Daemon {
   /** Does what is next when it is due. */
   async #loop(): Promise<void> {
     for (;;) {
-      const what = await this.#pace.due(this.#signal);
+      const what = await this.#alarmClock.due(this.#signal);
       if (what === undefined) return;
       if (what === 'reload') await this.#reload();
       else await this.#round(what);
@@ -125,14 +125,15 @@ class Daemon {
   async #round(what: 'settle' | 'look'): Promise<void> {
     const { clock } = this.#deps.world;
     const wiring = this.#currentWiring;
-    this.#pace.agenda.beginRound(clock.nowMs());
+    this.#alarmClock.agenda.beginRound(clock.nowMs());
     const end = await this.#play(what, wiring);
     if (end === undefined) return;
     if (end === 'looked' || end === 'failed') this.#tellStatus(describeLook(wiring.updater?.lastLook));
-    this.#pace.agenda.endRound(end, clock.nowMs());
+    this.#alarmClock.agenda.endRound(end, clock.nowMs());
     const { rebootWait, hookPause } = wiring.updater ?? {};
-    if (rebootWait?.untilMs !== undefined) this.#pace.agenda.comeAgain(rebootWait.untilMs + rebootSpreadMs(wiring));
-    else if (hookPause !== undefined) this.#pace.agenda.comeAgain(clock.nowMs() + hookPause.leftMs);
+    if (rebootWait?.untilMs !== undefined)
+      this.#alarmClock.agenda.comeAgain(rebootWait.untilMs + rebootSpreadMs(wiring));
+    else if (hookPause !== undefined) this.#alarmClock.agenda.comeAgain(clock.nowMs() + hookPause.leftMs);
   }
 
   /** The end of a round; undefined: the daemon ends. */
@@ -197,7 +198,7 @@ class Daemon {
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
   async #reload(): Promise<void> {
     const { manager, reload, world } = this.#deps;
-    this.#pace.agenda.beginReload();
+    this.#alarmClock.agenda.beginReload();
     manager.reloading();
     try {
       await this.#wire(await reload());
@@ -218,9 +219,9 @@ class Daemon {
     const { config } = loaded;
     const old = this.#wiring;
     const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
-    wiring.messaging?.attend({ onWake: () => this.#pace.wake(), onProgress: () => this.#liveness.progress() });
+    wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
     try {
-      await this.#pace.follow(config, wiring);
+      await this.#alarmClock.follow(config, wiring);
     } catch (error) {
       await wiring[Symbol.asyncDispose]();
       throw error;

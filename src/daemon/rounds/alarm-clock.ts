@@ -7,20 +7,20 @@ import type { Next } from './agenda.ts';
 import type { Liveness } from './liveness.ts';
 import { cronSchedule, firstTurnMs, sleepUntil, turnMs } from './schedule.ts';
 
-interface PaceDeps {
+interface AlarmClockDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly liveness: Liveness;
 }
 
 /** Keeps to the agenda: sleeps until what is next is due, and wakes when something else has become next. */
-export class Pace {
-  readonly #deps: PaceDeps;
+export class AlarmClock {
+  readonly #deps: AlarmClockDeps;
   #agenda: Agenda | undefined;
   /** The bell, which is aborted when the agenda has changed: that ends a sleep. */
   #bell = new AbortController();
 
-  constructor(deps: PaceDeps) {
+  constructor(deps: AlarmClockDeps) {
     this.#deps = deps;
   }
 
