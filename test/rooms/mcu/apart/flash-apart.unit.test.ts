@@ -1,10 +1,13 @@
+import { setImmediate } from 'node:timers/promises';
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { flashableApart } from '../../../../src/mcu/apart/folder-side.ts';
 import type { FlashStepAnswer, LinePort } from '../../../../src/mcu/apart/line-port.ts';
 import { LineSide } from '../../../../src/mcu/apart/line-side.ts';
-import { packImage, piecesOf, unpackImage } from '../../../../src/mcu/apart/packed-image.ts';
+import { MAX_PACKED_BYTES, packImage, piecesOf, unpackImage } from '../../../../src/mcu/apart/packed-image.ts';
+import type { Board } from '../../../../src/mcu/connection.ts';
 import { McuError } from '../../../../src/mcu/errors.ts';
 import type { FlashProgress, FlashRequest } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
@@ -43,15 +46,25 @@ const espSubject: Subject = {
   obeysNoise: false,
 };
 
-/** The line of one board, without a link between the two sides. */
-function lineTo(board: ReturnType<typeof rigOf>['board']): LinePort {
+/** The line of one board, without a link between the two sides. When a job is closed, nobody has the line any more. */
+function lineTo(plugged: ReturnType<typeof rigOf>['board']): LinePort {
+  let opened = 0;
+  const openLine: Board['openLine'] = async (...settings) => {
+    const line = await plugged.openLine(...settings);
+    opened += 1;
+    return Object.assign(line, { [Symbol.asyncDispose]: async () => void (opened -= 1) });
+  };
+  const board = { ...plugged, openLine };
   const jobs: LineSide[] = [];
   const jobAt = (job: number): LineSide => jobs[job] ?? expect.fail('there is no such job');
   return {
     open: async (order) => jobs.push(new LineSide(board, order)) - 1,
     feed: async (job, piece) => jobAt(job).feed(piece),
     step: async (job, ending) => jobAt(job).step(ending),
-    close: async (job) => jobAt(job)[Symbol.asyncDispose](),
+    close: async (job) => {
+      await jobAt(job)[Symbol.asyncDispose]();
+      expect(opened).toBe(0);
+    },
     outOfTurn: (what) => new Error(`${what} came out of turn`),
   };
 }
@@ -65,16 +78,27 @@ function imageOf(bytes: Uint8Array, { start }: Subject): Image {
   return readImage(bytes, { address: start });
 }
 
-/** Notes what happens in its order, and what the board holds then. */
+/** Notes what happens in its order, and what the board holds when that has taken a while. */
 function noted(memory: () => string): { readonly said: string[]; readonly request: Partial<FlashRequest> } {
   const said: string[] = [];
   return {
     said,
     request: {
-      keep: async (previous) => void said.push(`keep ${previous?.sizeBytes ?? 'nothing'} of ${memory()}`),
-      beforeWriting: async () => void said.push(`mark ${memory()}`),
+      keep: async (previous) => {
+        await aWhile();
+        said.push(`keep ${previous?.sizeBytes ?? 'nothing'} of ${memory()}`);
+      },
+      beforeWriting: async () => {
+        await aWhile();
+        said.push(`mark ${memory()}`);
+      },
     },
   };
+}
+
+/** Long enough for a board that does not wait to be written. */
+async function aWhile(): Promise<void> {
+  for (let turns = 0; turns < 1_000; turns += 1) await setImmediate();
 }
 
 describe('a board whose folder is in another process', () => {
@@ -110,6 +134,7 @@ describe('a board whose folder is in another process', () => {
     async (what) => {
       const { model, apart } = benchOf(avr);
       const full = async (): Promise<never> => {
+        await aWhile();
         throw new McuError('payload-damaged', 'the disk is full');
       };
       const image = imageOf(next, avr);
@@ -196,6 +221,12 @@ describe('a line that somebody has broken into', () => {
     ['held nothing', [held(true), writing, flashed(1)], ['keep nothing of it', 'mark it', 'flashed']],
   ])('that says that the board %s is believed as far as that may be', async (_, answers, said) => {
     expect(await endOf(answers)).toEqual(said);
+  });
+
+  test('that says more than a chip holds is refused', async () => {
+    const piece = Buffer.alloc(1024 * 1024);
+    const pieces = Array.from({ length: MAX_PACKED_BYTES / piece.byteLength + 1 }, () => held(false, piece));
+    expect(await endOf(pieces)).toEqual(['what a board held came out of turn']);
   });
 
   test('that says what nobody asked for is refused', async () => {
