@@ -53,14 +53,16 @@ const OLD = image('healthy 0');
 
 async function artifact(name: string, contents: Readonly<Record<string, Buffer>>): Promise<Buffer> {
   const files = Object.entries(contents).map(([file, content]) => ({ name: file, content }));
-  const targets = Object.fromEntries(files.map((file) => [file.name, file.name === 'meter.hex' ? 'meter' : 'gateway']));
+  const names: Readonly<Record<string, string>> = { 'meter.hex': 'meter', 'relay.hex': 'relay' };
+  const targets = Object.fromEntries(files.map((file) => [file.name, names[file.name] ?? 'gateway']));
   return buildArtifact({ name, devices: ['demo-gateway'], files, targets, key: keys.privateKey });
 }
 
 const firmware = {
   v0: await artifact('zero', { 'rootfs.ext4': OLD }),
   both: await artifact('both', { 'rootfs.ext4': image('healthy 1'), 'meter.hex': meters.new.hex }),
-  bad: await artifact('bad', { 'rootfs.ext4': image('unhealthy'), 'meter.hex': meters.new.hex }),
+  board: await artifact('board', { 'meter.hex': meters.new.hex }),
+  half: await artifact('half', { 'meter.hex': meters.new.hex, 'relay.hex': meters.new.hex }),
 };
 
 /** Typed, as vitest's own is not. */
@@ -94,14 +96,15 @@ async function lendToDialout(port: string): Promise<void> {
 }
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
-  const extraToml = `[targets.meter]
+  const board = (name: string, port: string): string => `[targets.${name}]
 kind = "mcu"
-port = "${meter.port}"
+port = "${port}"
 protocol = "stk500v1"
 baud = ${meter.baud}
 reset = { command = ${JSON.stringify(meter.resetCommand)} }
 bootloader_bytes = ${31 * 1024}
 `;
+  const extraToml = `${board('meter', meter.port)}\n${board('relay', `${meter.port}-relay`)}`;
   const trustedKey = keys.publicPem;
   return { serviceUrl: service.url, image: OLD, slotBytes: 200_000, trustedKey, extraToml, agentUser, ...more };
 }
@@ -124,6 +127,13 @@ async function tryVersion(version: string): Promise<void> {
   service.world.targetVersionId = version;
   expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
   expect(gateway.boot()).toBe('B');
+}
+
+/** The daemon settles, and then looks: who asks joins the first, and then the second, or makes a round of their own. */
+async function startRestedDaemon(): Promise<ChildProcess> {
+  const daemon = await gateway.startDaemon();
+  for (let rounds = 0; rounds < 2; rounds += 1) await gateway.run('--update-now');
+  return daemon;
 }
 
 /** Does something as soon as the first pages of the meter are written; resolves when the command has ended. */
@@ -155,33 +165,45 @@ describe('an agent without rights, its helper, and a board', () => {
     expect((await readdir(folder)).sort()).toEqual(['flashed.json', 'payload', 'previous.json', 'writing.json']);
     expect(await stat(folder)).toMatchObject({ uid: process.getuid?.(), mode: 0o40_700 });
     expect(await gateway.json('status')).toMatchObject({
-      boards: [{ name: 'meter', chip: 'ATmega328P', connected: true, imageDigest: matching(/^sha256:/) }],
+      boards: [
+        { name: 'meter', chip: 'ATmega328P', connected: true, imageDigest: matching(/^sha256:/) },
+        { name: 'relay', connected: false },
+      ],
     });
     await gateway.run('rollback');
     expect(gateway.boot()).toBe('A');
     await gateway.run('--update-now');
     expect(await state()).toEqual({ gateway: 'old', meter: 'old', code: 'ok' });
   });
+
+  test('give the board back what it held where another one, beside it, cannot be reached', async () => {
+    service.world.targetVersionId = 'half';
+    const told = await gateway.run('--update-now', '--json');
+    expect(told.stdout).toMatch(/"board":"meter","step":"writing"/);
+    await gateway.configure(options({ updateToml: 'follow = "none"' }));
+    await gateway.run('--update-now');
+    expect(await state()).toEqual({ gateway: 'old', meter: 'old', code: 'port-missing' });
+  });
 });
 
 describe('a cut while the board is flashed', () => {
-  test('by the death of the agent costs nothing but time: the next one finishes the trial', async () => {
-    await tryVersion('both');
+  test('by the death of the agent costs nothing but time: the next one finishes the update', async () => {
+    service.world.targetVersionId = 'board';
     expect(await whileFlashing(['--update-now'], (child) => child.kill('SIGKILL'))).toBeNull();
     expect(await meterRuns()).toBe('neither');
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
-    expect(await state()).toEqual({ gateway: 'new', meter: 'new', code: 'ok' });
+    expect(await state()).toEqual({ gateway: 'old', meter: 'new', code: 'ok' });
   });
 
   test('by the death of the helper is told by the daemon, which goes on with the next helper', async () => {
-    await tryVersion('both');
-    const daemon = await gateway.startDaemon();
+    const daemon = await startRestedDaemon();
+    service.world.targetVersionId = 'board';
     const exitCode = await whileFlashing(['--update-now'], () => helper.kill('SIGKILL'));
     expect(exitCode).toBe(75);
-    expect(await gateway.json('status')).toMatchObject({ boards: [{ name: 'meter', connected: true }] });
+    expect(await gateway.json('status')).toMatchObject({ boards: [{ name: 'meter', connected: true }, {}] });
     helper = await gateway.startHelper();
     await gateway.run('--update-now');
-    expect(await state()).toEqual({ gateway: 'new', meter: 'new', code: 'ok' });
+    expect(await state()).toEqual({ gateway: 'old', meter: 'new', code: 'ok' });
     expect(await stop(daemon)).toBe(0);
   });
 
@@ -218,16 +240,16 @@ describe('agent mcu', () => {
   });
 
   test('probes, plans, flashes, puts back and resets through the daemon', async () => {
-    await gateway.startDaemon();
-    // The daemon settles, and then looks: who asks joins the first, and then the second, or makes a round of their own.
-    for (let rounds = 0; rounds < 2; rounds += 1) await gateway.run('--update-now');
+    await startRestedDaemon();
     expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P' });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7 });
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
     expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
     expect((await gateway.run('mcu', 'flash', 'meter', file)).stdout).toContain('Nothing to do: meter holds');
     expect(await meterRuns()).toBe('new');
-    expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', imageName: 'meter-2.hex' }] });
+    expect(await gateway.json('mcu', 'list')).toMatchObject({
+      boards: [{ name: 'meter', imageName: 'meter-2.hex' }, {}],
+    });
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await meterRuns()).toBe('old');
     expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0 });
@@ -242,7 +264,7 @@ describe('agent mcu', () => {
     expect(await whileFlashing(['mcu', 'flash', 'meter', file], twice)).toBe(130);
     expect(await meterRuns()).toBe('neither');
     const writing = { name: 'meter-2.hex', restorable: true };
-    expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', writing }] });
+    expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', writing }, {}] });
     expect((await gateway.run('doctor')).stdout).toMatch(/meter: the writing of meter-2\.hex was cut/);
     await gateway.run('--update-now');
     expect(await meterRuns()).toBe('new');
