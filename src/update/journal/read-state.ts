@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { attempt, initialState, storedState, updateState } from './state.ts';
+import { attempt } from './parts/attempt.ts';
+import { initialState, storedState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 
 /** The state in a text, as far as it can be understood. */

@@ -1,195 +1,22 @@
 import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
-import { artifactCheckpoint, checkpoint, digestedPart } from './parts/checkpoint-record.ts';
-import { figures } from './parts/figures.ts';
+import type { attempt, versionRef } from './parts/attempt.ts';
+import { quarantined, tries, waiting } from './parts/failures.ts';
+import type { firmwareRecord } from './parts/firmware-record.ts';
 import { floors } from './parts/floors.ts';
+import { installed } from './parts/installed.ts';
+import { outcome } from './parts/outcome.ts';
 import { owedHook } from './parts/owed-hook.ts';
+import { phase } from './parts/phase.ts';
+import { slotKnowledge } from './parts/slot-record.ts';
+import type { partitionRecord } from './parts/slot-record.ts';
 import { standstill } from './parts/standstill.ts';
 import { unfitDeltas } from './parts/unfit-deltas.ts';
 
 /**
  * Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. Times: ISO 8601.
  */
-const slotName = z.enum(['A', 'B']);
-
-const versionRef = z.object({
-  /** Undefined: from a local file, so the service has no name for it. */
-  id: z.string().optional(),
-  name: z.string(),
-});
-
-export const attempt = z.object({
-  /** Unique; names the attempt in reports. */
-  id: z.string(),
-  version: versionRef,
-  by: z.enum(['service', 'file', 'rollback']),
-  startedAt: z.string(),
-  /** With a rollback: partitions that could not be verified before they were booted again, and why. */
-  unverified: z.array(z.string()).optional(),
-  /** A person said that nothing may hold this attempt back. */
-  forced: z.boolean().optional(),
-  /** A person wants to reboot by hand. */
-  rebootByHand: z.boolean().optional(),
-  /** A person asked for what the service names. */
-  byPerson: z.boolean().optional(),
-  figures: figures.optional(),
-  /** Why the release is below the floor, if root allowed that. */
-  downgrade: z.string().optional(),
-});
-
-const firmware = z.object({
-  digest: z.string(),
-  signedBy: z.string().optional(),
-  /** The name of the release itself. */
-  name: z.string().optional(),
-  /** The `security_version` that the release itself provides. */
-  securityVersion: z.number().optional(),
-  provides: z.record(z.string(), z.string()),
-  /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
-  payloads: z.array(
-    digestedPart.extend({
-      target: z.string(),
-      kind: z.enum(['slots', 'mcu', 'package']).default('slots'),
-      order: z.number().optional(),
-      securityCounter: z.number().optional(),
-      imageVersion: z.string().optional(),
-      /** In a rollback by a person: the board gets back what it held before this payload. */
-      back: z.boolean().optional(),
-      /** Of an installed payload: the digest of the one that the board had before; `none`: no update had brought it one. */
-      over: z.string().optional(),
-    }),
-  ),
-});
-
-/** The state of the boards of an update, by target. A board that is not named is untouched. */
-const boards = z.record(z.string(), z.enum(['touched', 'flashed'])).default({});
-
-const phase = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('idle') }),
-  /** The phase could not be understood: it is damaged, or of a newer agent, for which `was` keeps it as found. */
-  z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
-  /** Nothing that boots has changed. From its first byte on, the slot is unbootable. */
-  z.object({
-    kind: z.literal('staging'),
-    attempt,
-    slot: slotName,
-    checkpoint: checkpoint.optional(),
-    artifactCheckpoint: artifactCheckpoint.optional(),
-  }),
-  /** The slot is written, read back and verified; it may already be armed. */
-  z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
-  /** The slot is armed; `bootId` is the boot in which that happened. */
-  z.object({
-    kind: z.literal('trial'),
-    attempt,
-    slot: slotName,
-    firmware,
-    trialsLeft: z.number(),
-    bootId: z.string(),
-    /** A person wants to reboot by hand. */
-    rebootByHand: z.boolean(),
-    judgements: z.number(),
-    /** The trial was found healthy, or is kept by a person: only the commit is missing. */
-    approved: z.boolean().default(false),
-    boards,
-    /** False: this agent has not asked for the reboot into the trial, so another reboot may have come first. */
-    rebootAsked: z.boolean().optional(),
-  }),
-  z.object({
-    kind: z.literal('rolling-back'),
-    attempt,
-    slot: slotName,
-    firmware,
-    code: z.string(),
-    reason: z.string(),
-    fault: z.enum(['firmware', 'world', 'person']).default('firmware'),
-    /** The boards that must get back what they held. */
-    boards,
-    /** How often the restoring was begun. */
-    restores: z.number().default(0),
-  }),
-]);
-
-const knownInstalled = firmware.extend({
-  version: versionRef,
-  slot: slotName.optional(),
-  at: z.string(),
-  /** No agent has installed it: the version is the image's own word, and nothing of it was verified. */
-  factory: z.boolean().optional(),
-  /** A person installed it while the service named this version: it stays until the service names another one. */
-  overrides: z.string().optional(),
-  /** A person installed it, and what the service named then is not known yet: the next look will tell. */
-  byHand: z.boolean().optional(),
-  /** A version of the service that has the same name, but is another one. */
-  namesake: z.string().optional(),
-  /** A list of keys was taken later: the service knows the firmware by the list's id, and knew it by `ownId` before. */
-  underList: z.object({ id: z.string(), name: z.string(), ownId: z.string().optional() }).optional(),
-});
-
-/** A newer agent may add members to these records; they are kept, though their meaning is unknown. */
-const installed: z.ZodType<z.infer<typeof knownInstalled>> = knownInstalled.loose();
-
-const knownOutcome = z.object({
-  attempt: z.string(),
-  version: z.string(),
-  outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
-  code: z.string(),
-  reason: z.string(),
-  at: z.string(),
-  /** So many earlier attempts ended the same way, and are not reported separately. */
-  repeats: z.number().optional(),
-  /** So many earlier ends were dropped, because the service was away for too long. */
-  dropped: z.number().optional(),
-  by: z.enum(['service', 'file', 'rollback']).optional(),
-  /** The number of the list of keys and revocations that took effect. */
-  list: z.number().optional(),
-});
-
-const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();
-
-const knownQuarantined = z.object({
-  /** Undefined: it was refused before its digest was known. */
-  digest: z.string().optional(),
-  version: versionRef,
-  code: z.string(),
-  reason: z.string(),
-  at: z.string(),
-});
-
-const quarantined: z.ZodType<z.infer<typeof knownQuarantined>> = knownQuarantined.loose();
-
-/** Since when something waits, and for how many looks at the service already. */
-const waiting = { since: z.string().optional(), looks: z.number().optional() };
-
-const knownTries = z.object({
-  versionId: z.string(),
-  begun: z.number(),
-  failed: z.number(),
-  gaveUp: z.number(),
-  ...waiting,
-});
-const tries: z.ZodType<z.infer<typeof knownTries>> = knownTries.loose();
-
-/** Invariant 2: what a partition was last verified to hold. Gone, durably, before its first byte is written. */
-const knownPartitionRecord = digestedPart.extend({
-  /** The name of the version. */
-  version: z.string(),
-  signedBy: z.string().optional(),
-  /** Nothing writes to the image while it runs: if it reads differently, somebody has tampered with it. */
-  readOnly: z.boolean().optional(),
-  at: z.string(),
-});
-
-const partitionRecord: z.ZodType<z.infer<typeof knownPartitionRecord>> = knownPartitionRecord.loose();
-
-const slotKnowledge = z.object({
-  /** What each partition of the slot holds, by the name of its target. */
-  records: z.record(z.string(), partitionRecord),
-  /** The slot was seen to run with what it holds now. This is removed with the first record. */
-  seen: z.object({ at: z.string() }).optional(),
-});
-
 export const storedState = z.object({
   format: z.literal(1),
   phase,
@@ -239,7 +66,7 @@ export type Phase = UpdateState['phase'];
 export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
 export type StateIn<K extends Phase['kind']> = UpdateState & { readonly phase: PhaseOf<K> };
 export type Attempt = z.infer<typeof attempt>;
-export type FirmwareRecord = z.infer<typeof firmware>;
+export type FirmwareRecord = z.infer<typeof firmwareRecord>;
 export type Installed = z.infer<typeof installed>;
 export type Outcome = z.infer<typeof outcome>;
 export type Quarantined = z.infer<typeof quarantined>;
