@@ -31,6 +31,8 @@ export interface AgentDeps {
   /** The schedule of looks; undefined: no daemon runs that looks by itself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
+  /** Why the unit and the configuration do not fit together; undefined: they do. */
+  readonly mixture?: () => Promise<string | undefined>;
   /** What another process is changing; undefined: nothing. */
   readonly activity?: () => Activity | undefined;
   /** Runs work while no other operation runs; undefined: there are no others. */
@@ -208,7 +210,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
-    const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
+    const mixture = await this.#deps.mixture?.();
+    const mixed = mixture === undefined ? [] : [{ name: 'two processes', ok: false, detail: mixture }];
+    const findings = [...mixed, ...(await diagnose(this.#wiring, this.#deps.activity?.(), signal))];
     return { findings: [...findings, ...measuringFindings(this.#telemetry?.status(), await this.sensors())] };
   }
 

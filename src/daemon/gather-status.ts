@@ -50,8 +50,10 @@ async function warningsOf(
   { config, updater }: Wiring,
   ofTrust: readonly Concern[],
 ): Promise<readonly string[]> {
+  const mixture = await deps.mixture?.();
   return [
     ...deps.warnings(),
+    ...(mixture === undefined ? [] : [mixture]),
     ...ofTrust.map(({ text }) => text),
     ...(await stateConcerns(config)),
     ...(updater?.hookTroubles ?? []),

@@ -10,7 +10,7 @@ import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
-import { lockAgent } from './processes/one-process.ts';
+import { lockAgent, mixtureOf } from './processes/one-process.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
 import type { Before, World } from './wiring/wiring.ts';
@@ -78,11 +78,15 @@ async function refuseStranger(state: string): Promise<void> {
   }
 }
 
-function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
+function surroundings(
+  loaded: LoadedConfig,
+  daemon: DaemonSeen,
+): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings' | 'mixture'> {
   return {
     daemon,
     looks: () => undefined,
     warnings: () => loaded.warnings.map(({ message }) => message),
+    mixture: async () => mixtureOf(loaded),
   };
 }
 

@@ -11,6 +11,7 @@ import { findFault, guarded, MISSING } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { RightParts } from './right-parts.ts';
+import { findMixture } from './two-processes.ts';
 
 /** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
@@ -48,7 +49,17 @@ async function findIn(image: ImageFiles, { tables, placeOf }: RightParts): Promi
     if (path === undefined || /^\d+$/.test(user) || known.has(user)) continue;
     doubtful.push({ path, message: `${keyPath(path)}: the image has no user ${user}` });
   }
-  return { wrong, doubtful };
+  return { wrong: [...wrong, ...(await mixtureFindings({ tables, placeOf }, image))], doubtful };
+}
+
+/** Whether one or two processes are meant, which the unit and the configuration have to say alike. */
+export async function mixtureFindings(
+  { tables: { system }, placeOf }: RightParts,
+  image: ImageFiles,
+): Promise<readonly Finding[]> {
+  const path = placeOf(['system', 'helper']) ?? [];
+  const message = system === undefined ? undefined : await findMixture(system.helper, image);
+  return message === undefined ? [] : [{ path, message }];
 }
 
 async function examine({ file, need }: Reference, image: ImageFiles): Promise<string | undefined> {

@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 
+import { findMixture } from '../../config/check/two-processes.ts';
 import type { Aside, LoadedConfig } from '../../config/load-config.ts';
 import { agentSide } from '../../helper/agent-side.ts';
 import { findAgentUser } from '../../helper/agent/become-agent.ts';
@@ -44,6 +45,11 @@ export async function asOneOrTwo(loaded: LoadedConfig, { single, works }: Wish):
   if ((await findAgentUser(agents)) === undefined) return alone(loaded, { helper, why: 'no-other-user' });
   if (works && !(await listens(helper))) return alone(loaded, { helper, why: 'nobody-there' });
   return { ...loaded, config: agents };
+}
+
+/** Why the unit of the agent and its configuration do not fit together; undefined: they do, or a person wants it so. */
+export async function mixtureOf({ config, aside }: LoadedConfig): Promise<string | undefined> {
+  return aside?.why === 'asked' ? undefined : findMixture(config.system.helper ?? aside?.helper);
 }
 
 function alone(loaded: LoadedConfig, aside: Aside): LoadedConfig {

@@ -9,7 +9,7 @@ import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { describeLook } from '../look-report.ts';
-import { lockAgent } from '../processes/one-process.ts';
+import { lockAgent, mixtureOf } from '../processes/one-process.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
 import { describeOutcome } from '../status-report.ts';
 import type { PageHost } from '../wiring/page-host.ts';
@@ -90,6 +90,7 @@ class Daemon {
       daemon: true,
       looks: () => this.#alarmClock.agenda.looks,
       warnings: () => this.#warnings,
+      mixture: async () => mixtureOf(this.#loaded),
       activity: () => this.#runner.activity,
       alone: this.#alone,
     });
@@ -105,7 +106,8 @@ class Daemon {
     this.#page = await answerOutside(outside, opened, this.#signal);
     opened.use(onReload(() => this.#alarmClock.askForReload()));
     opened.defer(() => manager.stopping());
-    for (const warning of this.#warnings) world.log.warn({}, warning);
+    const mixture = await mixtureOf(this.#loaded);
+    for (const warning of [...this.#warnings, ...(mixture === undefined ? [] : [mixture])]) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');

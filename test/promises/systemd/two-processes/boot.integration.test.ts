@@ -289,4 +289,23 @@ describe('the same gateway', () => {
     expect(await gateway.tell('sh', '-c', `ls ${STATE} | grep -c other || :`)).toBe('0');
     expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
   });
+
+  test('stays one process where the configuration names a helper and nothing gives the agent a user, and says so', async () => {
+    const line = rig.configText({ health: HEALTHY }).replace('[system]', `[system]\nhelper = "${SOCKET}"`);
+    await gateway.write('/run/line.toml', line);
+    await gateway.tell('sh', '-c', `umount ${CONFIG} && mount --bind /run/line.toml ${CONFIG}`);
+    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
+    const runsAsRoot = matching(/system\.helper: thing-agent\.service\s+runs\s+as\s+root[^]*ln\s+-s/);
+    await expect
+      .poll(async () => (await gateway.exec(['agent', 'status'], 'reader')).stdout, { timeout: 60_000 })
+      .toEqual(runsAsRoot);
+    expect(await gateway.exec(['agent', 'doctor'], 'technician')).toMatchObject({ exitCode: 70, stdout: runsAsRoot });
+    expect(await gateway.exec(['agent', 'config', 'check'], 'root')).toMatchObject({
+      exitCode: 78,
+      stderr: runsAsRoot,
+    });
+    expect(await gateway.exec(['agent', 'check'], 'root')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.tell('ls', `${STATE}/agent`)).toBe('');
+    expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
+  });
 });
