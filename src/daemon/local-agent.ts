@@ -43,7 +43,8 @@ export async function openLook(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
-  const wiring = opened.use(await wire(loaded.config, world, await copyOf(loaded), signal));
+  const around = { ...world, onlyLooks: true };
+  const wiring = opened.use(await wire(loaded.config, around, await copyOf(loaded), signal));
   // The daemon holds the lock but does not answer, or its sockets are gone: nobody can tell what it is doing.
   const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =

@@ -9,6 +9,12 @@ export class HelperError extends defineErrors('HelperError', {
     advice:
       'systemctl status thing-helper.socket thing-helper.service; where they do not run, link two-processes.conf as integrate.md says',
   },
+  'helper-silent': {
+    remedy: 'retry',
+    exit: 'tryAgain',
+    means: 'The helper has taken the connection, and does not answer.',
+    advice: 'try again; if it stays so: systemctl restart thing-helper, and journalctl -u thing-helper',
+  },
   'helper-lost': {
     remedy: 'retry',
     exit: 'tryAgain',

@@ -83,6 +83,7 @@ export async function findRemote(
     onSecurity: ({ event, which, detail }) =>
       void (which === undefined ? security.record(event, detail) : security.recordOnce(event, which, detail)),
     onJournal: (told) => void history.note(told),
+    onlyLooks: world.onlyLooks,
   });
   await remote.journal.refresh();
   return remote;

@@ -40,6 +40,8 @@ export interface World {
   };
   /** Opens the port of a board. Default: directly. */
   readonly openPort?: OpenPort;
+  /** Nothing is done: a person waits for what is shown. */
+  readonly onlyLooks?: boolean;
   /** Called with the time that the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
   /** Called when the gateway was activated, for the first time or again. */

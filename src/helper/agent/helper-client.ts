@@ -8,6 +8,7 @@ import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { occurrence } from '../../system/socket.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import { HelperError } from '../errors.ts';
 import { Link } from '../link/link.ts';
 import type { Answer, CallOptions, Served } from '../link/link.ts';
@@ -23,6 +24,8 @@ export interface HelperClientDeps {
   readonly onSnapshot: (snapshot: Snapshot) => void;
   readonly onJournal: (told: HelperNotes['journal']) => void;
   readonly onSecurity: (told: HelperNotes['security']) => void;
+  /** How long a person waits for what is only shown. Default: some seconds. */
+  readonly glanceMs?: number | undefined;
 }
 
 interface Order {
@@ -36,6 +39,8 @@ interface Order {
  */
 const ATTACH_MS = 120_000;
 const CONNECT_MS = 10_000;
+/** A person waits: within this time a helper is started on a small board. */
+const GLANCE_MS = 8_000;
 /** For an answer that does not need the agent; the boot environment may be written for it. */
 const ANSWER_MS = 5 * 60_000;
 /** Work that is cancelled must end within this time. */
@@ -61,6 +66,9 @@ export class HelperClient implements Disposable {
   readonly #deps: HelperClientDeps;
   readonly #orders = new Map<number, Order>();
   #link: Link | undefined;
+  #attaching: Link | undefined;
+  /** So many questions of persons have no answer yet, after their time. */
+  #overdue = 0;
   #connecting: Promise<Link> | undefined;
   #leaving: HelperLeft['why'] | undefined;
   #heardMs: number | undefined;
@@ -75,6 +83,7 @@ export class HelperClient implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#attaching?.close();
     this.hangUp();
   }
 
@@ -91,6 +100,37 @@ export class HelperClient implements Disposable {
     signal: AbortSignal = never,
   ): Promise<z.output<O>> {
     return verb.output.parse(await this.#call(verb.name, input, { deadlineMs: ANSWER_MS }, signal));
+  }
+
+  /**
+   * Like `ask`, for a person who waits: throws `helper-silent` after some seconds, and at once until that question has
+   * its answer, for which is waited on.
+   */
+  async glance<I extends z.ZodType, O extends z.ZodType>(
+    verb: Verb<I, O>,
+    input: z.input<I>,
+    signal: AbortSignal = never,
+    withinMs: number = this.#deps.glanceMs ?? GLANCE_MS,
+  ): Promise<z.output<O>> {
+    const silent = (): Error =>
+      new HelperError('helper-silent', `the helper on ${this.#deps.path} takes connections, and does not answer`);
+    if (this.#overdue > 0) throw silent();
+    const answer = this.ask(verb, input);
+    using deadline = new Deadline(withinMs, silent, signal);
+    const late = Promise.withResolvers<never>();
+    const onAbort = (): void => {
+      const counts = signal.aborted ? 0 : 1;
+      this.#overdue += counts;
+      const ended = (): void => void (this.#overdue -= counts);
+      answer.then(ended, ended);
+      late.reject(deadline.signal.reason);
+    };
+    deadline.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await Promise.race([answer, late.promise]);
+    } finally {
+      deadline.signal.removeEventListener('abort', onAbort);
+    }
   }
 
   /**
@@ -159,6 +199,7 @@ export class HelperClient implements Disposable {
       lost: () => this.#lost(),
     });
     const options = { deadlineMs: ATTACH_MS };
+    this.#attaching = link;
     try {
       const { output } = await link.call('attach', { protocol: PROTOCOL }, options, never);
       this.#deps.onSnapshot(helperVerbs.attach.output.parse(output));
@@ -167,6 +208,8 @@ export class HelperClient implements Disposable {
     } catch (error) {
       link.close();
       throw error;
+    } finally {
+      this.#attaching = undefined;
     }
   }
 

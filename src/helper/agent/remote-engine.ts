@@ -34,7 +34,14 @@ export interface RemoteEngineDeps {
   readonly log: Log;
   readonly onSecurity: (told: HelperNotes['security']) => void;
   readonly onJournal: (told: Omit<Happened, 'at'>) => void;
+  /** How long a person waits for what is only shown. Default: some seconds. */
+  readonly glanceMs?: number | undefined;
+  /** Nothing but showing is wanted, so the first answer is waited for no longer than any other. */
+  readonly onlyLooks?: boolean | undefined;
 }
+
+/** How long a start waits to hear of the journal. The daemon says within two minutes that it is up. */
+const START_MS = 30_000;
 
 /** The engine of updates in the helper, as the agent sees it. It lives as long as the process, also across reloads. */
 export class RemoteEngine implements Disposable {
@@ -44,7 +51,7 @@ export class RemoteEngine implements Disposable {
   readonly #journal: JournalCopy;
   #lastLook: Look | undefined;
 
-  constructor({ onJournal, ...deps }: RemoteEngineDeps) {
+  constructor({ onJournal, onlyLooks = false, ...deps }: RemoteEngineDeps) {
     this.path = deps.path;
     this.client = new HelperClient({
       ...deps,
@@ -55,7 +62,7 @@ export class RemoteEngine implements Disposable {
         onJournal({ event, before, after: state });
       },
     });
-    this.journal = this.#journal = new JournalCopy(this.client);
+    this.journal = this.#journal = new JournalCopy(this.client, onlyLooks ? undefined : START_MS);
   }
 
   get lastLook(): Look | undefined {
@@ -68,8 +75,8 @@ export class RemoteEngine implements Disposable {
 
   /** The questions to the bootloader that a mere look needs. */
   readonly bootloader: Pick<Bootloader, 'bootedSlot' | 'inspect'> = {
-    bootedSlot: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).booted,
-    inspect: async (signal) => (await this.client.ask(helperVerbs.bootState, {}, signal)).state,
+    bootedSlot: async (signal) => (await this.client.glance(helperVerbs.bootState, {}, signal)).booted,
+    inspect: async (signal) => (await this.client.glance(helperVerbs.bootState, {}, signal)).state,
   };
 
   async examine(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
@@ -79,7 +86,7 @@ export class RemoteEngine implements Disposable {
   /** Reads the signed lists that the helper has taken. */
   readonly readTrust: ReadStateText = async (path) => {
     const name = helperVerbs.trustFile.input.parse({ name: basename(path) });
-    return (await this.client.ask(helperVerbs.trustFile, name)).text;
+    return (await this.client.glance(helperVerbs.trustFile, name)).text;
   };
 
   #show(snapshot: Snapshot): void {
@@ -91,12 +98,14 @@ export class RemoteEngine implements Disposable {
 /** A copy of the journal as the helper sent it last; only the helper can read and write the journal. */
 class JournalCopy implements Journal {
   readonly #client: HelperClient;
+  readonly #patienceMs: number | undefined;
   #state: UpdateState = { ...initialState, phase: { kind: 'lost' } };
   #missing: AgentError | undefined = new HelperError('helper-unreachable', 'the helper was not asked yet');
   #trouble: AgentError | undefined = this.#missing;
 
-  constructor(client: HelperClient) {
+  constructor(client: HelperClient, patienceMs: number | undefined) {
     this.#client = client;
+    this.#patienceMs = patienceMs;
   }
 
   get state(): UpdateState {
@@ -120,7 +129,7 @@ class JournalCopy implements Journal {
   /** Never fails: `trouble` says why there is no new copy. */
   async refresh(): Promise<void> {
     try {
-      this.show(await this.#client.ask(helperVerbs.snapshot, {}));
+      this.show(await this.#client.glance(helperVerbs.snapshot, {}, undefined, this.#patienceMs));
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
       this.#trouble = error;

@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { RemoteEngine } from '../../../../src/helper/agent/remote-engine.ts';
+import { ownFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 
@@ -53,5 +55,31 @@ describe('an agent whose helper', () => {
     words.push(Buffer.alloc(16));
     await engine.journal.refresh();
     expect(engine.journal.trouble).toMatchObject({ code: 'helper-lost' });
+  });
+
+  test('takes the connection and is silent shows so soon, once for all that is shown, and until it answers', async () => {
+    const taken = Promise.withResolvers<Socket>();
+    const server = createServer((socket) => taken.resolve(socket));
+    stack.defer(() => {
+      server.close();
+    });
+    server.listen({ path });
+    await once(server, 'listening');
+    const clock = { ...systemClock, sleep: async () => {} };
+    const deps = { path, clock, log: silentLog, onSecurity: () => {}, onJournal: () => {} };
+    const looking = stack.use(new RemoteEngine({ ...deps, glanceMs: 50, onlyLooks: true }));
+    await looking.journal.refresh();
+    expect(looking.journal.trouble).toMatchObject({ code: 'helper-silent' });
+    const signal = new AbortController().signal;
+    const asked = looking.bootloader.bootedSlot(signal);
+    await expect(asked).rejects.toMatchObject({
+      code: 'helper-silent',
+      advice: expect.stringMatching(/systemctl restart thing-helper/) as string,
+    });
+    await expect(looking.readTrust('trust.json', ownFs)).rejects.toMatchObject({ code: 'helper-silent' });
+    const socket = await taken.promise;
+    const hungUp = once(socket.resume(), 'close');
+    looking[Symbol.dispose]();
+    await hungUp; // nothing keeps a command waiting for an answer that nobody wants
   });
 });
