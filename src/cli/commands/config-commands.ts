@@ -108,20 +108,33 @@ interface PageTable {
   readonly listen?: string | undefined;
   readonly isTls: boolean;
   readonly operate: boolean;
+  /** The names by which others may ask for it. */
+  readonly hosts: readonly string[];
 }
 
 /** Tells where the page is, and whether a daemon serves it. */
 async function tellOfPage(typed: Typed, context: CliContext): Promise<number> {
-  const { listen, isTls, operate } = tableOf((await context.config.show()).value);
+  const table = tableOf((await context.config.show()).value);
+  const { listen, operate } = table;
   if (listen === undefined) return answer(typed, context, { served: false }, [off]);
-  const url = listen.startsWith('/') ? undefined : `${isTls ? 'https' : 'http'}://${listen}/`;
+  const urls = listen.startsWith('/') ? [] : await urlsOf(listen, table);
+  const [url] = urls;
   const status = await withLook(context, (agent) => agent.status({}, context.signal));
   const problem = problemOf(status);
-  const where = `The page: ${url ?? `HTTP on the Unix socket ${listen}`}`;
+  const where = `The page: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
   const may = operate ? 'It shows this gateway, and operates it.' : 'It shows this gateway; it operates nothing.';
   const lines = problem === undefined ? [where, may] : [where, problem];
   const exitCode = answer(typed, context, { served: problem === undefined, listen, url, operate, problem }, lines);
   return problem === undefined ? exitCode : exitCodes.failed;
+}
+
+/** What a browser may be given: where the page listens on all addresses, those of this gateway, or its names. */
+async function urlsOf(listen: string, { isTls, hosts }: PageTable): Promise<readonly string[]> {
+  const scheme = isTls ? 'https' : 'http';
+  const [, port] = /^(?:0\.0\.0\.0|\[[0:]+\]):(\d+)$/.exec(listen) ?? [];
+  if (port === undefined) return [`${scheme}://${listen}/`];
+  const { ownAddresses } = await import('../../system/device/own-addresses.ts');
+  return (hosts.length > 0 ? hosts : ownAddresses()).map((host) => `${scheme}://${host}:${port}/`);
 }
 
 const off =
@@ -139,10 +152,12 @@ function answer(typed: Typed, context: CliContext, value: object, lines: readonl
 function tableOf(config: unknown): PageTable {
   const page = memberOf(config, 'page');
   const listen = memberOf(page, 'listen');
+  const hosts = memberOf(page, 'hosts');
   return {
     listen: typeof listen === 'string' ? listen : undefined,
     isTls: memberOf(page, 'certificate_file') !== undefined,
     operate: memberOf(page, 'operate') === true,
+    hosts: Array.isArray(hosts) ? hosts.filter((host) => typeof host === 'string') : [],
   };
 }
 

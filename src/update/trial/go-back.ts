@@ -40,6 +40,8 @@ export async function goBack(
       return goBackOnBoards({ before: beforeBoards, boards, booted: otherSlot(slot) }, ports, signal);
     if (!flags.force) throw nothing('no board can go back to what it held before');
   }
+  if (![...ports.targets.values()].some(({ kind }) => kind === 'slots'))
+    throw nothing('no update has changed anything here that could go back');
   requireGoal(slot, { slots });
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);

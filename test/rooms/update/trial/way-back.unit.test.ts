@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { rollBackByHand } from '../../../../src/update/by-hand.ts';
 import { lookForVersion } from '../../../../src/update/choice/choose.ts';
 import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import { settle } from '../../../../src/update/trial/settle.ts';
@@ -143,6 +144,16 @@ describe('a rollback', () => {
     gateway.service.cutTransfersAfter = 16;
     await expect(gateway.look()).rejects.toMatchObject({ code: 'service-silent' });
     await expect((await updaterOf(gateway)).rollback(byHand, () => {}, signal)).rejects.toMatchObject(expected);
+  });
+
+  test('is refused without a word of slots where there are none', async () => {
+    const ports = { ...(await newGateway().ports()), targets: new Map() };
+    const settle = async (): Promise<never> => Promise.reject(new Error('nothing is to be settled'));
+    const end = rollBackByHand(byHand, { ports, settle, deliver: async () => undefined }, signal);
+    await expect(end).rejects.toMatchObject({
+      code: 'nothing-to-go-back-to',
+      message: expect.not.stringMatching(/slot/) as string,
+    });
   });
 
   test('reads a read-only image before it boots it, and says nothing of it', async () => {
