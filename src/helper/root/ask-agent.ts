@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import type * as z from 'zod';
 
 import { HelperError } from '../errors.ts';
@@ -7,35 +9,43 @@ import type { Verb } from '../verbs.ts';
 
 type AskOptions = Pick<CallOptions, 'deadlineMs' | 'body'>;
 
-/** Sends the engine's requests to the agent within the running order. Answers are parsed by the table of verbs. */
+interface Order {
+  readonly id: number;
+  readonly signal: AbortSignal;
+}
+
+/** Sends the engine's requests to the agent within the order that needs them. Answers are parsed by the table of verbs. */
 export class AskAgent {
   readonly #link: Link;
-  /** The running order; undefined: there is none, so nothing may be asked. */
-  #order: { readonly id: number; readonly signal: AbortSignal } | undefined;
+  /** The orders that run: a look changes nothing, and runs beside another one. */
+  readonly #running = new Map<'look' | 'work', Order>();
+  readonly #context = new AsyncLocalStorage<Order>();
 
   constructor(link: Link) {
     this.#link = link;
   }
 
-  get isBusy(): boolean {
-    return this.#order !== undefined;
-  }
-
-  /** The signal of the running order, with which ports without a signal of their own end. */
+  /** The signal of the order, with which ports without a signal of their own end. */
   get signal(): AbortSignal {
-    if (this.#order === undefined) throw new Error('no order runs');
     return this.#order.signal;
   }
 
-  /** Runs the work as an order. Throws `helper-busy` if another one runs. */
-  async during<T>(order: { readonly id: number; readonly signal: AbortSignal }, work: () => Promise<T>): Promise<T> {
-    if (this.isBusy) throw new HelperError('helper-busy', 'the helper is at work on something else');
-    this.#order = order;
+  /** Runs the work as an order. Throws `helper-busy` if another one of its kind runs. */
+  async during<T>(kind: 'look' | 'work', order: Order, work: () => Promise<T>): Promise<T> {
+    if (this.#running.has(kind)) throw new HelperError('helper-busy', 'the helper is at work on something else');
+    this.#running.set(kind, order);
     try {
-      return await work();
+      return await this.#context.run(order, work);
     } finally {
-      this.#order = undefined;
+      this.#running.delete(kind);
     }
+  }
+
+  /** The order for which this is called, while it runs. */
+  get #order(): Order {
+    const order = this.#context.getStore();
+    if (order === undefined || ![...this.#running.values()].includes(order)) throw new Error('no order runs');
+    return order;
   }
 
   async answer<I extends z.ZodType, O extends z.ZodType>(
@@ -91,8 +101,6 @@ export class AskAgent {
   }
 
   async #call(verb: Verb, input: unknown, options: AskOptions, signal: AbortSignal): Promise<CallEnd> {
-    const within = this.#order?.id;
-    if (within === undefined) throw new Error(`${verb.name} was asked while no order runs`);
-    return this.#link.call(verb.name, input, { ...options, within }, signal);
+    return this.#link.call(verb.name, input, { ...options, within: this.#order.id }, signal);
   }
 }

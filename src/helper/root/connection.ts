@@ -90,7 +90,8 @@ class Connection {
     const onEvent = (event: HelperNotes['progress']): void => this.#tell('progress', event, id);
     const call = { engine, ask: this.#ask, onEvent, signal };
     const work = async (): Promise<unknown> => found.perform(input, call);
-    const output = await (found.isOrder ? this.#ask.during({ id, signal }, work) : work());
+    const kind = verb === 'look' ? 'look' : 'work';
+    const output = await (found.isOrder ? this.#ask.during(kind, { id, signal }, work) : work());
     this.#rest();
     return { output };
   }

@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { digestOfManifest } from '../../../src/firmware/describe-firmware.ts';
 import { openFileSource } from '../../../src/firmware/file-source.ts';
 import { encodeHead } from '../../../src/helper/link/frame.ts';
+import type { Answer } from '../../../src/helper/link/link.ts';
 import { leavePermit } from '../../../src/helper/root/permit.ts';
 import { PROTOCOL } from '../../../src/helper/verbs.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
@@ -199,9 +200,12 @@ describe('an agent that somebody has broken into', () => {
 
   test('has one connection, and one order, at a time', async () => {
     const stuck = Promise.withResolvers<never>();
-    const impostor = await attached({ openFirmware: async () => stuck.promise });
+    const version = (): Answer => ({ output: { id: 'good', name: 'good' } });
+    const answers = { currentVersion: version, targetVersion: version, openFirmware: async () => stuck.promise };
+    const impostor = await attached(answers);
     const first = impostor.refusal('install', order);
     expect(await impostor.refusal('settle')).toBe('helper-busy');
+    expect(await impostor.refusal('look', { manual: true, force: false })).toMatch(/^done/); // as in one process
     const second = await connection();
     expect(await second.refusal('attach', { protocol: PROTOCOL })).toBe('the helper hung up');
     expect(second.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);

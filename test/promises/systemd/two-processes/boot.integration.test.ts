@@ -302,7 +302,7 @@ describe('the same gateway', () => {
     expect(await gateway.exec(['agent', 'doctor'], 'technician')).toMatchObject({ exitCode: 70, stdout: runsAsRoot });
     expect(await gateway.exec(['agent', 'config', 'check'], 'root')).toMatchObject({
       exitCode: 78,
-      stderr: runsAsRoot,
+      stdout: runsAsRoot,
     });
     expect(await gateway.exec(['agent', 'check'], 'root')).toMatchObject({ exitCode: 0 });
     expect(await gateway.tell('ls', `${STATE}/agent`)).toBe('');
