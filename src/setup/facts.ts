@@ -1,8 +1,10 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { findDropIn, HELPER_SOCKET } from '../config/check/two-processes.ts';
 import { findSerialNumber } from '../system/device/serial-number.ts';
 import { AgentError, systemErrorCode } from '../system/errors.ts';
+import { ImageFiles } from '../system/files/image-files.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { PARTITION_NAMES } from './slot-pairs.ts';
 
@@ -25,6 +27,8 @@ export interface GatewayFacts {
   readonly releaseKeys: readonly string[];
   /** The serial number of the hardware; undefined: there is none that can be used. */
   readonly serialNumber: string | undefined;
+  /** The socket of the helper, if the unit gives the agent a user of its own; undefined: one process does all. */
+  readonly helper: string | undefined;
 }
 
 const SERIAL_PORTS = '/dev/serial/by-id';
@@ -59,6 +63,7 @@ export async function lookAround(signal: AbortSignal, root = '/'): Promise<Gatew
     deviceType: await deviceType(root),
     releaseKeys: keys.filter((name) => name.endsWith('.pem')).map((name) => join(RELEASE_KEYS, name)),
     serialNumber: await serialNumber(signal),
+    helper: (await findDropIn(new ImageFiles(root))) === undefined ? undefined : HELPER_SOCKET,
   };
 }
 

@@ -117,6 +117,7 @@ export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answer
     service: present({ url: answers.url }),
     device: present({ device_type: answers['device-type'], serial_number: answers['serial-number'] }),
     trust: present({ keys: answers.keys === undefined ? undefined : listOf(answers.keys) }),
+    system: present({ helper: facts.helper }),
     targets: hasSlots(given) ? {} : proposeTargets(facts, answers),
   };
   const filled = Object.entries(found).filter(([, table]) => Object.keys(asTable(table)).length > 0);

@@ -16,6 +16,7 @@ import {
 } from '../system/files/durable-file.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
+import { linkHelper } from './helper-link.ts';
 import { filesOf, proposeConfig, questionsLeft } from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
 
@@ -35,6 +36,8 @@ export interface SetupDeps {
   readonly facts: GatewayFacts;
   /** Throws ConfigError if a configuration file cannot be used on this gateway. */
   readonly check: (path: string) => Promise<unknown>;
+  /** Makes the link to two processes, if that is what lacks; returns what takes it away. Default: on this gateway. */
+  readonly link?: typeof linkHelper;
 }
 
 /** Leads from a gateway without a configuration to one with it. */
@@ -74,16 +77,20 @@ export class Setup {
    * Writes the configuration if it can be used here. Throws ConfigError or StorageError, and has then changed nothing.
    */
   async write(text: string): Promise<WrittenConfig> {
-    const { path, check } = this.#deps;
+    const { path, check, link = linkHelper } = this.#deps;
     await makeFolderOf(path);
     const draft = await writeDraft(path, text, ownFs, MODE);
+    const helper = examineConfig(path, text).file?.system.helper;
+    let unlink: (() => Promise<void>) | undefined;
     try {
+      unlink = helper === undefined ? undefined : await link(helper);
       await check(draft);
       const before = await this.#keepBefore();
       await keepDraft(draft, path);
       return { path, before };
     } catch (error) {
       await rm(draft, { force: true });
+      await unlink?.();
       throw error instanceof ConfigError ? this.#withoutDraft(error) : error;
     }
   }

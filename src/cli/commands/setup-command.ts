@@ -23,6 +23,7 @@ export const setupCommand: Command = {
     'Looks for slots, bootloader and serial ports, asks for the rest, checks what follows on this gateway, and writes it. What was ' +
       'there before is kept beside it. Then it does what agent doctor does.',
     'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it.',
+    'Where --from names a helper ([system] helper), the agent is linked to it, too, as two processes.',
     'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
       'service may not be reached yet.',
   ],
@@ -58,7 +59,7 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
 }
 
 const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-trial.timer
-(or, where it runs already: systemctl reload thing-agent)
+(or, where it runs already: systemctl reload thing-agent; from one process to two, or back: systemctl daemon-reload; systemctl restart thing-agent)
 `;
 
 /** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */

@@ -6,8 +6,9 @@ import { ImageFiles } from '../../system/files/image-files.ts';
 import { OutsideFileError, readOutsideFile } from '../../system/files/outside-file.ts';
 
 /** The installed drop-in, which is linked where the agent has a helper. */
-const DROP_IN = '/usr/lib/thing-agent/two-processes.conf';
-const LINK = '/etc/systemd/system/thing-agent.service.d/10-two-processes.conf';
+export const DROP_IN = '/usr/lib/thing-agent/two-processes.conf';
+/** By its number it comes before drop-ins of the integrator. */
+export const LINK = '/etc/systemd/system/thing-agent.service.d/10-two-processes.conf';
 export const HELPER_SOCKET = '/run/thing-helper/helper.sock';
 const UNIT = 'thing-agent.service';
 const RESTART = 'then systemctl daemon-reload and restart the agent';

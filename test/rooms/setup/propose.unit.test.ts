@@ -12,6 +12,7 @@ const bare: GatewayFacts = {
   deviceType: undefined,
   releaseKeys: [],
   serialNumber: 'SN-1',
+  helper: undefined,
 };
 
 const known: GatewayFacts = {
@@ -129,4 +130,11 @@ describe('a setup proposes', () => {
       service: { url: 'https://x' },
     });
   });
+});
+
+test('names the helper where the unit gives the agent a user of its own, unless another one is given', () => {
+  const linked = { ...known, helper: '/run/thing-helper/helper.sock' };
+  expect(proposeConfig(known, {}, said)['system']).toBeUndefined();
+  expect(proposeConfig(linked, {}, said)['system']).toEqual({ helper: '/run/thing-helper/helper.sock' });
+  expect(proposeConfig(linked, { system: { helper: '/x' } }, said)['system']).toEqual({ helper: '/x' });
 });

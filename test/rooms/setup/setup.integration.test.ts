@@ -1,12 +1,15 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, readlink, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { ConfigError } from '../../../src/config/errors.ts';
 import { lookAround } from '../../../src/setup/facts.ts';
+import { linkHelper } from '../../../src/setup/helper-link.ts';
+import { Setup } from '../../../src/setup/setup.ts';
 import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
 
 let directory: string;
@@ -33,6 +36,30 @@ test('a look around finds slots, bootloader, serial ports, device type and keys 
     serialPorts: ['/dev/serial/by-id/usb-meter'],
     deviceType: 'my-board',
     releaseKeys: ['/etc/thing-agent/trust/release.pem'],
+  });
+});
+
+test('a configuration that names a helper is written together with the link, and neither without the other', async () => {
+  const link = join(directory, 'etc/systemd/system/thing-agent.service.d/10-two-processes.conf');
+  await place('lib/systemd/system/thing-agent.service', '[Service]\n');
+  await place('usr/lib/thing-agent/two-processes.conf', '[Service]\nUser=thing-agent\n');
+  const path = join(directory, 'config.toml');
+  const facts = await lookAround(new AbortController().signal, directory);
+  const given = { service: { url: 'https://x' }, device: { device_type: 'y' }, system: { helper: '/run/h.sock' } };
+  const setupWith = (check: () => Promise<void>): Setup =>
+    new Setup({ path, facts, given, check, link: async (helper) => linkHelper(helper, directory) });
+  const wrong = setupWith(async () => {
+    expect(await readlink(link)).toBe('/usr/lib/thing-agent/two-processes.conf');
+    throw new ConfigError('config-invalid', path, []);
+  });
+  await expect(wrong.write(wrong.text({}))).rejects.toMatchObject({ code: 'config-invalid' });
+  expect(await readdir(join(link, '..'))).toEqual([]);
+  const right = setupWith(async () => {});
+  await right.write(right.text({}));
+  await right.write(right.text({})); // again, where it is there
+  expect(await readlink(link)).toBe('/usr/lib/thing-agent/two-processes.conf');
+  expect(await lookAround(new AbortController().signal, directory)).toMatchObject({
+    helper: '/run/thing-helper/helper.sock',
   });
 });
 
