@@ -18,7 +18,7 @@ interface Sheaf {
   readonly roots: readonly string[];
 }
 
-const sheaves: readonly Sheaf[] = [
+export const sheaves: readonly Sheaf[] = [
   { file: 'commands.js', roots: ['main.ts'] },
   {
     file: 'agent.js',
@@ -145,14 +145,9 @@ function partsFor(roots: readonly string[], { outputs }: Metafile): ReadonlySet<
     found.add(basename(path));
     for (const { path: imported, kind } of output.imports) if (kind === 'import-statement') add(imported);
   };
-  for (const root of roots) add(entryOf(`src/${root}`, outputs));
+  const sources = new Set(roots.map((root) => `src/${root}`));
+  for (const [path, { entryPoint = '' }] of Object.entries(outputs)) if (sources.has(entryPoint)) add(path);
   return found;
-}
-
-function entryOf(source: string, outputs: Metafile['outputs']): string {
-  const found = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === source);
-  if (found === undefined) throw new Error(`${source} is loaded by no import() of its own`);
-  return found[0];
 }
 
 /** undici's HTTP/2, which is switched off, would load `node:http2` (4 MiB). */
