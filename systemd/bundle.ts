@@ -1,4 +1,4 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, relative, resolve } from 'node:path';
 
 import { build, transform } from 'esbuild';
@@ -68,7 +68,7 @@ export async function bundle(outdir: string, main: string, arch: string): Promis
     legalComments: 'linked',
     assetNames: '[name]',
     loader: { '.node': 'copy' },
-    plugins: [prebuiltSerialport(arch), withoutHttp2()],
+    plugins: [prebuiltSerialport(arch), slimUndici()],
     logLevel: 'warning',
   });
   await mkdir(outdir);
@@ -150,14 +150,31 @@ function partsFor(roots: readonly string[], { outputs }: Metafile): ReadonlySet<
   return found;
 }
 
-/** undici's HTTP/2, which is switched off, would load `node:http2` (4 MiB). */
-function withoutHttp2(): Plugin {
+/**
+ * undici without what costs memory for nothing: HTTP/2, which is switched off, would load `node:http2` (4 MiB). V8 would
+ * compile its parser of HTTP, WebAssembly, anew after a few looks, for speed that no line to the service needs; what
+ * it works in then stays with `malloc` (10 MiB). How soon it does is decided when the parser is made. The flag is put
+ * back, since Node's own compiled code is for its default flags.
+ */
+function slimUndici(): Plugin {
+  const begin = 'function lazyllhttp () {';
+  const made = `function lazyllhttp () {
+    const { setFlagsFromString } = require('node:v8')
+    setFlagsFromString('--wasm-tiering-budget=2000000000')
+    try { return makeLlhttp() } finally { setFlagsFromString('--wasm-tiering-budget=13000000') }
+  }
+  function makeLlhttp () {`;
   return {
-    name: 'without-http2',
+    name: 'slim-undici',
     setup(build) {
       build.onLoad({ filter: /undici\/lib\/dispatcher\/client-h2\.js$/ }, () => ({
         contents: `module.exports = () => { throw new Error('HTTP/2 is left out'); };`,
       }));
+      build.onLoad({ filter: /undici\/lib\/dispatcher\/client-h1\.js$/ }, async ({ path }) => {
+        const text = await readFile(path, 'utf8');
+        if (!text.includes(begin)) throw new Error(`${path} makes its parser in another way`);
+        return { contents: text.replace(begin, made) };
+      });
     },
   };
 }

@@ -188,17 +188,25 @@ async function modes(folder: string): Promise<ReadonlyMap<string, string>> {
 }
 
 describe('a program that is built', () => {
-  test('loads neither a second undici nor HTTP/2 to speak HTTP', async () => {
+  test('loads neither a second undici nor HTTP/2 to speak HTTP, and compiles its parser once', async () => {
     const main = join(directory, 'http.ts');
     await writeFile(
       main,
       `import { createServer } from 'node:http';
+       import v8 from 'node:v8';
        import Pool from ${JSON.stringify(join(project, 'node_modules/undici/lib/dispatcher/pool.js'))};
+       const flags = [];
+       const { setFlagsFromString, cachedDataVersionTag } = v8;
+       const tag = cachedDataVersionTag();
+       v8.setFlagsFromString = (flag) => {
+         setFlagsFromString(flag);
+         flags.push(flag, cachedDataVersionTag() === tag);
+       };
        const server = createServer((_request, response) => response.end('answer')).listen(0, () => {
          const pool = new Pool('http://127.0.0.1:' + server.address().port, { allowH2: false });
          const ignore = () => {};
          const onResponseEnd = () => {
-           console.log(process.moduleLoadList.filter((name) => /undici|http2/.test(name)));
+           console.log(JSON.stringify([process.moduleLoadList.filter((name) => /undici|http2/.test(name)), flags]));
            pool.destroy();
            server.close();
          };
@@ -208,7 +216,10 @@ describe('a program that is built', () => {
     );
     const out = join(directory, 'http');
     await buildTree({ out, main, arch: process.arch });
-    expect(await run(join(out, 'agent'))).toEqual({ exitCode: 0, output: '[]\n' });
+    const { exitCode, output } = await run(join(out, 'agent'));
+    expect(exitCode).toBe(0);
+    const [later, atOnce] = ['--wasm-tiering-budget=2000000000', '--wasm-tiering-budget=13000000'];
+    expect(JSON.parse(output)).toEqual([[], [later, false, atOnce, true]]);
   });
 
   test('starts the thread that hashes, and loads what its packages load at run time', async () => {
