@@ -1,11 +1,24 @@
-import { readdir, readFile, readlink, realpath } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, readdir, readFile, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
+
+import { systemErrorCode } from '../system/errors.ts';
 
 const maxHolders = 4;
 
 /** Whether something is plugged in at this path. */
 export async function isPortPresent(path: string): Promise<boolean> {
   return (await orUndefined(realpath(path))) !== undefined;
+}
+
+/** Whether this user may not open what is plugged in at this path. */
+export async function isPortDenied(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.R_OK | constants.W_OK);
+    return false;
+  } catch (error) {
+    return ['EACCES', 'EPERM'].includes(systemErrorCode(error) ?? '');
+  }
 }
 
 /** The programs that have the port open, as `name (pid)`, as far as this user may see them. */

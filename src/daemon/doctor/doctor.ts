@@ -5,6 +5,7 @@ import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
+import { isPortDenied } from '../../serial/port-holders.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
@@ -171,11 +172,22 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
       },
     );
   }
+  for (const { name, port } of boards) await refuseDenied(name, port, examined);
   const missing = boards.find(({ connected }) => !connected);
   if (missing !== undefined) {
+    const where = `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`;
     throw new SerialError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
-      advice: `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`,
+      advice: examined.remote === undefined ? where : `${where}; ${LEND}`,
     });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
+}
+
+const LEND = 'an agent without rights is lent its ports, as "Two processes" of the integration page says';
+
+async function refuseDenied(name: string, port: string, { remote }: Wiring): Promise<void> {
+  if (!(await isPortDenied(port))) return;
+  throw new SerialError('port-denied', `${name}: this user may not open ${port}`, {
+    ...(remote !== undefined && { advice: LEND }),
+  });
 }

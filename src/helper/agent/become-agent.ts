@@ -37,7 +37,7 @@ export async function findAgentUser({ system, paths }: Config): Promise<AgentUse
 }
 
 /** The groups that may use the ports of boards, mostly dialout; never that of root. */
-async function groupsOfPorts({ targets }: Config): Promise<readonly number[]> {
+export async function groupsOfPorts({ targets }: Pick<Config, 'targets'>): Promise<readonly number[]> {
   const groups = new Set<number>();
   for (const target of targets) {
     const facts = target.kind === 'mcu' ? await factsOf(target.port) : undefined;

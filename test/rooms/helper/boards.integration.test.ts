@@ -254,6 +254,8 @@ describe('agent mcu', () => {
     expect(await meterRuns()).toBe('old');
     expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await gateway.run('mcu', 'flash', 'meter', join(file, 'x'))).toMatchObject({ exitCode: 64 });
+    await chmod(await realpath(meter.port), 0o000);
+    expect((await gateway.run('doctor')).stdout).toMatch(/FAIL +boards +meter: this user may not open/);
   });
 
   test('flash that a person ends is said by every view, and finished by the next round', async () => {
