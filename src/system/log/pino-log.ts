@@ -8,7 +8,7 @@ import { formatLine, type TextStyle } from './log-text.ts';
 import type { Log, LogFields, LogLevel } from './log.ts';
 import { MASK, cutText, isSecretKey, maskAddresses } from './secrets.ts';
 
-export interface LogOptions {
+export interface LogSettings {
   readonly level: LogLevel;
   /** `auto` and `text`: lines with a priority where the journal reads them, short ones on a terminal. */
   readonly format: 'auto' | 'text' | 'json';
@@ -20,7 +20,7 @@ export interface LogOptions {
  * A log on standard error that is written before the call returns, without a thread of its own. Promise `secrecy`:
  * secrets are hidden by the names of their fields, and in addresses wherever they stand.
  */
-export function createLog({ level, format, descriptor = 2 }: LogOptions, environment: Environment): Log {
+export function createLog({ level, format, descriptor = 2 }: LogSettings, environment: Environment): Log {
   const output = destination({ fd: descriptor, sync: true });
   output.on('error', () => {}); // if nobody reads the log any more, the agent continues
   const options = {

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { createLog, type LogOptions } from '../../../../src/system/log/pino-log.ts';
+import { createLog, type LogSettings } from '../../../../src/system/log/pino-log.ts';
 
 let directory: string;
 let descriptor: number;
@@ -25,7 +25,7 @@ function written(): string {
   return readFileSync(join(directory, 'log'), 'utf8');
 }
 
-function makeLog(options: Partial<LogOptions> = {}, environment: Readonly<Record<string, string>> = {}) {
+function makeLog(options: Partial<LogSettings> = {}, environment: Readonly<Record<string, string>> = {}) {
   return createLog({ level: 'info', format: 'auto', descriptor, ...options }, environment);
 }
 
