@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
-import { ownFs, StorageError, syncDirectory, writeWhole } from '../system/files/durable-file.ts';
+import { StorageError, syncDirectory, writeWhole } from '../system/files/durable-file.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../update/ports.ts';
 import { PackageError } from './errors.ts';
-import { digestOfFile, hashOf } from './package-store.ts';
+import { hashOf } from './package-store.ts';
 import type { PackageStore } from './package-store.ts';
 
 /** Throws PackageError for a file that is no package for this target. */
@@ -27,7 +26,7 @@ export async function openPackageFile(
       return new PackageFile({
         store,
         check,
-        file: await ownFs.open(path, 'w+', 0o600),
+        file: await store.fs.open(path, 'w+', 0o600),
         hash: createHash('sha256'),
         sizeBytes: 0,
       });
@@ -38,12 +37,12 @@ export async function openPackageFile(
 }
 
 async function resume(store: PackageStore, prefix: WrittenPrefix, check: CheckPackage): Promise<PayloadWriter> {
-  const found = await digestOfFile(store.incomingPath, prefix.sizeBytes);
+  const found = await store.digestOf(store.incomingPath, prefix.sizeBytes);
   if (found?.digest !== prefix.digest || found.sizeBytes !== prefix.sizeBytes) {
     throw new PackageError('checkpoint-stale', 'what is kept of the package is not what the checkpoint says');
   }
   await using opened = new AsyncDisposableStack();
-  const file = opened.use(await ownFs.open(store.incomingPath, 'r+'));
+  const file = opened.use(await store.fs.open(store.incomingPath, 'r+'));
   await file.truncate(prefix.sizeBytes);
   const { hash } = await hashOf(file, prefix.sizeBytes);
   opened.move();
@@ -86,25 +85,25 @@ class PackageFile implements PayloadWriter {
   async checkpoint(): Promise<WrittenPrefix> {
     await this.#guarded(async () => {
       await this.#file.sync();
-      await syncDirectory(this.#store.directory);
+      await syncDirectory(this.#store.directory, this.#store.fs);
     });
     return { sizeBytes: this.#sizeBytes, digest: `sha256:${this.#hash.copy().digest('hex')}` };
   }
 
   async finish(): Promise<WrittenPayload> {
-    const { incomingPath: path, directory } = this.#store;
+    const { incomingPath: path, directory, fs } = this.#store;
     const { digest, sizeBytes } = await this.checkpoint();
-    if ((await digestOfFile(path))?.digest !== digest)
+    if ((await this.#store.digestOf(path))?.digest !== digest)
       throw new PackageError('package-damaged', `${path} holds something else than was written`);
     try {
       await this.#check(path);
     } catch (error) {
-      await rm(path, { force: true });
+      await fs.rm(path, { force: true });
       throw error;
     }
     await this.#guarded(async () => {
-      await ownFs.rename(path, this.#store.pathOf(digest));
-      await syncDirectory(directory);
+      await fs.rename(path, this.#store.pathOf(digest));
+      await syncDirectory(directory, fs);
     });
     await this.#store.prune(digest);
     return { sizeBytes, digest, unchangedBytes: 0 };

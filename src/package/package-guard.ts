@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
@@ -7,6 +6,7 @@ import type { Clock } from '../system/time/clock.ts';
 import { PackageError } from './errors.ts';
 import type { AskGuard } from './guard-socket.ts';
 import { ABSENT, hexOf } from './package-store.ts';
+import type { PackageStore } from './package-store.ts';
 
 /** What to install, and what to install instead if that fails: digests, or `absent`; undefined: nothing is kept. */
 export interface Exchange {
@@ -25,7 +25,7 @@ export interface ExchangeResult {
 }
 
 export interface GuardOptions {
-  readonly directory: string;
+  readonly store: Pick<PackageStore, 'directory' | 'fs'>;
   readonly installMs: number;
   /** The guard puts a package back if the journal does not change for so long while the package is on trial. */
   readonly patienceMs: number;
@@ -51,8 +51,9 @@ export class PackageGuard {
 
   /** Packs the installed package again. Returns its digest, or `absent`, and its version. Throws `package-not-kept`. */
   async keep(name: string, signal: AbortSignal): Promise<{ readonly digest: string; readonly version: string }> {
-    const { directory, installMs, ask } = this.#options;
-    await rm(join(directory, 'kept'), { force: true });
+    const { store, installMs, ask } = this.#options;
+    const { directory, fs } = store;
+    await fs.rm(join(directory, 'kept'), { force: true });
     await ask(`keep ${name} ${directory}`, installMs, signal);
     const [digest = '-', ...rest] = (await this.#text('kept'))?.split(' ') ?? ['-', 'the guard did not say why'];
     const version = rest.join(' ');
@@ -74,8 +75,8 @@ export class PackageGuard {
 
   /** Forgets an exchange of an earlier update. */
   async clear(): Promise<void> {
-    for (const name of ['request', 'result', 'fallback'])
-      await rm(join(this.#options.directory, name), { force: true });
+    const { directory, fs } = this.#options.store;
+    for (const name of ['request', 'result', 'fallback']) await fs.rm(join(directory, name), { force: true });
   }
 
   /**
@@ -94,7 +95,7 @@ export class PackageGuard {
         // A guard that was just finishing an earlier update may have removed the request with that.
         if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
         // One that runs already will find the request.
-        await this.#options.ask(`watch ${exchange.package} ${this.#options.directory}`, ASK_MS, signal);
+        await this.#options.ask(`watch ${exchange.package} ${this.#options.store.directory}`, ASK_MS, signal);
         onWait();
         startMs = clock.monotonicMs() + START_AGAIN_MS;
       }
@@ -109,7 +110,7 @@ export class PackageGuard {
   }
 
   async #ask({ package: name, want, otherwise }: Exchange, id: string): Promise<{ readonly id: string }> {
-    const { directory, installMs, patienceMs } = this.#options;
+    const { store, installMs, patienceMs } = this.#options;
     const lines = {
       id,
       package: name,
@@ -119,7 +120,7 @@ export class PackageGuard {
       patience: Math.ceil(patienceMs / 1000),
     };
     const text = Object.entries(lines).map(([key, value]) => `${key}=${value}\n`);
-    await replaceFileDurably(join(directory, 'request'), text.join(''));
+    await replaceFileDurably(join(store.directory, 'request'), text.join(''), store.fs);
     return { id };
   }
 
@@ -140,7 +141,8 @@ export class PackageGuard {
   }
 
   async #text(name: string): Promise<string | undefined> {
-    return (await readTextFile(join(this.#options.directory, name)))?.trim();
+    const { directory, fs } = this.#options.store;
+    return (await readTextFile(join(directory, name), fs))?.trim();
   }
 }
 

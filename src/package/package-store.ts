@@ -1,15 +1,21 @@
 import { createHash } from 'node:crypto';
+import * as realFs from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import * as z from 'zod';
 
 import { systemErrorCode } from '../system/errors.ts';
+import type { DurableFs } from '../system/files/durable-file.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
 
 /** Stands for a digest if the package was not installed. */
 export const ABSENT = 'absent';
+
+/** The functions of node:fs/promises that the folder of a package needs. */
+export type PackageFs = DurableFs & Pick<typeof realFs, 'mkdir' | 'rm'> & { readdir(path: string): Promise<string[]> };
+
+const packageFs: PackageFs = { ...ownFs, readdir: realFs.readdir, rm: realFs.rm };
 
 const standingSchema = z.object({ digest: z.string(), version: z.string() });
 
@@ -31,15 +37,18 @@ export class PackageStore {
   /** The file of a package that is being received. */
   readonly incomingPath: string;
 
-  constructor(directory: string) {
+  readonly fs: PackageFs;
+
+  constructor(directory: string, fs: PackageFs = packageFs) {
     this.directory = directory;
+    this.fs = fs;
     this.incomingPath = join(directory, 'incoming');
   }
 
   async make(): Promise<void> {
     try {
-      await mkdir(this.directory, { recursive: true, mode: 0o700 });
-      await syncDirectory(join(this.directory, '..'));
+      await this.fs.mkdir(this.directory, { recursive: true, mode: 0o700 });
+      await syncDirectory(join(this.directory, '..'), this.fs);
     } catch (error) {
       throw new StorageError('write', this.directory, error);
     }
@@ -49,22 +58,34 @@ export class PackageStore {
     return join(this.directory, `${hexOf(digest)}.deb`);
   }
 
+  /** The digest of the first `sizeBytes` of a file, or of all of it; undefined: there is no such file. */
+  async digestOf(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
+    try {
+      await using file = await this.fs.open(path, 'r');
+      const { hash, doneBytes } = await hashOf(file, sizeBytes);
+      return { digest: `sha256:${hash.digest('hex')}`, sizeBytes: doneBytes };
+    } catch (error) {
+      if (systemErrorCode(error) === 'ENOENT') return undefined;
+      throw new StorageError('read', path, error);
+    }
+  }
+
   /** Whether the package is kept and undamaged. */
   async holds(digest: string): Promise<boolean> {
-    return (await digestOfFile(this.pathOf(digest)))?.digest === digest;
+    return (await this.digestOf(this.pathOf(digest)))?.digest === digest;
   }
 
   /** The digest of what was installed before this package, or `absent`; undefined: this package was never installed. */
   async before(digest: string): Promise<string | undefined> {
-    return (await readTextFile(this.#beforePath(digest)))?.trim();
+    return (await readTextFile(this.#beforePath(digest), this.fs))?.trim();
   }
 
   async rememberBefore(digest: string, before: string): Promise<void> {
-    await replaceFileDurably(this.#beforePath(digest), `${before}\n`);
+    await replaceFileDurably(this.#beforePath(digest), `${before}\n`, this.fs);
   }
 
   async standing(): Promise<Standing | undefined> {
-    const text = await readTextFile(this.#standingPath);
+    const text = await readTextFile(this.#standingPath, this.fs);
     if (text === undefined) return undefined;
     try {
       return standingSchema.safeParse(JSON.parse(text)).data;
@@ -76,7 +97,7 @@ export class PackageStore {
 
   /** Undefined: none of the kept packages is installed any more. */
   async rememberStanding(standing: Standing | undefined): Promise<void> {
-    await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null));
+    await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null), this.fs);
   }
 
   /** Removes what no way back needs any more. */
@@ -91,7 +112,8 @@ export class PackageStore {
       const [, hex = '', kind] = /^([0-9a-f]{64})\.(deb|before)$/.exec(name) ?? [];
       return kind !== undefined && !used.has(`sha256:${hex}`);
     };
-    for (const name of (await readdir(this.directory)).filter(isUseless)) await rm(join(this.directory, name));
+    for (const name of (await this.fs.readdir(this.directory)).filter(isUseless))
+      await this.fs.rm(join(this.directory, name));
   }
 
   #beforePath(digest: string): string {
@@ -108,18 +130,6 @@ export function hexOf(digest: string): string {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-
-/** The digest of the first `sizeBytes` of a file, or of all of it; undefined: there is no such file. */
-export async function digestOfFile(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
-  try {
-    await using file = await ownFs.open(path, 'r');
-    const { hash, doneBytes } = await hashOf(file, sizeBytes);
-    return { digest: `sha256:${hash.digest('hex')}`, sizeBytes: doneBytes };
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw new StorageError('read', path, error);
-  }
-}
 
 export async function hashOf(file: FileHandle, sizeBytes: number) {
   const hash = createHash('sha256');

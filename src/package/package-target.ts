@@ -9,7 +9,8 @@ import type { AskGuard } from './guard-socket.ts';
 import { openPackageFile } from './package-file.ts';
 import { PackageGuard } from './package-guard.ts';
 import type { ExchangeResult } from './package-guard.ts';
-import { ABSENT, digestOfFile, PackageStore } from './package-store.ts';
+import { ABSENT, PackageStore } from './package-store.ts';
+import type { PackageFs } from './package-store.ts';
 import type { PackageTargetSettings } from './settings.ts';
 
 export interface PackageSurroundings {
@@ -18,6 +19,8 @@ export interface PackageSurroundings {
   /** The deadline of [update.health]. */
   readonly healthMs: number;
   readonly askGuard: AskGuard;
+  /** The real file system if not given. */
+  readonly fs?: PackageFs;
 }
 
 interface Place {
@@ -32,11 +35,11 @@ interface Place {
 export function createPackageTarget(
   settings: PackageTargetSettings,
   directory: string,
-  { clock, run, healthMs, askGuard: ask }: PackageSurroundings,
+  { clock, run, healthMs, askGuard: ask, fs }: PackageSurroundings,
 ): PackageTarget {
   const { name, installDeadlineMs: installMs, patienceMs } = settings;
-  const store = new PackageStore(directory);
-  const guard = new PackageGuard({ directory, installMs, patienceMs: healthMs + patienceMs, clock, ask });
+  const store = new PackageStore(directory, fs);
+  const guard = new PackageGuard({ store, installMs, patienceMs: healthMs + patienceMs, clock, ask });
   const place: Place = { name, package: settings.package, store, guard, run };
   return {
     kind: 'package',
@@ -46,7 +49,7 @@ export function createPackageTarget(
       return openPackageFile(store, opening, async (path) => requireFields(path, settings.package, run, signal));
     },
     digestOf: async (sizeBytes, _signal, digest) =>
-      (await digestOfFile(store.pathOf(digest), sizeBytes))?.digest ?? 'nothing',
+      (await store.digestOf(store.pathOf(digest), sizeBytes))?.digest ?? 'nothing',
     flash: async (payload, evidence: Verified, signal) => {
       assert(evidence.digest === payload.digest, `the evidence is of ${evidence.digest}, and not of ${payload.digest}`);
       await install(place, payload, signal);

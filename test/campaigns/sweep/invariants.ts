@@ -4,7 +4,7 @@ import { updateState } from '../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/what-runs.ts';
 import { NO_FILE } from '../../stand-ins/machine/memory/forgetful-fs.ts';
-import { isDigestOf } from './gateway/catalog.ts';
+import { FACTORY_APP, isDigestOf } from './gateway/catalog.ts';
 import type { CatalogEntry } from './gateway/catalog.ts';
 import type { Chronicle } from './gateway/chronicle.ts';
 import { IDENTITY, JOURNAL, LISTS } from './gateway/hardware.ts';
@@ -157,6 +157,18 @@ function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: 
   const isGivenUp = transport.reports.some(({ code }) => code === 'board-not-restored');
   if (isGivenUp || chronicle.journalWasLost) return;
   demand(meter === hardware.board.running, `${name} is installed, but the meter runs "${hardware.board.running}"`);
+}
+
+/** It is whole, healthy, and what the journal says; the guard is gone. */
+export function judgePackage({ hardware, chronicle }: Gateway, { installed }: UpdateState): void {
+  const { app } = hardware;
+  demand(app.whole !== undefined, `the package is no whole one: "${app.running}"`);
+  if (chronicle.journalWasLost) return;
+  demand(app.whole.startsWith('good'), `it rests on the package "${app.whole}"`);
+  if (installed === undefined || !chronicle.knows(installed.version.name)) return;
+  const { app: wanted = FACTORY_APP } = chronicle.entry(installed.version.name);
+  demand(app.whole === wanted, `${installed.version.name} is installed, and the package "${app.whole}"`);
+  demand(!app.isWatched, 'the guard has a unit, and nothing to do');
 }
 
 function judgeEveryEnd(begun: ReadonlySet<string>, reports: readonly Outcome[]): void {

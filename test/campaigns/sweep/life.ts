@@ -10,6 +10,7 @@ import { factoryState, Hardware, JOURNAL } from './gateway/hardware.ts';
 import type { HardwareState } from './gateway/hardware.ts';
 import { MemoryTransport, newService } from './gateway/memory-transport.ts';
 import type { ServiceState, TransportParts } from './gateway/memory-transport.ts';
+import { AgentEnded } from './gateway/package-machine.ts';
 import { ignoreEvents, Program } from './gateway/program.ts';
 import type { ProgramParts } from './gateway/program.ts';
 import {
@@ -198,6 +199,7 @@ export class Life {
   async act(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
     const { hardware, chronicle } = this.gateway;
     if (!this.#isUp) this.restart();
+    if (!(await this.#letGuardWork())) return { kind: 'cut' };
     const ended = await this.#attempt(work);
     if (chronicle.violation !== undefined) throw chronicle.violation;
     if (hardware.power.isOut) {
@@ -209,12 +211,29 @@ export class Life {
     return { kind: 'rebooting', version: '', slot: 'A' };
   }
 
+  /** False: it was cut. */
+  async #letGuardWork(): Promise<boolean> {
+    const { app, power } = this.gateway.hardware;
+    try {
+      await app.work();
+      return true;
+    } catch (error) {
+      if (!power.isOut) throw error;
+      this.#judgeCut(this.#cuts[this.#cutsMade]?.kind ?? 'power');
+      return false;
+    }
+  }
+
   async #attempt(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
     try {
       this.#program ??= await this.#startProgram();
       return await work(this.#program);
     } catch (error) {
       if (error instanceof AgentError) return { kind: 'failed', error };
+      if (error instanceof AgentEnded) {
+        this.#endProgram();
+        return { kind: 'cut' };
+      }
       if (error instanceof Violation || this.gateway.hardware.power.isOut) return { kind: 'cut' };
       throw new Violation(`a bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
     }

@@ -5,7 +5,7 @@ import type { Catalog } from './gateway/catalog.ts';
 import { ignoreEvents, MORNING } from './gateway/program.ts';
 import type { Program } from './gateway/program.ts';
 import { sourceOf } from './gateway/sending.ts';
-import { demand, isIdentityStored, judgeRest, judgeTold } from './invariants.ts';
+import { demand, isIdentityStored, judgePackage, judgeRest, judgeTold } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
 import type { Deed, Scenario } from './story.ts';
@@ -89,7 +89,7 @@ export async function play(script: Script, from: Bookmark): Promise<Played> {
   let violation: string | undefined;
   try {
     await history.tell(storyOf(script.scenario));
-    history.judgeEnd();
+    await history.judgeEnd();
     if (script.given.seed % IDLE_EVERY === 0 && history.life.isOfOneMind) await history.idle();
   } catch (error) {
     if (!(error instanceof Violation)) throw error;
@@ -157,11 +157,14 @@ class History {
     this.#steps = this.life.gateway.hardware.power.history;
   }
 
-  judgeEnd(): void {
+  async judgeEnd(): Promise<void> {
     const { gateway, cutsMade } = this.life;
+    gateway.hardware.power.restore();
+    await gateway.hardware.app.tick(); // the guard sees the end in the journal
     const { state } = this.life;
     demand(state !== undefined, 'there is no journal at the end');
     judgeRest(gateway, state);
+    judgePackage(gateway, state);
     if (this.#scenario.waitsFor === 'window and hooks') judgeTold(gateway);
     const runs = gateway.chronicle.imageIn(gateway.hardware.boot.booted)?.id ?? 'nothing';
     const { wants, mayMiss, mayRun, ends } = this.#scenario;
@@ -188,7 +191,7 @@ class History {
       demand(boot.booted === before, `slot ${before} ran, and now slot ${boot.booted} does, without any reason`);
     }
     await this.#rest();
-    this.judgeEnd();
+    await this.judgeEnd();
   }
 
   async #perform(deed: Deed): Promise<void> {

@@ -1,6 +1,7 @@
 import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
 import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
 import { deltaStories } from './delta-stories.ts';
+import { packageStories } from './package-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
 
@@ -284,6 +285,7 @@ const stories: Readonly<Record<string, Story>> = {
     ends: ['board-bad rolled-back unhealthy'],
   },
   ...deltaStories,
+  ...packageStories,
   /** Two pairs of slots: what a release of the boot partition alone comes beside. */
   pairs: {
     form: 'pairs',

@@ -7,6 +7,7 @@ import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { listArtifact, listBytes } from '../../../rooms/firmware/trust/lists.ts';
 import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
 import { buildDelta } from './deltas.ts';
+import { APP, debOf } from './package-machine.ts';
 import { DEVICE_TYPE, digestOf, sent } from './sending.ts';
 import type { Sent } from './sending.ts';
 
@@ -22,6 +23,8 @@ export interface CatalogEntry extends Sent {
   readonly boot: string;
   /** What the meter runs when it is installed. */
   readonly meter: string;
+  /** The package that it brings; undefined: none, and that of the factory stays. */
+  readonly app?: string;
   /** The same as the slot holds it. */
   readonly bytes: Uint8Array;
   /** What a file on a USB stick holds: an artifact, or the image itself. */
@@ -72,6 +75,16 @@ export const BOOT_TARGET = 'boot';
 export const BOARD = 'meter';
 
 const METER = { old: 'old meter', new: 'new meter program', bad: 'bad meter program' } as const;
+
+/** The package that every gateway has at first. */
+export const FACTORY_APP = 'good app 1: of the factory';
+
+const withPackage = {
+  app2: 'good app 2: longer than the first one',
+  'app-bad': 'bad app: its health command complains',
+  'app-dead': 'dead app: no agent comes up in it',
+  'app-refused': 'refused app: dpkg cannot configure it',
+} as const;
 
 /** Of the boot partition, for a gateway that has two pairs. */
 const boots = { v1: 'boot 1, of the factory', v2: 'boot 2, a longer one than 1', boot3: 'boot 3' } as const;
@@ -146,6 +159,7 @@ export async function buildCatalog(): Promise<CatalogData> {
     const digest = await digestOf(decoded, trust);
     artifacts.push({ id, ...contents, boot: '', bytes, decoded, ...text, digest });
   }
+  artifacts.push(...(await buildPackages(own, trust)));
   artifacts.push(...(await buildDeltas(own, trust)), ...(await buildLists(artifacts, own, second)));
   return {
     artifacts,
@@ -153,6 +167,19 @@ export async function buildCatalog(): Promise<CatalogData> {
     images: Object.entries(images).map(([id, image]) => rawEntry(id, image)),
     trustedPems: [own.publicPem, second.publicPem],
   };
+}
+
+async function buildPackages(own: KeyPair, trust: TrustSettings): Promise<readonly CatalogEntry[]> {
+  const entries: CatalogEntry[] = [];
+  for (const [id, app] of Object.entries(withPackage)) {
+    const files = [{ name: 'app.deb', content: Buffer.from(debOf(app), 'latin1') }];
+    const how = { name: id, devices: [DEVICE_TYPE], key: own.privateKey, files, targets: { 'app.deb': APP } };
+    const decoded = await buildArtifact(how);
+    const nothing = { image: '', boot: '', bytes: Buffer.alloc(0), meter: METER.old };
+    const text = sent(decoded, [debOf(app)]);
+    entries.push({ id, ...nothing, app, decoded, ...text, digest: await digestOf(decoded, trust) });
+  }
+  return entries;
 }
 
 async function buildDeltas(own: KeyPair, trust: TrustSettings): Promise<readonly CatalogEntry[]> {

@@ -7,8 +7,10 @@ import type { BoardMemory } from '../../../stand-ins/machine/memory/memory-board
 import { MemorySlots } from '../../../stand-ins/machine/memory/memory-slots.ts';
 import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
 import type { Faults } from '../faults.ts';
-import { BOARD, BOOT_TARGET, TARGET } from './catalog.ts';
+import { BOARD, BOOT_TARGET, FACTORY_APP, TARGET } from './catalog.ts';
 import type { CatalogEntry } from './catalog.ts';
+import { installedOf, PackageMachine } from './package-machine.ts';
+import type { PackageMemory } from './package-machine.ts';
 import { STATE, StateMount } from './state-mount.ts';
 
 export const JOURNAL = `${STATE}/journal.json`;
@@ -37,6 +39,7 @@ export interface HardwareState {
   readonly bootMemory: BootMemory | undefined;
   readonly booted: SlotName;
   readonly board: BoardMemory;
+  readonly app: PackageMemory;
   readonly boots: number;
   readonly attempts: number;
   readonly flaps: number;
@@ -52,6 +55,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
   const board = { running: meter, payload: '', kept: undefined };
   return {
     board,
+    app: installedOf(FACTORY_APP),
     files: {},
     slots,
     bootSlots: boot === '' ? undefined : { A: boot, B: '' },
@@ -74,6 +78,7 @@ export class Hardware {
   readonly bootSlots: MemorySlots | undefined;
   readonly boot: BootMachine;
   readonly board: MemoryBoard;
+  readonly app: PackageMachine;
   readonly faults: Faults;
   readonly #seed: number;
   #random: () => number;
@@ -110,6 +115,7 @@ export class Hardware {
     for (const pair of this.pairs) pair.booted = state.booted;
     this.board = new MemoryBoard(BOARD, state.board.running, power, state.board);
     this.board.trouble = () => faults.strikes('board-silent');
+    this.app = new PackageMachine(power, random, () => phaseIn(this.disk.read(JOURNAL)), state.app);
     this.boots = state.boots;
     this.attempts = state.attempts;
     this.flaps = state.flaps;
@@ -140,6 +146,7 @@ export class Hardware {
       bootMemory,
       booted,
       board: board.memory,
+      app: this.app.memory,
       boots,
       attempts,
       flaps,
@@ -162,6 +169,7 @@ export class Hardware {
   forget(cut: number): void {
     this.disk.forget();
     for (const pair of this.pairs) pair.forget();
+    this.app.forget();
     this.reseed(cut);
   }
 
@@ -178,6 +186,7 @@ export class Hardware {
   /** An orderly shutdown. */
   sync(): void {
     this.disk.sync();
+    this.app.sync();
     for (const pair of this.pairs) {
       pair.sync('A');
       pair.sync('B');
@@ -241,6 +250,11 @@ export class Hardware {
 
 /** By the first word of an image: what it answers to a change in the state directory. */
 const stateTroubles: Readonly<Record<string, string>> = { frozen: 'EROFS', stuffed: 'ENOSPC' };
+
+/** As the guard of packages reads it. */
+function phaseIn(journal: string | undefined): string | undefined {
+  return /^{"format":1,"phase":{"kind":"([a-z-]*)"/.exec(journal ?? '')?.[1];
+}
 
 /** As a newer agent in the other slot might have left it. */
 function asOfNextVersion(text: string): string {

@@ -2,6 +2,7 @@ import type { OnEvent } from '../../../../src/control/events.ts';
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
+import { createPackageTarget } from '../../../../src/package/package-target.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { ServiceSession } from '../../../../src/service/session.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
@@ -16,7 +17,7 @@ import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
-import type { Bootloader, Machine, Target } from '../../../../src/update/ports.ts';
+import type { Bootloader, Machine, PackageTarget, Target } from '../../../../src/update/ports.ts';
 import type { OpenFirmware } from '../../../../src/update/ports/incoming.ts';
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
 import { Updater } from '../../../../src/update/updater.ts';
@@ -26,6 +27,7 @@ import type { Chronicle } from './chronicle.ts';
 import type { Hardware } from './hardware.ts';
 import { WHOLE_IMAGE } from './memory-transport.ts';
 import type { MemoryTransport } from './memory-transport.ts';
+import { APP, FOLDER } from './package-machine.ts';
 import { DEVICE_TYPE } from './sending.ts';
 import { STATE } from './state-mount.ts';
 
@@ -83,6 +85,7 @@ export class Program {
       targets: new Map<string, Target>([
         ...hardware.pairs.map((pair) => [pair.name, pair] as const),
         [BOARD, hardware.board],
+        [APP, packageOf(hardware, clock)],
       ]),
       openFirmware: stagingWith(believed, parts),
       health: createHealthGate(HEALTH, { clock, run: healthProgram(hardware), reachService }),
@@ -175,6 +178,13 @@ function fakeClock(hardware: Hardware): Clock {
   };
 }
 
+/** The real one, with a guard and a dpkg of ours. */
+function packageOf({ app }: Hardware, clock: Clock): PackageTarget {
+  const settings = { kind: 'package', name: APP, package: APP, installDeadlineMs: 60_000, patienceMs: 60_000 } as const;
+  const around = { clock, run: app.run, healthMs: HEALTH.deadlineMs, askGuard: app.ask, fs: app.disk.api };
+  return createPackageTarget(settings, FOLDER, around);
+}
+
 function machineOf(hardware: Hardware): Machine {
   return {
     bootId: async () => {
@@ -226,7 +236,10 @@ function healthProgram(hardware: Hardware): typeof runProgram {
     if (running.startsWith('hang')) throw new ProgramError('program-timeout', command[0], 'no end');
     if (running.startsWith('flap')) hardware.flaps += 1;
     const isFlapping = running.startsWith('flap') && hardware.flaps % CHECKS_IN_A_FLAP !== 1;
-    const isUnwell = isFlapping || running.startsWith('bad') || hardware.board.running.startsWith('bad');
+    const isUnwell =
+      isFlapping ||
+      running.startsWith('bad') ||
+      [hardware.board, hardware.app].some(({ running: it }) => it.startsWith('bad'));
     return { exitCode: isUnwell ? 1 : 0, stdout: '', stderr: isUnwell ? 'unwell' : '' };
   };
 }

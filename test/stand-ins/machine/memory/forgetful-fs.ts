@@ -1,4 +1,4 @@
-import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
+import type { PackageFs } from '../../../../src/package/package-store.ts';
 import { OutsideFileError } from '../../../../src/system/files/outside-file.ts';
 import type { Power } from '../power.ts';
 
@@ -78,13 +78,19 @@ export class ForgetfulFs {
   }
 
   /** As node:fs/promises, as far as durable files need it. */
-  get api(): DurableFs {
+  get api(): PackageFs {
     const api = {
       readFile: async (path: string) => this.#readFile(path),
       rename: async (from: string, to: string) => this.#rename(from, to),
       open: async (path: string, flags: string) => this.#open(path, flags),
+      mkdir: async () => undefined,
+      readdir: async (path: string) =>
+        [...this.#names.keys()]
+          .filter((name) => name.startsWith(`${path}/`))
+          .map((name) => name.slice(path.length + 1)),
+      rm: async (path: string) => this.#remove(path),
     };
-    return api as unknown as DurableFs;
+    return api as unknown as PackageFs;
   }
 
   #readFile(path: string): string {
@@ -105,13 +111,24 @@ export class ForgetfulFs {
     this.#names.set(to, inode);
   }
 
+  #remove(path: string): void {
+    if (!this.#names.has(path)) return;
+    this.#refuseChange();
+    this.#power.step(`remove ${path}`);
+    this.#names.delete(path);
+  }
+
   #open(path: string, flags: string): object {
     if (flags === 'r') {
       const found = this.#names.get(path);
       const sync = async (): Promise<void> =>
         found === undefined ? this.#syncDirectory() : this.#syncFile(path, found);
-      return { sync, [Symbol.asyncDispose]: async () => {} };
+      // a folder has no name here, and is opened to be synced
+      if (found === undefined && path.endsWith('.deb')) this.#readFile(path);
+      return { ...this.#bytes(path, found ?? { durable: '', current: '' }), sync };
     }
+    const kept = flags === 'r+' ? this.#names.get(path) : undefined;
+    if (kept !== undefined) return this.#bytes(path, kept);
     this.#refuseChange();
     if (this.#names.get(path)?.current === NO_FILE) this.#refuseInTrouble('EISDIR');
     this.#power.step(`create ${path}`);
@@ -125,6 +142,28 @@ export class ForgetfulFs {
         inode.current = text;
         this.#power.step(`write ${path}`);
       },
+      ...this.#bytes(path, inode),
+    };
+  }
+
+  /** Places of an open file. */
+  #bytes(path: string, inode: Inode): object {
+    return {
+      write: async (bytes: Uint8Array, from: number, length: number, at: number) => {
+        this.#refuseChange();
+        this.#power.need(`write ${path}`);
+        const text = Buffer.from(bytes.subarray(from, from + length)).toString('latin1');
+        inode.current = inode.current.slice(0, at) + text + inode.current.slice(at + length);
+        this.#power.step(`write ${path}`);
+        return { bytesWritten: length };
+      },
+      read: async (bytes: Buffer, into: number, length: number, at: number) => ({
+        bytesRead: bytes.write(inode.current.slice(at, at + length), into, 'latin1'),
+      }),
+      truncate: async (length: number) => {
+        inode.current = inode.current.slice(0, length);
+      },
+      close: async () => {},
       sync: async () => this.#syncFile(path, inode),
       [Symbol.asyncDispose]: async () => {},
     };

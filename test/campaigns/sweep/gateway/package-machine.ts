@@ -1,0 +1,245 @@
+import type { AskGuard } from '../../../../src/package/guard-socket.ts';
+import type { ProgramResult, runProgram } from '../../../../src/system/processes/child-process.ts';
+import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
+import type { Power } from '../../../stand-ins/machine/power.ts';
+import { Violation } from '../violation.ts';
+
+/** The name of the target, and of its folder. */
+export const APP = 'app';
+export const FOLDER = `/state/packages/${APP}`;
+const UNIT = '/units/guard.service';
+
+/** What of a package outlives the power: its folder, the guard's unit, and what dpkg and its scripts have made. */
+export interface PackageMemory {
+  readonly files: Readonly<Record<string, string>>;
+  readonly units: Readonly<Record<string, string>>;
+  readonly status: 'installed' | 'half-installed' | 'half-configured';
+  /** Its files; a package is unpacked one after the other. */
+  readonly halves: readonly [string, string];
+  /** What its script has set up. */
+  readonly setUp: string;
+}
+
+export function debOf(content: string): string {
+  return `Package: ${APP}\nArchitecture: all\nVersion: ${content.replaceAll(/\W+/g, '-')}\n${content}`;
+}
+
+export function installedOf(content: string): PackageMemory {
+  const deb = debOf(content);
+  return { files: {}, units: {}, status: 'installed', halves: [deb, deb], setUp: deb };
+}
+
+/** The package's own script has ended the agent that runs. */
+export class AgentEnded extends Error {}
+
+/**
+ * dpkg, and what systemd/package-guard does, step by step: what is installed is durable when dpkg says so, what its
+ * scripts did is not, and all that the guard writes is forgotten where it was not synced.
+ */
+export class PackageMachine {
+  readonly disk: ForgetfulFs;
+  readonly #units: ForgetfulFs;
+  readonly #power: Power;
+  readonly #random: () => number;
+  readonly #phase: () => string | undefined;
+  #status: PackageMemory['status'];
+  #halves: readonly [string, string];
+  #setUp: string;
+  #durableSetUp: string;
+  /** The guard runs. */
+  #watches = false;
+  /** By the script of a package. */
+  #agentEnded = false;
+
+  constructor(power: Power, random: () => number, phase: () => string | undefined, memory: PackageMemory) {
+    this.#power = power;
+    this.#random = random;
+    this.#phase = phase;
+    this.disk = new ForgetfulFs(power, random, memory.files);
+    this.#units = new ForgetfulFs(power, random, memory.units);
+    this.#status = memory.status;
+    this.#halves = memory.halves;
+    this.#setUp = this.#durableSetUp = memory.setUp;
+    this.#watches = this.isWatched;
+  }
+
+  get memory(): PackageMemory {
+    return {
+      files: this.disk.files,
+      units: this.#units.files,
+      status: this.#status,
+      halves: this.#halves,
+      setUp: this.#setUp,
+    };
+  }
+
+  /** The content of the one package that is installed as a whole; undefined: half of one, or two halves. */
+  get whole(): string | undefined {
+    const [one, two] = this.#halves;
+    const isWhole = this.#status === 'installed' && one === two && one === this.#setUp;
+    return isWhole ? contentOf(one) : undefined;
+  }
+
+  /** What the agent finds when it runs. */
+  get running(): string {
+    return contentOf(this.#halves[0]);
+  }
+
+  /** The agent is part of the package, and does not come up. */
+  get isDead(): boolean {
+    return this.running.startsWith('dead');
+  }
+
+  forget(): void {
+    this.disk.forget();
+    this.#units.forget();
+    if (this.#random() < 0.5) this.#setUp = this.#durableSetUp;
+    this.#durableSetUp = this.#setUp;
+    this.#watches = false;
+  }
+
+  sync(): void {
+    this.disk.sync();
+    this.#units.sync();
+    this.#durableSetUp = this.#setUp;
+  }
+
+  /** Before the agent acts: the guard may have done what it has to do by then, or not. */
+  async work(): Promise<void> {
+    if (this.isWatched && this.#random() < 0.5) await this.tick();
+    if (this.isDead) await this.#giveUp();
+  }
+
+  /** What the guard does while nobody asks. */
+  async tick(): Promise<void> {
+    if (this.isWatched) this.#watches = true; // it was killed, and its unit is started again
+    if (!this.#watches) return;
+    await this.#carryOut();
+    const phase = this.#phase();
+    if (phase === 'idle' || phase === 'staging' || phase === 'lost') await this.#leave();
+  }
+
+  /** Nothing has changed in the journal for its patience. */
+  async #giveUp(): Promise<void> {
+    await this.tick();
+    if (!this.#watches) throw new Violation(`no agent comes up in "${this.running}", and no guard runs`);
+    const [id, word] = this.#text('result').split(' ');
+    if (word !== 'installed') return;
+    await this.#write('fallback', `${id} put-back nobody judged it`);
+    await this.disk.api.rm(`${FOLDER}/result`);
+    await this.#fallBack('put-back nobody judged it');
+  }
+
+  readonly ask: AskGuard = async (question, _timeoutMs, signal) => {
+    signal.throwIfAborted();
+    this.#power.need('ask the guard');
+    if (question.startsWith('keep')) return this.#keep();
+    await this.#register();
+    this.#watches = true;
+    this.#agentEnded = false;
+    await this.tick();
+    if (this.#agentEnded) throw new AgentEnded('by the script of the package');
+  };
+
+  readonly run: typeof runProgram = async ([program, ...args], _options, signal) => {
+    signal.throwIfAborted();
+    this.#power.need('run');
+    const path = args.at(-1) ?? '';
+    if (program === 'sh') return ended(this.disk.read(path) ?? '');
+    const isWhole = this.#status === 'installed';
+    const [, version = ''] = /^Version: (\S+)$/m.exec(this.#halves[0]) ?? [];
+    return program === 'dpkg' ? ended('all\n') : ended(`${isWhole ? 'installed' : 'half-installed'} ${version}`);
+  };
+
+  /** The guard's unit is there. */
+  get isWatched(): boolean {
+    return this.#units.read(UNIT) !== undefined;
+  }
+
+  #text(name: string): string {
+    return (this.disk.read(`${FOLDER}/${name}`) ?? '').trim();
+  }
+
+  #field(name: string): string {
+    return new RegExp(`^${name}=(.*)$`, 'm').exec(this.#text('request'))?.[1] ?? '';
+  }
+
+  async #write(name: string, text: string, fs = this.disk, folder = FOLDER): Promise<void> {
+    const { api } = fs;
+    const draft = await api.open(`${folder}/${name}.new`, 'w');
+    await draft.writeFile(text);
+    await draft.sync();
+    await api.rename(`${folder}/${name}.new`, `${folder}/${name}`);
+    await (await api.open(folder, 'r')).sync();
+  }
+
+  async #register(): Promise<void> {
+    await this.#write('guard.service', 'watch', this.#units, '/units');
+  }
+
+  async #keep(): Promise<void> {
+    const again = `${this.#halves[0]}\npacked again\n`;
+    const name = sha256(Buffer.from(again, 'latin1')).slice('sha256:'.length);
+    await this.#write(`${name}.deb`, again);
+    await this.#write('kept', `${name} 1\n`);
+  }
+
+  async #carryOut(): Promise<void> {
+    const id = this.#field('id');
+    if (id === '') return this.#leave();
+    const [ofId, word = ''] = this.#text('result').split(' ');
+    const [fallbackOf, ...because] = this.#text('fallback').split(' ');
+    const isGivenUp = fallbackOf === id;
+    const isDone = ofId === id && (word !== 'installed' || !isGivenUp);
+    if (isDone) return undefined;
+    await this.#register();
+    if (isGivenUp) return this.#fallBack(because.join(' '));
+    if (await this.#put(this.#field('want'))) return this.#write('result', `${id} installed`);
+    await this.#write('fallback', `${id} refused its script ended with 3`);
+    return this.#fallBack('refused its script ended with 3');
+  }
+
+  async #fallBack(why: string): Promise<void> {
+    const isBack = await this.#put(this.#field('otherwise'));
+    await this.#write('result', `${this.#field('id')} ${isBack ? why : `broken ${why}`}`);
+  }
+
+  /** Done again from the start, however far it was. */
+  async #put(hex: string): Promise<boolean> {
+    const deb = this.disk.read(`${FOLDER}/${hex}.deb`);
+    if (deb === undefined || sha256(Buffer.from(deb, 'latin1')) !== `sha256:${hex}`) return false;
+    const [, two] = this.#halves;
+    this.#status = 'half-installed';
+    this.#power.step('dpkg: half-installed');
+    this.#halves = [deb, two];
+    this.#power.step('dpkg: one file');
+    this.#halves = [deb, deb];
+    this.#status = 'half-configured';
+    this.#power.step('dpkg: unpacked');
+    if (contentOf(deb).startsWith('refused')) return false;
+    this.#setUp = deb;
+    this.#agentEnded = true;
+    this.#power.step('dpkg: its script');
+    this.#status = 'installed';
+    this.#power.step('dpkg: installed');
+    this.#power.step('sync');
+    this.sync();
+    return true;
+  }
+
+  async #leave(): Promise<void> {
+    await this.#units.api.rm(UNIT);
+    for (const name of ['request', 'result', 'fallback']) await this.disk.api.rm(`${FOLDER}/${name}`);
+    await (await this.disk.api.open(FOLDER, 'r')).sync();
+    this.#watches = false;
+  }
+}
+
+function contentOf(deb: string): string {
+  return deb.split('\n')[3] ?? '';
+}
+
+function ended(stdout: string): ProgramResult {
+  return { exitCode: 0, stdout, stderr: '' };
+}
