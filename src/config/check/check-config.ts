@@ -88,11 +88,12 @@ async function lookAt(right: RightParts, path: string, around: Surroundings): Pr
 
 /** Checks that there is a serial number, without which nothing of the agent works, not even its status. */
 async function lookForSerialNumber(
-  { tables: { device } }: RightParts,
+  { tables: { device }, placeOf }: RightParts,
   find: FindSerialNumber | undefined,
 ): Promise<Looked> {
-  if (find === undefined || device?.serial_number !== undefined || device?.serial_number_file !== undefined)
-    return { wrong: [], doubtful: [] };
+  const said = ['serial_number', 'serial_number_file'] as const;
+  const isSaid = said.some((key) => device?.[key] !== undefined || placeOf(['device', key]) === undefined);
+  if (find === undefined || isSaid) return { wrong: [], doubtful: [] };
   try {
     await find({ serialNumber: undefined, serialNumberFile: undefined }, AbortSignal.timeout(LOOK_FOR_SERIAL_MS));
     return { wrong: [], doubtful: [] };

@@ -126,4 +126,18 @@ protocol = "stk500v1"
     const some = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: async () => 'GW-2' });
     expect(some.problems).toEqual([]);
   });
+
+  // Seen: one typo beside a serial number, and the check said as well that nobody knows the serial number.
+  test.each([
+    ['devicetype = "gw"\nserial_number = "GW-1"', ['device.device_type is missing', 'unknown key device.devicetype']],
+    ['device_type = "gw"\nserial_number = 5', ['device.serial_number: expected a text']],
+  ])('blames no hardware for the serial number where the table itself is wrong (%j)', async (lines, wrong) => {
+    await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\n${lines}\n`);
+    const none = async (): Promise<never> => {
+      throw new SystemError('serial-number-unknown', 'the hardware tells none');
+    };
+    const { problems } = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: none });
+    expect(problems).toHaveLength(wrong.length);
+    for (const [at, start] of wrong.entries()) expect(problems[at]?.message).toContain(start);
+  });
 });
