@@ -137,10 +137,11 @@ async function openLockFile(path: string): Promise<number> {
       return descriptor;
     }
     closeSync(descriptor);
+    if (facts.isFile()) throw new Error('it has another name, which may be that of a file of others');
   } catch (error) {
     throw unavailable(path, describeError(error), error);
   }
-  throw unavailable(path, 'it is not a regular file of its own');
+  throw unavailable(path, 'it is not a regular file');
 }
 
 /** In a folder of the agent's user root leaves no file that this user could not lock afterwards. */

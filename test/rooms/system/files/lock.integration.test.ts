@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -59,6 +59,15 @@ test('a pipe in place of the lock is neither locked nor waited for', async () =>
     code: 'lock-unavailable',
     message: expect.stringMatching(/it is not a regular file$/) as unknown,
   });
+});
+
+test('a file that has a second name is no lock, and keeps what it holds', async () => {
+  const victim = join(directory, 'victim');
+  await mkdir(join(directory, 'run'));
+  await writeFile(victim, 'mine');
+  await link(victim, path);
+  await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({ code: 'lock-unavailable' });
+  expect(await readFile(victim, 'utf8')).toBe('mine');
 });
 
 describe('acquireLock', () => {
