@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chown, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -33,6 +34,21 @@ test('what Node reads of its surroundings is not for whoever starts the agent to
   const planted = { NODE_CHANNEL_FD: '3', NODE_CHANNEL_SERIALIZATION_MODE: 'advanced', NODE_UNIQUE_ID: '1' };
   expect(await version({ ...planted, NODE_V8_COVERAGE: join(folder, 'coverage') })).toMatch(/^agent /);
   expect(existsSync(join(folder, 'coverage'))).toBe(false);
+});
+
+// Seen: a command of root, which goes on with the agent's user, was opened to whoever runs as that user, with root's terminal.
+test('is opened to no debugger by a signal', async () => {
+  const agent = spawn(launcher, ['setup', '--config', join(folder, 'config.toml')], {
+    stdio: ['pipe', 'ignore', 'pipe'],
+  });
+  const ended = once(agent, 'close');
+  let said = '';
+  agent.stderr.setEncoding('utf8').on('data', (piece: string) => (said += piece));
+  await once(agent.stderr, 'data');
+  agent.kill('SIGUSR1');
+  agent.stdin.end();
+  await ended;
+  expect(said).not.toMatch(/debugger/i);
 });
 
 // Seen: an image beside the person who typed it was looked for in the project's folder.
