@@ -33,10 +33,10 @@ async function write(folder: string, names: readonly string[], text: string): Pr
 }
 
 /** Runs it with the programs of a folder in front of the machine's own. */
-function runAs(user: 'root' | 'nobody', programs?: string): SpawnSyncReturns<string> {
+function runAs(user: 'root' | 'nobody', programs?: string, run = join(state, 'none')): SpawnSyncReturns<string> {
   const path = process.env['PATH'] ?? '';
   const folders = programs === undefined ? path : `${programs}:${path}`;
-  const env = { PATH: folders, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: join(state, 'none') };
+  const env = { PATH: folders, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run };
   return spawnSync(join(systemdDirectory, 'own-folders'), [user], { env, encoding: 'utf8' });
 }
 
@@ -199,4 +199,29 @@ describe('own-folders', () => {
     expect(given.toSorted()).toEqual([own, ...[...small, ...spool].map((name) => join(own, name))]);
     expect(given.at(-1)).toBe(own);
   });
+
+  // Seen: a link that the agent put there between two steps had its target's mode changed, and a file there kept root out.
+  test.each(['root', 'nobody'] as const)(
+    'changes nothing through what the agent puts into its run directory meanwhile, and is kept from nothing: %s',
+    async (user) => {
+      ownFolders('nobody');
+      const run = join(state, '../run');
+      const victim = join(state, '../victim');
+      for (const folder of [run, victim]) await mkdir(folder, { mode: 0o755 });
+      await chmod(join(state, '..'), 0o711);
+      for (const name of ['operators', 'committed']) await writeFile(join(run, name), '');
+      spawnSync('chown', ['-R', `${NOBODY}:${NOBODY}`, run]);
+      const exchange = `rm -rf '${run}/operators'; ln -s '${victim}' '${run}/operators'`;
+      const agent = `setpriv --reuid=${NOBODY} --regid=${NOBODY} --clear-groups sh -c "${exchange}" 2>/dev/null`;
+      const programs = await pretend('chmod', `case $* in *operators) ${agent} ;; esac`);
+      // a group that this machine has not
+      const chown = `#!/bin/sh\nPATH=\${PATH#*:}\nexec chown $(echo "$*" | sed s/:thing-operators/:/)\n`;
+      await writeFile(join(programs, 'chown'), chown, { mode: 0o755 });
+      expect(runAs(user, programs, run)).toMatchObject({ status: 0, stderr: '' });
+      expect((await stat(victim)).mode & 0o7777).toBe(0o755);
+      const [ours, kept] = user === 'root' ? [0, []] : [NOBODY, ['committed']];
+      expect(await facts(run)).toMatchObject({ '.': `${ours} 755`, operators: `${ours} 750` });
+      expect(await readdir(run)).toEqual([...kept, 'operators']);
+    },
+  );
 });
