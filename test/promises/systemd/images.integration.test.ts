@@ -209,6 +209,9 @@ describe('a disk for GRUB', () => {
 
   test.each([
     [['--firmware', 'coreboot'], 64, '--firmware is bios or efi'],
+    [['--arch', 'riscv64', '--firmware', 'efi'], 64, '--arch is amd64, or arm64 with --firmware efi'],
+    [['--arch', 'arm64'], 64, '--arch is amd64, or arm64 with --firmware efi'],
+    [['--modules', '/nowhere'], 69, '/nowhere is missing'],
     [['--boot-type', 'btrfs'], 64, '--boot-type is ext4 or vfat'],
     [['--slot-size', '1'], 64, 'does not fit into a slot of 1 MiB'],
     [['--nonsense'], 64, 'unknown argument --nonsense'],
