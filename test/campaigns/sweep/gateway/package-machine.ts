@@ -229,8 +229,10 @@ export class PackageMachine {
   }
 
   async #leave(): Promise<void> {
+    await this.disk.api.rm(`${FOLDER}/request`);
+    await (await this.disk.api.open(FOLDER, 'r')).sync();
     await this.#units.api.rm(UNIT);
-    for (const name of ['request', 'result', 'fallback']) await this.disk.api.rm(`${FOLDER}/${name}`);
+    for (const name of ['result', 'fallback']) await this.disk.api.rm(`${FOLDER}/${name}`);
     await (await this.disk.api.open(FOLDER, 'r')).sync();
     this.#watches = false;
   }
