@@ -24,7 +24,7 @@ const stories = {
 } as const;
 
 /** Of the steps, every so many-th. */
-const every = howMuch(1, 4);
+const every = howMuch(1, 7);
 const together = 4;
 
 describe.each(Object.entries(stories))('%s', (_name, { want, ends }) => {
