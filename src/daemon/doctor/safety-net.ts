@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
@@ -26,7 +26,8 @@ export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine,
   const path = join(runDirectory, 'committed');
   try {
     await mkdir(runDirectory, { recursive: true, mode: 0o750 });
-    await writeFile(path, `${await machine.bootId()}\n`);
+    await rm(path, { force: true });
+    await writeFile(path, `${await machine.bootId()}\n`, { flag: 'wx' }); // follows no link
   } catch (error) {
     if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
     log.warn({ path, reason: describeError(error) }, 'the safety net could not be told that this slot is kept');

@@ -87,6 +87,7 @@ export async function lockAgent(
   { config, aside }: LoadedConfig,
   purpose: string,
   signal: AbortSignal,
+  ownFolders = OWN_FOLDERS,
 ): Promise<AgentLock> {
   const { run, state } = config.paths;
   await using opened = new AsyncDisposableStack();
@@ -97,7 +98,7 @@ export async function lockAgent(
     if (await isThere(place))
       opened.use(await lockHelper(join(place, 'helper.lock'), purpose, why === 'no-other-user', signal));
     const own = agentSide({ ...config, system: { ...config.system, helper } }).paths.state;
-    await takeFilesBack(own, { run, state }, signal);
+    await takeFilesBack(own, { run, state, ownFolders }, signal);
   }
   const locks = opened.move();
   return { [Symbol.asyncDispose]: async () => locks.disposeAsync() };
@@ -119,19 +120,23 @@ async function lockHelper(
   }
 }
 
-/** Throws `files-not-taken` where the agent has files of its own that cannot be had without looking at them first. */
+/**
+ * Takes the agent's files, and its run directory, where it could plant what root goes through. Throws `files-not-taken`
+ * where the agent has files of its own that cannot be had without looking at them first.
+ */
 async function takeFilesBack(
   own: string,
-  { run, state }: { readonly run: string; readonly state: string },
+  { run, state, ownFolders }: { readonly run: string; readonly state: string; readonly ownFolders: string },
   signal: AbortSignal,
 ): Promise<void> {
-  if (!(await isThere(own)) || (await stat(own)).uid === process.geteuid?.() || (await readdir(own)).length === 0)
-    return;
-  if (!(await isThere(OWN_FOLDERS)))
-    throw new DaemonError('files-not-taken', `the agent's files are in ${own}, and there is no ${OWN_FOLDERS}`);
+  if (!(await isThere(own)) || (await stat(own)).uid === process.geteuid?.()) return;
+  if (!(await isThere(ownFolders))) {
+    if ((await readdir(own)).length === 0) return;
+    throw new DaemonError('files-not-taken', `the agent's files are in ${own}, and there is no ${ownFolders}`);
+  }
   const env = { STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run };
-  const { exitCode, stderr } = await runProgram([OWN_FOLDERS, 'root'], { timeoutMs: OWN_FOLDERS_MS, env }, signal);
-  if (exitCode !== 0) throw new DaemonError('files-not-taken', `${OWN_FOLDERS} failed: ${stderr.trim()}`);
+  const { exitCode, stderr } = await runProgram([ownFolders, 'root'], { timeoutMs: OWN_FOLDERS_MS, env }, signal);
+  if (exitCode !== 0) throw new DaemonError('files-not-taken', `${ownFolders} failed: ${stderr.trim()}`);
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -1,10 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { readdir, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { loadConfig } from '../../../src/config/load-config.ts';
+import { lockAgent } from '../../../src/daemon/processes/one-process.ts';
 import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
@@ -42,6 +44,21 @@ afterEach(async () => {
 });
 
 const namesIn = async (folder: string): Promise<readonly string[]> => readdir(join(gateway.directory, folder));
+
+// Seen: an agent that had thrown its own files away kept its run directory, in which root then made sockets.
+test('one process takes the run directory of an agent without files of its own', async () => {
+  const script = join(gateway.directory, 'own-folders');
+  await writeFile(script, '#!/bin/sh\necho "$1 $RUNTIME_DIRECTORY" >"$STATE_DIRECTORY/taken"\n', { mode: 0o755 });
+  const loaded = await loadConfig(gateway.configFile, {});
+  const aside = { helper: join(gateway.directory, 'helper/helper.sock'), why: 'asked' } as const;
+  {
+    await using _lock = await lockAgent({ ...loaded, aside }, 'test', AbortSignal.timeout(60_000), script);
+  }
+  const { run, state } = loaded.config.paths;
+  expect(await namesIn('state/agent')).toEqual([]);
+  if (!isRoot) return; // without its rights they are of one user
+  expect(await readFile(join(state, 'taken'), 'utf8')).toBe(`root ${run}\n`);
+});
 
 describe('one process where the configuration names a helper', () => {
   test('is a command of root while neither agent nor helper runs, and a daemon that is told so', async () => {

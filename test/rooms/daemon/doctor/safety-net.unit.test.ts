@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -22,6 +22,16 @@ test('the safety net is told in which boot the slot was kept', async () => {
   await tellSafetyNet(run, machine, silentLog);
   await tellSafetyNet(run, machine, silentLog);
   expect(await readFile(join(run, 'committed'), 'utf8')).toBe('this-boot\n');
+});
+
+// Seen: in a folder that had been the user's of an agent, root wrote through the link that lay there.
+test('what lies there before is replaced, whatever it leads to', async () => {
+  const victim = join(directory, 'victim');
+  await writeFile(victim, 'mine');
+  await symlink(victim, join(directory, 'committed'));
+  await tellSafetyNet(directory, machine, silentLog);
+  expect(await readFile(victim, 'utf8')).toBe('mine');
+  expect(await readFile(join(directory, 'committed'), 'utf8')).toBe('this-boot\n');
 });
 
 test('a commit does not fail because the safety net could not be told, but it is said', async () => {
