@@ -131,6 +131,8 @@ function row<I extends z.ZodType, O extends z.ZodType>(
 
 /** A transfer whose chunks are copied, since each is valid only until the next one is asked for. */
 class Transfer implements AsyncDisposable {
+  /** One for all answers: the next one is read when this one was sent. */
+  readonly #gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
   readonly #transfer: FirmwareTransfer;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #ending: AbortController;
@@ -168,7 +170,7 @@ class Transfer implements AsyncDisposable {
    * Undefined: the end.
    */
   async #read(): Promise<Uint8Array | undefined> {
-    const gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+    const gathered = this.#gathered;
     let sizeBytes = this.#takeRest(gathered);
     while (sizeBytes < gathered.byteLength) {
       this.#next ??= this.#chunks.next();

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 
 import { AgentError } from '../../system/errors.ts';
+import { giveBack } from '../../system/files/give-back.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { HelperError } from '../errors.ts';
 import { encodeHead, FrameDecoder } from './frame.ts';
@@ -176,6 +177,7 @@ export class Link {
         this.#late = undefined;
         if (!this.#isClosed) this.#receive(frame);
       }
+      giveBack(piece); // the decoder has copied it
       if (this.#decoder.isWithin) this.#late ??= setTimeout(() => this.close(), FRAME_MS).unref();
     } catch (error) {
       if (!(error instanceof HelperError)) throw error;
