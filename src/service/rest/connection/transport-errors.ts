@@ -49,9 +49,11 @@ const unreachableProxy: ReadonlySet<ServiceErrorCode> = new Set([
   'silent-connect',
 ]);
 
-/** The name of an error. undici's parser errors always have their name, but a code only in some versions. */
+/** The name of an error. undici's parser errors always have name and message, but a code only in some versions. */
 function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : '';
+  if (!(error instanceof Error)) return '';
+  const isCut = error.name === 'HTTPParserError' && error.message.includes('Invalid EOF state');
+  return isCut ? 'HPE_INVALID_EOF_STATE' : error.name;
 }
 
 interface Meant {
@@ -60,7 +62,10 @@ interface Meant {
 }
 
 function plainFailure(code: string): Meant {
-  return plain.get(code) ?? (/^HPE_|^HTTPParserError$/.test(code) ? notHttp : { code: 'connection-failed' });
+  // undici asserts what its parser lets through, such as a status of at least 100
+  return (
+    plain.get(code) ?? (/^HPE_|^HTTPParserError$|^ERR_ASSERTION$/.test(code) ? notHttp : { code: 'connection-failed' })
+  );
 }
 
 const notHttp: Meant = { code: 'reply-malformed', phrase: 'does not answer in HTTP/1.1' };
@@ -86,6 +91,7 @@ const plain: ReadonlyMap<string, Meant> = new Map([
   ['UND_ERR_HEADERS_TIMEOUT', { code: 'silent-first-byte', phrase: 'did not begin to answer within the deadline' }],
   ['UND_ERR_BODY_TIMEOUT', { code: 'silent-idle', phrase: 'fell silent in the middle of its answer' }],
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', { code: 'reply-truncated', phrase: 'sent another length than it announced' }],
+  ['HPE_INVALID_EOF_STATE', { code: 'reply-truncated', phrase: 'closed the connection in the middle of its answer' }],
   ['UND_ERR_HEADERS_OVERFLOW', { code: 'reply-malformed', phrase: 'sent too many headers' }],
 ]);
 

@@ -1,3 +1,6 @@
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
@@ -38,6 +41,31 @@ async function download(fault?: FaultInput): Promise<Buffer> {
   const { transport } = fault !== undefined && fallsSilent.has(fault.kind) ? hasty : rig;
   await using text = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
   return await readAll(text.chunks);
+}
+
+/** Sends the text in chunks and closes the connection after each reply; of the first one only a share is sent. */
+async function chunkedService(share: number): Promise<{ readonly url: string } & AsyncDisposable> {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < expected.byteLength; at += 100_000) {
+    const chunk = expected.subarray(at, at + 100_000);
+    chunks.push(Buffer.from(`${chunk.byteLength.toString(16)}\r\n`), chunk, Buffer.from('\r\n'));
+  }
+  const body = Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]);
+  let end = Math.floor(body.byteLength * share);
+  const server = createServer((socket) => {
+    socket.on('error', () => {}); // the other side may be gone
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n');
+      socket.end(body.subarray(0, end));
+      end = body.byteLength;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
 }
 
 const fallsSilent: ReadonlySet<FaultInput['kind']> = new Set(['silence', 'wrong-length']);
@@ -95,6 +123,16 @@ describe('a firmware', () => {
     service.fail({ operation: 'firmware', fault });
     expect((await download(fault)).equals(expected)).toBe(true);
   });
+
+  test.each([0.3, 0.999_999])(
+    'in chunks, of which %d arrives before the connection is closed as announced, is read again',
+    async (share) => {
+      await using raw = await chunkedService(share);
+      await using cutRig = restRig(raw.url);
+      await using text = await cutRig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      expect((await readAll(text.chunks)).equals(expected)).toBe(true);
+    },
+  );
 
   test('that announces more than it sends is taken for another one', async () => {
     const fault = { kind: 'wrong-length', by: 1_000 } as const;

@@ -27,6 +27,8 @@ describe('an error of the connection', () => {
     ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'reply-truncated'],
     ['UND_ERR_HEADERS_OVERFLOW', 'reply-malformed'],
     ['HPE_INVALID_CONSTANT', 'reply-malformed'],
+    ['HPE_INVALID_EOF_STATE', 'reply-truncated'],
+    ['ERR_ASSERTION', 'reply-malformed'],
     ['SELF_SIGNED_CERT_IN_CHAIN', 'tls-unknown-ca'],
     ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls-unknown-ca'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls-wrong-host'],
@@ -57,6 +59,14 @@ describe('an error of the connection', () => {
   test('of undici’s parser is known by its name where it has no code', () => {
     const error = Object.assign(new Error('Expected HTTP/'), { name: 'HTTPParserError', code: undefined });
     expect(translateTransportError(error, service, clock).code).toBe('reply-malformed');
+  });
+
+  test('of undici’s parser in the middle of chunks is a cut, also where it has no code', () => {
+    const error = Object.assign(new Error('Response does not match the HTTP/1.1 protocol (Invalid EOF state)'), {
+      name: 'HTTPParserError',
+      code: undefined,
+    });
+    expect(translateTransportError(error, service, clock).code).toBe('reply-truncated');
   });
 
   test('with several addresses is that of the first attempt', () => {
