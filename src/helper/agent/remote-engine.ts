@@ -79,7 +79,9 @@ export class RemoteEngine implements Disposable {
     inspect: async (signal) => (await this.client.glance(helperVerbs.bootState, {}, signal)).state,
   };
 
+  /** What the helper finds takes it long; whether it answers at all does not. */
   async examine(signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+    await this.client.glance(helperVerbs.snapshot, {}, signal);
     return (await this.client.ask(helperVerbs.examine, {}, signal)).findings;
   }
 

@@ -77,6 +77,7 @@ describe('an agent whose helper', () => {
       advice: expect.stringMatching(/systemctl restart thing-helper/) as string,
     });
     await expect(looking.readTrust('trust.json', ownFs)).rejects.toMatchObject({ code: 'helper-silent' });
+    await expect(looking.examine(AbortSignal.timeout(10_000))).rejects.toMatchObject({ code: 'helper-silent' });
     const socket = await taken.promise;
     const hungUp = once(socket.resume(), 'close');
     looking[Symbol.dispose]();
