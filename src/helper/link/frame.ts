@@ -76,9 +76,17 @@ export class FrameDecoder {
     const headBytes = this.#headBytes;
     this.#content = undefined;
     this.#prefixBytes = 0;
-    const body = content.byteLength > headBytes ? content.subarray(headBytes) : undefined;
+    const body = content.byteLength > headBytes ? alone(content.subarray(headBytes), headBytes) : undefined;
     return { head: parsed(content.toString('utf8', 0, headBytes)), body };
   }
+}
+
+/** A short body does not keep a long head in memory. */
+function alone(body: Buffer, headBytes: number): Buffer {
+  if (headBytes <= body.byteLength) return body;
+  const own = Buffer.allocUnsafeSlow(body.byteLength);
+  body.copy(own);
+  return own;
 }
 
 function requireBounds(headBytes: number, bodyBytes: number): void {

@@ -1,7 +1,9 @@
 import type { FlashableBoard, FlashFacts } from '../create-board.ts';
 import type { FlashRequest } from '../flash/flash.ts';
 import type { FlashStep, FlashStepAnswer, LinePort } from './line-port.ts';
-import { MAX_PACKED_BYTES, packImage, piecesOf, unpackImage } from './packed-image.ts';
+import { MAX_HELD_SEGMENTS, MAX_PACKED_BYTES, MAX_PIECES, packImage, piecesOf, unpackImage } from './packed-image.ts';
+
+const RAW = { format: 'raw', madeFor: undefined } as const;
 
 /** A board whose line is in another process. That process is not trusted with more than the line. */
 export function flashableApart(about: Omit<FlashableBoard, 'flash'>, line: LinePort): FlashableBoard {
@@ -67,17 +69,21 @@ class Follower {
     }
   }
 
+  get #isTooMuch(): boolean {
+    return this.#heldBytes > MAX_PACKED_BYTES || this.#pieces.length >= MAX_PIECES;
+  }
+
   async #keep({ isLast }: Extract<FlashStep, { kind: 'held' }>, piece: Uint8Array | undefined): Promise<void> {
     const { keep } = this.#request;
     const isInTurn = keep !== undefined && !this.#isKept && !this.#isWriting;
     this.#heldBytes += piece?.byteLength ?? 0;
-    if (!isInTurn || (piece === undefined && !isLast) || this.#heldBytes > MAX_PACKED_BYTES)
+    if (!isInTurn || (piece === undefined && !isLast) || this.#isTooMuch)
       throw this.#line.outOfTurn('what a board held');
     if (piece !== undefined) this.#pieces.push(piece);
     if (!isLast) return;
     this.#isKept = true;
     const bytes = Buffer.concat(this.#pieces.splice(0));
-    await keep(bytes.byteLength === 0 ? undefined : unpackImage({ format: 'raw', madeFor: undefined }, bytes));
+    await keep(bytes.byteLength === 0 ? undefined : unpackImage(RAW, bytes, MAX_HELD_SEGMENTS));
   }
 
   #end({ chip, unitsWritten, repeated, roundTripMs }: Extract<FlashStep, { kind: 'flashed' }>): FlashFacts {

@@ -17,8 +17,12 @@ export interface PackedAbout {
 
 const HEAD_BYTES = 8;
 const PIECE_BYTES = 512 * 1024;
+/** The most segments of what a chip held: each costs memory of its own, here and whenever the record is read. */
+export const MAX_HELD_SEGMENTS = 65_536;
 /** No memory that is read from a chip is larger: a segment of it has 64 bytes at least. */
 export const MAX_PACKED_BYTES = maxImageBytes + maxImageBytes / 8;
+/** Each but the last is as long as `piecesOf` makes it. */
+export const MAX_PIECES = Math.ceil(MAX_PACKED_BYTES / PIECE_BYTES);
 
 export function packImage({ format, madeFor, segments, sizeBytes }: Image): PackedImage {
   const bytes = Buffer.allocUnsafe(sizeBytes + HEAD_BYTES * segments.length);
@@ -32,11 +36,15 @@ export function packImage({ format, madeFor, segments, sizeBytes }: Image): Pack
   return { about: { format, madeFor, packedBytes: bytes.byteLength }, bytes };
 }
 
-/** Throws McuError for bytes that are no packed image. */
-export function unpackImage({ format, madeFor }: Omit<PackedAbout, 'packedBytes'>, bytes: Buffer): Image {
+/** Throws McuError for bytes that are no packed image, or one of more segments. */
+export function unpackImage(
+  { format, madeFor }: Omit<PackedAbout, 'packedBytes'>,
+  bytes: Buffer,
+  maxSegments = Infinity,
+): Image {
   const segments: Segment[] = [];
   for (let at = 0; at < bytes.byteLength;) {
-    if (bytes.byteLength - at < HEAD_BYTES) throw malformed();
+    if (bytes.byteLength - at < HEAD_BYTES || segments.length >= maxSegments) throw malformed();
     const address = bytes.readUInt32BE(at);
     const sizeBytes = bytes.readUInt32BE(at + 4);
     at += HEAD_BYTES;

@@ -42,6 +42,17 @@ describe('frames', () => {
     );
   });
 
+  // Seen: of a board that gave one byte at a time behind a head of 4 MiB, each byte kept its head in memory.
+  test('keep no head in memory by their body', () => {
+    const head = Buffer.from(`{}${' '.repeat(100_000)}`);
+    const prefix = Buffer.alloc(8);
+    prefix.writeUInt32BE(head.byteLength, 0);
+    prefix.writeUInt32BE(1, 4);
+    const [found] = [...new FrameDecoder().push(Buffer.concat([prefix, head, Buffer.from('x')]))];
+    expect(found?.body?.toString()).toBe('x');
+    expect(found?.body?.buffer.byteLength).toBeLessThanOrEqual(2);
+  });
+
   test('that are too long are refused at their first eight bytes, and noise is never held', () => {
     for (const [head, body] of [
       [MAX_HEAD_BYTES + 1, 0],

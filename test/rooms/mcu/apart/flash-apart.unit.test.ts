@@ -11,7 +11,7 @@ import type { Board } from '../../../../src/mcu/connection.ts';
 import { McuError } from '../../../../src/mcu/errors.ts';
 import type { FlashProgress, FlashRequest } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
-import type { Image } from '../../../../src/mcu/images/image.ts';
+import type { Image, Segment } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
@@ -227,6 +227,21 @@ describe('a line that somebody has broken into', () => {
     const piece = Buffer.alloc(1024 * 1024);
     const pieces = Array.from({ length: MAX_PACKED_BYTES / piece.byteLength + 1 }, () => held(false, piece));
     expect(await endOf(pieces)).toEqual(['what a board held came out of turn']);
+  });
+
+  // Seen: so many segments ended the helper's heap, then and at each later look at what was kept.
+  test('that says it in more segments, or pieces, than a chip has is refused', async () => {
+    const one = (page: number): Segment => ({ address: page * 16, bytes: packed.subarray(0, 8) });
+    const pages = makeImage(
+      'raw',
+      Array.from({ length: 65_537 }, (_, page) => one(page)),
+    );
+    const { bytes } = packImage(pages);
+    expect(await endOf([held(true, bytes)])).toEqual(['an image does not come across as it was packed']);
+    expect(await endOf([held(true, bytes.subarray(16)), flashed(0)])).toContain('flashed');
+    expect(await endOf(Array<FlashStepAnswer>(200).fill(held(false, Buffer.alloc(1))))).toEqual([
+      'what a board held came out of turn',
+    ]);
   });
 
   test('that says what nobody asked for is refused', async () => {
