@@ -8,8 +8,8 @@ import { createInterface } from 'node:readline';
 import { countOption, runTool, WrongUse } from '../tool.ts';
 
 /**
- * Every campaign in full, one after the other. `npm test` runs a short, seeded part of each; this is what a release is
- * judged by.
+ * Campaigns in full, one after the other. `npm test` runs a short, seeded part of each; this is what a release is judged
+ * by. `uboot`, `arm64` and `slow-line` have commands of their own.
  */
 
 interface Campaign {
@@ -70,7 +70,7 @@ const campaigns: readonly Campaign[] = [
 
 const help = `npm run prove -- [--only NAME[,NAME]] [--seed S] [--percent P] [--json FILE]
 
-Runs every campaign in full, one after the other: hours. Prints what each says, and one line for each at the end.
+Runs the campaigns below in full, one after the other: hours. Prints what each says, and one line for each at the end.
 
   --only NAME   some of ${campaigns.map(({ name }) => name).join(', ')}
   --seed S      drawn and printed, if not given

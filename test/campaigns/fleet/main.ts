@@ -18,7 +18,7 @@ usage: npm run fleet -- [options]
 
   --things N     100000 if not given
   --seed N       1 if not given
-  --only NAME    one scenario; may be repeated
+  --only NAME    well, release, slow, down, maintained, limited, power, clock, hourly or site; may be repeated
   --real N       so many real daemons on this machine in its place, for about ten minutes; 40 MiB of memory each
   --plots DIR    where the plots go (SVG); none are made if not given
 `;
