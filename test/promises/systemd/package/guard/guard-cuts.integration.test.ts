@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 
 import { howMuch } from '../../../../full.ts';
 import { GuardMachine } from './guard-machine.ts';
-import type { Cut, Deb } from './guard-machine.ts';
+import type { Deb } from './guard-machine.ts';
 
-/** The script itself, with a dpkg that leaves a package half installed. Cuts of the power are the sweep's. */
+/** The script itself, with a dpkg that leaves a package half installed. Cuts of the power are the sweep's, in memory. */
 
 const OLD: Deb = { version: '1.0' };
 const rest = { status: 'installed', agent: 'running', left: [] };
@@ -25,28 +25,31 @@ const stories = {
 
 /** Of the steps, every so many-th. */
 const every = howMuch(1, 7);
+/**
+ * Seen: this one, still at work for the guard that was killed, held its lock; the next one took it for a second guard and ended well, so
+ * that no other was started, and the package in which no agent comes up stayed.
+ */
+const pinned = 'sync';
 const together = 4;
 
 describe.each(Object.entries(stories))('%s', (_name, { want, ends }) => {
-  async function play(cut?: Cut): Promise<{ readonly steps: number; readonly end: object }> {
+  async function play(killedAt?: number): Promise<{ readonly steps: readonly string[]; readonly end: object }> {
     await using machine = await GuardMachine.create(OLD, [OLD, want]);
-    const steps = await machine.exchange(want, OLD, cut);
+    const steps = await machine.exchange(want, OLD, killedAt);
     return { steps, end: await machine.end() };
   }
 
   test('is exchanged or put back as a whole, wherever the guard is killed', async () => {
     const { steps, end } = await play();
     expect(end).toEqual(ends);
-    const cuts: Cut[] = [];
-    for (let at = 1; at <= steps; at += 1) {
-      cuts.push({ at, how: 'kill', seed: 0 });
-    }
-    const chosen = cuts.filter((_, index) => index % every === 0);
+    expect(steps).toContain(pinned);
+    const chosen = [...steps.entries()].filter(([index, step]) => index % every === 0 || step === pinned);
     const broken: object[] = [];
     const next = async (): Promise<void> => {
       for (let cut = chosen.pop(); cut !== undefined; cut = chosen.pop()) {
-        const found = (await play(cut)).end;
-        if (!isDeepStrictEqual(found, ends)) broken.push({ cut, found });
+        const [index, step] = cut;
+        const found = (await play(index + 1)).end;
+        if (!isDeepStrictEqual(found, ends)) broken.push({ at: index + 1, step, found });
       }
     };
     await Promise.all(Array.from({ length: together }, next));

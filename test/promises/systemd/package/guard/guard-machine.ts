@@ -6,15 +6,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { seededRandom } from '../../../../stand-ins/machine/power.ts';
 import { systemdDirectory } from '../../installed-root.ts';
-
-/** At the n-th step: everything ends, and what was not made durable is there or not; or the guard alone is killed. */
-export interface Cut {
-  readonly at: number;
-  readonly how: 'power' | 'kill';
-  readonly seed: number;
-}
 
 /** A package, as the fake dpkg reads it. */
 export interface Deb {
@@ -26,16 +18,16 @@ export interface Deb {
 const changing = ['mv', 'sync', 'ln', 'rm', 'cp', 'mkdir', 'dpkg', 'dpkg-query', 'systemctl', 'sleep'];
 const UNIT = 'thing-agent-package-app.service';
 const ON_TRIAL = '{"format":1,"phase":{"kind":"trial"}}';
-/** Of the guard, after a cut. */
+/** Of the guard, after a kill. */
 const MOST_STARTS = 6;
 const PATIENCE_SECONDS = 3;
-const NO_CUT: Cut = { at: 0, how: 'kill', seed: 0 };
 
-/** The real systemd/package-guard in a folder, with programs beside it that count its steps and cut it off. */
+/** The real systemd/package-guard in a folder, with programs beside it that note its steps and kill it. */
 export class GuardMachine implements AsyncDisposable {
   readonly #folder: string;
   readonly #program: string;
   #request = '';
+  #isKilled = false;
 
   private constructor(folder: string) {
     this.#folder = folder;
@@ -46,16 +38,15 @@ export class GuardMachine implements AsyncDisposable {
   static async create(installed: Deb, kept: readonly Deb[]): Promise<GuardMachine> {
     const folder = await mkdtemp(join(tmpdir(), 'package-guard-'));
     const machine = new GuardMachine(folder);
-    for (const part of ['programs', 'durable', 'units', 'installed', 'state/packages/app'])
+    for (const part of ['programs', 'units', 'installed', 'state/packages/app'])
       await mkdir(join(folder, part), { recursive: true });
     for (const name of changing)
       await symlink(join(import.meta.dirname, 'fake-program'), join(folder, 'programs', name));
     await writeFile(machine.#program, await machine.#script());
     await machine.#put({
       agent: 'running',
-      count: '0',
       uptime: '100 0',
-      cut: '0 none',
+      cut: '0',
       'state/journal.json': ON_TRIAL,
     });
     for (const part of ['one', 'two', 'setup']) await machine.#put({ [`installed/${part}`]: installed.version });
@@ -83,31 +74,24 @@ export class GuardMachine implements AsyncDisposable {
     return text;
   }
 
-  /** The agent asks for an exchange, and both are seen through, whatever is cut. Resolves with the number of steps. */
-  async exchange(want: Deb, otherwise: Deb, cut: Cut = NO_CUT): Promise<number> {
+  /** The agent asks for an exchange, and both are seen through, with the guard killed at the n-th step. Resolves with the steps. */
+  async exchange(want: Deb, otherwise: Deb, killedAt = 0): Promise<readonly string[]> {
     const lines = { id: 'id-1', package: 'app', want: hexOf(want), otherwise: hexOf(otherwise) };
     const limits = { limit: 60, patience: PATIENCE_SECONDS };
     this.#request = Object.entries({ ...lines, ...limits })
       .map(([key, value]) => `${key}=${value}\n`)
       .join('');
     await writeFile(join(this.#packages, 'request'), this.#request);
-    await this.#run([join(this.#folder, 'programs/sync')]);
-    await this.#put({ count: '0', cut: `${cut.at} ${cut.how}` });
-    let isDue = cut.at > 0;
+    await this.#put({ cut: String(killedAt) });
     let isAsked = await this.#ask();
     for (let starts = 0; starts < MOST_STARTS; starts += 1) {
-      if (isDue && (await this.#read('count')) >= cut.at) {
-        isDue = false;
-        await this.#put({ cut: '0 none' });
-        if (cut.how === 'power') await this.#forget(cut);
-        if (cut.how === 'power') isAsked = this.#isRegistered;
-      }
       if (!isAsked && (await this.#agentRuns())) isAsked = await this.#ask();
       // The unit is started again where it failed.
       if (isAsked) isAsked = !(await this.#watch());
       if (!isAsked && !existsSync(join(this.#packages, 'request'))) break;
     }
-    return this.#read('count');
+    if (this.#isKilled !== killedAt > 0) throw new Error(`the guard was ${this.#isKilled ? '' : 'not '}killed`);
+    return (await this.#text('steps')).split('\n');
   }
 
   /** What is installed, what the agent was told of it, and what is left of the guard. */
@@ -122,11 +106,6 @@ export class GuardMachine implements AsyncDisposable {
       agent: await this.#text('agent'),
       left: [...left, ...units],
     };
-  }
-
-  get #isRegistered(): boolean {
-    const units = join(this.#folder, 'units');
-    return existsSync(join(units, UNIT)) && existsSync(join(units, 'multi-user.target.wants', UNIT));
   }
 
   async #agentRuns(): Promise<boolean> {
@@ -155,44 +134,8 @@ export class GuardMachine implements AsyncDisposable {
     const child = spawn('sh', start, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
     child.stdin.on('error', () => {}).end(input);
     const [exitCode] = (await once(child, 'exit')) as [number | null];
+    if (exitCode === null) this.#isKilled = true;
     return exitCode;
-  }
-
-  /** Names are old or new, each by itself; of a file that was not made durable there is all, a half or nothing. */
-  async #forget({ at, seed }: Cut): Promise<void> {
-    const random = seededRandom(seed * 1009 + at);
-    await this.#put({ agent: 'running' });
-    await writeFile(join(this.#folder, 'installed/setup'), await readFile(join(this.#folder, 'durable/setup')));
-    for (const part of ['state/packages', 'state/packages/app', 'units', 'units/multi-user.target.wants'])
-      await this.#forgetFolder(join(this.#folder, part), random);
-  }
-
-  async #forgetFolder(folder: string, random: () => number): Promise<void> {
-    if (!existsSync(folder)) return;
-    const list = join(this.#folder, 'durable', `names${folder.replaceAll('/', ':')}`);
-    const lines = existsSync(list) ? (await readFile(list, 'utf8')).trim().split('\n') : [];
-    const before = new Map(lines.map((line) => line.trim().split(' ')).map(([inode = '', name = '']) => [name, inode]));
-    const now = await readdir(folder, { withFileTypes: true });
-    // A folder or a link is there or not by what names it.
-    const others = new Set(now.filter((entry) => !entry.isFile()).map(({ name }) => name));
-    for (const name of new Set([...before.keys(), ...now.map((entry) => entry.name)]))
-      if (name !== '' && !others.has(name)) await this.#forgetFile(join(folder, name), before.get(name), random);
-  }
-
-  async #forgetFile(path: string, inode: string | undefined, random: () => number): Promise<void> {
-    const synced = inode === undefined ? undefined : await this.#synced(inode);
-    const seen = existsSync(path) ? await readFile(path) : undefined;
-    const left = random() < 0.5 ? synced : seen;
-    await rm(path, { force: true });
-    if (left === undefined) return;
-    const kept = left === synced || synced?.equals(left) === true ? 1 : Math.floor(random() * 3) / 2;
-    await writeFile(path, left.subarray(0, Math.floor(left.byteLength * kept)), { mode: 0o755 });
-  }
-
-  /** What was made durable of a file. */
-  async #synced(inode: string): Promise<Buffer> {
-    const durable = join(this.#folder, 'durable', `inode-${inode}`);
-    return existsSync(durable) ? readFile(durable) : Buffer.alloc(0);
   }
 
   async #put(files: Readonly<Record<string, string>>): Promise<void> {
@@ -201,10 +144,6 @@ export class GuardMachine implements AsyncDisposable {
 
   async #installed(part: string): Promise<string> {
     return this.#text(`installed/${part}`);
-  }
-
-  async #read(path: string): Promise<number> {
-    return Number(await this.#text(path));
   }
 
   async #text(path: string): Promise<string> {
