@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
@@ -130,4 +130,15 @@ test('each promise has a row of the attacks that were tried on it, in the same w
   expect(promises.length).toBeGreaterThan(20);
   expect(promises.filter((promise) => !attacked.some((row) => promise.startsWith(row)))).toEqual([]);
   expect(attacked.filter((row) => !promises.some((promise) => promise.startsWith(row)))).toEqual([]);
+});
+
+test('a page links to what there is', () => {
+  const pages = globSync(['*.md', '{src,systemd,test}/**/*.md'], { cwd: root });
+  const dead = pages.flatMap((page) => {
+    const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)#\s]+)/g)].map(([, link = '']) => link);
+    const missing = links.filter((link) => !/^[a-z]+:/.test(link) && !existsSync(join(root, dirname(page), link)));
+    return missing.map((link) => `${page}: ${link}`);
+  });
+  expect(pages.length).toBeGreaterThan(20);
+  expect(dead).toEqual([]);
 });
