@@ -202,7 +202,8 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     remedy: 'give-up',
     exit: 'usage',
     means: 'A file cannot be read.',
-    advice: 'check the path: a regular file that root may read',
+    advice:
+      'check the path: a regular file that root may read; with a helper, the user thing-agent: below /srv or /media, not in /root, /home or /tmp',
   },
   'xz-missing': {
     remedy: 'give-up',

@@ -15,5 +15,10 @@ const FOLDER = 'agent';
 export function agentSide(config: Config): Config {
   const { system, paths } = config;
   if (system.helper === undefined) return config;
-  return { ...config, paths: { ...paths, state: join(paths.state, FOLDER) } };
+  return { ...config, paths: { ...paths, state: agentFolder(paths.state) } };
+}
+
+/** Belongs to the user of the agent, until one process that does both has started after it. */
+export function agentFolder(state: string): string {
+  return join(state, FOLDER);
 }

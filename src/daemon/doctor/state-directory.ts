@@ -2,6 +2,7 @@ import { access, constants, mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
+import { agentFolder } from '../../helper/agent-side.ts';
 import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
@@ -74,9 +75,12 @@ export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   };
 }
 
-/** Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. */
+/**
+ * Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. What an agent
+ * without rights has of its own decides nothing, and root reads none of it.
+ */
 export async function refuseExposedState({ paths }: Config): Promise<void> {
-  await refuseExposedFolder(paths.state);
+  await refuseExposedFolder(paths.state, agentFolder(paths.state));
 }
 
 /**

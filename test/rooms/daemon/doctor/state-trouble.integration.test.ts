@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, chown, copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -359,6 +359,18 @@ describe('a state directory that others may write', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
+  // Seen: two processes, and the check that a reload waits for advised root to take the agent's folder away from it.
+  test.each(['', 'helper = "/run/thing-helper/helper.sock"'])(
+    "is no word for the folder that is the agent's own, where it has a user (%j)",
+    async (line) => {
+      const config = await readFile(gateway.configFile, 'utf8');
+      await writeFile(gateway.configFile, config.replace('[system]', `[system]\n${line}`));
+      await mkdir(inGateway('state/agent'), { recursive: true });
+      await chown(inGateway('state/agent'), STRANGER, STRANGER);
+      expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 0, stderr: '' });
+    },
+  );
+
   test.each(['state', 'state/journal.json'])(
     'is said, and nobody is locked out, where a stranger owns %s',
     async (name) => {
@@ -375,26 +387,3 @@ describe('a state directory that others may write', () => {
 });
 
 /** A slot that is mounted, as the running one is, with the state directory in it. */
-describe('a state directory that lies on a slot', () => {
-  test('is refused by config check, doctor and staging', async () => {
-    const slot = gateway.slots.A;
-    const copy = inGateway('slot-on-loop.img');
-    await copyFile(slot, copy);
-    await run('truncate', ['-s', '8M', copy]);
-    await run('mkfs.ext4', ['-q', '-F', copy]);
-    const { stdout } = await run('losetup', ['--find', '--show', copy]);
-    const device = stdout.trim();
-    stack.defer(async () => void (await run('losetup', ['-d', device])));
-    await mkdir(inGateway('state'));
-    await mount(device, inGateway('state'));
-    stack.defer(unmountState);
-    const config = await readFile(gateway.configFile, 'utf8');
-    await writeFile(gateway.configFile, config.replace(slot, device));
-    const told = matching(/lies on the slot/);
-    expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: told });
-    expect(await gateway.run('doctor')).toMatchObject({ stdout: told });
-    const answer = await gateway.run('--update-now');
-    expect(answer).toMatchObject({ exitCode: 78, stderr: told });
-    expect(await readFile(gateway.slots.B)).toEqual(Buffer.alloc(SLOT_BYTES));
-  });
-});
