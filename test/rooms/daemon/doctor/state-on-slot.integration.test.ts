@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 
 const run = promisify(execFile);
@@ -13,8 +14,10 @@ const SLOT_BYTES = 409_600;
 
 test('a state directory that lies on a slot is refused by config check, doctor and staging', async () => {
   await using stack = new AsyncDisposableStack();
-  const service = stack.use(await startStandIn());
-  const options = { serviceUrl: service.url, image: Buffer.alloc(200_000, 'healthy\n'), slotBytes: SLOT_BYTES };
+  const image = Buffer.alloc(200_000, 'healthy\n');
+  const versions = ['v1', 'v2'].map((id) => ({ id, firmware: bufferContent(image) }));
+  const service = stack.use(await startStandIn({ versions, currentVersionId: 'v1', targetVersionId: 'v2' }));
+  const options = { serviceUrl: service.url, image, slotBytes: SLOT_BYTES };
   const gateway = stack.use(await FileGateway.create(options));
   const inGateway = (name: string): string => join(gateway.directory, name);
   const slot = gateway.slots.A;
