@@ -2,6 +2,7 @@ import { access, constants, readdir, stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { findMixture } from '../../config/check/two-processes.ts';
 import type { Aside, LoadedConfig } from '../../config/load-config.ts';
@@ -19,6 +20,9 @@ import { DaemonError } from '../errors.ts';
 const OWN_FOLDERS = '/usr/lib/thing-agent/own-folders';
 const OWN_FOLDERS_MS = 60_000;
 const CONNECT_MS = 10_000;
+/** More than the ten seconds after which a helper ends that nobody asks. */
+const HELPER_ENDS_MS = 20_000;
+const LOCK_PAUSE_MS = 250;
 
 export interface Wish {
   /** A person asks for one process. */
@@ -104,16 +108,40 @@ export async function lockAgent(
   return { [Symbol.asyncDispose]: async () => locks.disposeAsync() };
 }
 
-/** `mayFail`: within the unit of one process the helper's folder cannot be written. */
+/**
+ * `isOnlyProcess`: the agent has no user of its own any more. A helper that nobody asks ends by itself, which is waited for;
+ * and within the unit of one process the helper's folder cannot be written.
+ */
 async function lockHelper(
   path: string,
   purpose: string,
-  mayFail: boolean,
+  isOnlyProcess: boolean,
   signal: AbortSignal,
 ): Promise<AgentLock | undefined> {
+  const lastMs = performance.now() + (isOnlyProcess ? HELPER_ENDS_MS : 0);
+  for (;;) {
+    const lock = await tryHelperLock(path, { purpose, mayFail: isOnlyProcess, lastMs }, signal);
+    if (lock !== 'held') return lock;
+    await sleep(LOCK_PAUSE_MS, undefined, { signal });
+  }
+}
+
+interface LockTry {
+  readonly purpose: string;
+  readonly mayFail: boolean;
+  /** Until then somebody else may hold it. */
+  readonly lastMs: number;
+}
+
+async function tryHelperLock(
+  path: string,
+  { purpose, mayFail, lastMs }: LockTry,
+  signal: AbortSignal,
+): Promise<AgentLock | 'held' | undefined> {
   try {
     return await acquireLock(path, purpose, signal);
   } catch (error) {
+    if (error instanceof AgentBusyError && performance.now() < lastMs) return 'held';
     if (error instanceof AgentBusyError) throw new DaemonError('helper-runs', error.message, { cause: error });
     if (mayFail && error instanceof SystemError) return undefined;
     throw error;
