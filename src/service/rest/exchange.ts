@@ -1,9 +1,12 @@
 import type { Dispatcher } from 'undici';
 
-import type { ServiceError } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 import { Gathering } from './receiving/gathering.ts';
 import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
+
+/** Each of them is a sign of life: endless ones would hold a request until its last deadline, which may be a day. */
+const MOST_INFORMATIONAL = 64;
 
 type End = { readonly kind: 'complete' } | { readonly kind: 'failed'; readonly reason: unknown };
 
@@ -21,6 +24,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   /** The end of this turn of the event loop tells of what has arrived. */
   #willTell = false;
   #status = 0;
+  #informational = 0;
   #headers: Headers = {};
   #controller: Dispatcher.DispatchController | undefined;
   #end: End | undefined;
@@ -77,7 +81,14 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    if (status < 200) return; // informational replies such as "100 Continue" are skipped
+    if (status < 200) {
+      // informational replies such as "100 Continue" are skipped
+      this.#informational += 1;
+      const why = 'the reply never comes to its status';
+      if (this.#informational > MOST_INFORMATIONAL)
+        this.abandon(this.#translate(new ServiceError({ code: 'reply-malformed', why })));
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
     this.#head.resolve();

@@ -64,6 +64,7 @@ describe('a call', () => {
     [{ kind: 'silence', afterBytes: 5 }, 'silent-idle'],
     [{ kind: 'wrong-length', by: 10 }, 'silent-idle'],
     [{ kind: 'wrong-length', by: -5 }, 'reply-malformed'],
+    [{ kind: 'not-http', text: 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100) }, 'reply-malformed'],
   ])('that meets %j fails as %s, and the next one is fine', async (fault, code) => {
     const { transport } = code.startsWith('silent') ? hasty : rig;
     service.fail({ operation: 'targetVersion', fault });
