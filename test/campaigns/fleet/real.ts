@@ -17,7 +17,7 @@ import { memoryOf, workOf } from '../bench/process-facts.ts';
 import { spreadOf } from '../bench/statistics.ts';
 
 const MINUTE_MS = 60_000;
-const QUIET_MINUTES = 3;
+const QUIET_MINUTES = 2;
 const DEADLINE_MS = 20 * MINUTE_MS;
 const LOOK_MS = 200;
 /** What the service believes of a thing that was just activated; then what it names, one after the other. */
