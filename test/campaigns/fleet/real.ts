@@ -119,6 +119,7 @@ class Fleet implements AsyncDisposable {
       serviceToml: `ca_file = "${caFile}"`,
       updateToml: 'schedule = "* * * * *"',
       splay: '60s',
+      healthDeadline: '120s', // hundreds of trials at once share this machine
     });
     this.#gateways.push(gateway);
   }
