@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, chown, readdir, readFile, realpath, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, readdir, realpath, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
@@ -10,8 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { Answer } from '../../../src/helper/link/link.ts';
 import { PROTOCOL } from '../../../src/helper/verbs.ts';
-import { readImage } from '../../../src/mcu/images/read-image.ts';
-import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
+import { SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
 import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
@@ -19,7 +18,7 @@ import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
-import { intelHex } from '../mcu/images/build.ts';
+import { boardsToml, meters, programOf } from '../mcu/meters.ts';
 import { Impostor, reachSocket, serving } from './impostor.ts';
 import type { Answers } from './impostor.ts';
 
@@ -32,18 +31,6 @@ const DIALOUT = 20;
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 /** Slow pages: a flash can be hit in the middle. */
 const pageMs = 20;
-const meterBytes = 1_024;
-
-/** The application of the meter, which says `hello VERSION`, as a HEX file and as it lies in the chip. */
-async function meterProgram(version: number): Promise<{ readonly hex: Buffer; readonly memory: Buffer }> {
-  const elf = await readFile(await buildHello({ version, fillBytes: 600, bootloader: 'optiboot' }));
-  const { segments } = readImage(elf);
-  const memory = Buffer.alloc(meterBytes, 0xff);
-  for (const { address, bytes } of segments) memory.set(bytes, address);
-  return { hex: Buffer.from(intelHex(segments)), memory };
-}
-
-const meters = { old: await meterProgram(1), new: await meterProgram(2) };
 
 function image(text: string): Buffer {
   return Buffer.alloc(100_000, `${text}\n`, 'latin1');
@@ -96,30 +83,16 @@ async function lendToDialout(port: string): Promise<void> {
 }
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
-  const board = (name: string, port: string): string => `[targets.${name}]
-kind = "mcu"
-port = "${port}"
-protocol = "stk500v1"
-baud = ${meter.baud}
-reset = { command = ${JSON.stringify(meter.resetCommand)} }
-bootloader_bytes = ${31 * 1024}
-`;
-  const extraToml = `${board('meter', meter.port)}\n${board('relay', `${meter.port}-relay`)}`;
+  const extraToml = boardsToml(meter);
   const trustedKey = keys.publicPem;
   return { serviceUrl: service.url, image: OLD, slotBytes: 200_000, trustedKey, extraToml, agentUser, ...more };
-}
-
-async function meterRuns(): Promise<'old' | 'new' | 'neither'> {
-  const memory = (await meter.flashMemory()).subarray(0, meterBytes);
-  if (memory.equals(meters.old.memory)) return 'old';
-  return memory.equals(meters.new.memory) ? 'new' : 'neither';
 }
 
 /** What gateway and meter run, and what the service heard in the end. */
 async function state(): Promise<unknown> {
   const reported = service.world.things[0]?.properties.get('update_outcome') as { code?: string } | undefined;
   const system = gateway.imageBeginsWith(gateway.booted, 'healthy 1') ? 'new' : 'old';
-  return { gateway: system, meter: await meterRuns(), code: reported?.code };
+  return { gateway: system, meter: await programOf(meter), code: reported?.code };
 }
 
 /** Stages the version and boots into its trial. */
@@ -190,7 +163,7 @@ describe('a cut while the board is flashed', () => {
   test('by the death of the agent costs nothing but time: the next one finishes the update', async () => {
     service.world.targetVersionId = 'board';
     expect(await whileFlashing(['--update-now'], (child) => child.kill('SIGKILL'))).toBeNull();
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
     expect(await state()).toEqual({ gateway: 'old', meter: 'new', code: 'ok' });
   });
@@ -214,7 +187,7 @@ describe('a cut while the board is flashed', () => {
       helper.kill('SIGKILL');
     });
     await meter.tell('power');
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     gateway.boot();
     helper = await gateway.startHelper();
     await gateway.configure(options({ updateToml: 'follow = "none"' }));
@@ -246,12 +219,12 @@ describe('agent mcu', () => {
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
     expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
     expect((await gateway.run('mcu', 'flash', 'meter', file)).stdout).toContain('Nothing to do: meter holds');
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
     expect(await gateway.json('mcu', 'list')).toMatchObject({
       boards: [{ name: 'meter', imageName: 'meter-2.hex' }, {}],
     });
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
     expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await gateway.run('mcu', 'flash', 'meter', join(file, 'x'))).toMatchObject({ exitCode: 64 });
     await chmod(await realpath(meter.port), 0o000);
@@ -264,12 +237,12 @@ describe('agent mcu', () => {
       child.stderr?.on('data', (said) => String(said).includes('is being written') && child.kill('SIGINT'));
     };
     expect(await whileFlashing(['mcu', 'flash', 'meter', file], twice)).toBe(130);
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     const writing = { name: 'meter-2.hex', restorable: true };
     expect(await gateway.json('mcu', 'list')).toMatchObject({ boards: [{ name: 'meter', writing }, {}] });
     expect((await gateway.run('doctor')).stdout).toMatch(/meter: the writing of meter-2\.hex was cut/);
     await gateway.run('--update-now');
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
     expect((await gateway.json('mcu', 'list')) as object).not.toHaveProperty('boards.0.writing');
   });
 
@@ -280,12 +253,12 @@ describe('agent mcu', () => {
       stderr: matching(/signature/),
     });
     expect(JSON.stringify(await gateway.json('log', '--security'))).toContain('signature-refused');
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
   });
 
   test('flash of an older file needs root, who permits this file for this board', async () => {
     expect(await gateway.run('mcu', 'flash', 'meter', file, '--allow-downgrade')).toMatchObject({ exitCode: 0 });
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
     const impostor = await attached(serving(meters.new.hex));
     const order = { board: 'meter', name: 'x.hex', allowDowngrade: true };
     expect(await impostor.refusal('flashBoard', order)).toBe('helper-refused');
@@ -331,7 +304,7 @@ describe('an agent that somebody has broken into', () => {
     expect(ends).toEqual([hungUp, hungUp, 'image-malformed', hungUp, hungUp, hungUp, hungUp]);
     const { boards } = (await (await attached()).say('boards')) as { boards: Record<string, object> };
     expect(boards['meter']).not.toHaveProperty('imageName');
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
   });
 
   test('and hangs up while the board is written leaves the mark, and the next agent goes on', async () => {
@@ -345,9 +318,9 @@ describe('an agent that somebody has broken into', () => {
       },
     });
     expect(await impostor.refusal('flashBoard', order)).toBe('the helper hung up');
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
     await gateway.run('--update-now');
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
   });
 });
 

@@ -1,14 +1,13 @@
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { openSerialLine } from '../../../src/serial/serial-line.ts';
-import { buildHello, SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
+import { SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
 import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
@@ -17,22 +16,12 @@ import type { StandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 import { intelHex } from './images/build.ts';
+import { boardsToml, meters, programOf } from './meters.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 /** Slow pages: a flash can be watched, and hit in the middle. */
 const pageMs = 20;
-const boardImageBytes = 1_024;
 
-/** The application of the meter, which says `hello VERSION`, as a HEX file and as it lies in the chip. */
-async function meterProgram(version: number): Promise<{ readonly hex: Buffer; readonly memory: Buffer }> {
-  const elf = await readFile(await buildHello({ version, fillBytes: 600, bootloader: 'optiboot' }));
-  const { segments } = readImage(elf);
-  const memory = Buffer.alloc(boardImageBytes, 0xff);
-  for (const { address, bytes } of segments) memory.set(bytes, address);
-  return { hex: Buffer.from(intelHex(segments)), memory };
-}
-
-const meters = { old: await meterProgram(1), new: await meterProgram(2) };
 const beyondTheChip = Buffer.from(intelHex([{ address: 0x9000, bytes: new Uint8Array(64) }]));
 
 function image(text: string): Buffer {
@@ -81,30 +70,15 @@ afterEach(async () => {
 });
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
-  const board = (name: string, port: string): string =>
-    `[targets.${name}]
-kind = "mcu"
-port = "${port}"
-protocol = "stk500v1"
-baud = ${meter.baud}
-reset = { command = ${JSON.stringify(meter.resetCommand)} }
-bootloader_bytes = ${31 * 1024}
-`;
-  const extraToml = `${board('meter', meter.port)}\n${board('relay', `${meter.port}-relay`)}`;
+  const extraToml = boardsToml(meter);
   return { serviceUrl: service.url, image: OLD, slotBytes: 200_000, trustedKey: keys.publicPem, extraToml, ...more };
-}
-
-async function meterRuns(): Promise<'old' | 'new' | 'neither'> {
-  const memory = (await meter.flashMemory()).subarray(0, boardImageBytes);
-  if (memory.equals(meters.old.memory)) return 'old';
-  return memory.equals(meters.new.memory) ? 'new' : 'neither';
 }
 
 /** What gateway and meter run, and what the service heard in the end. */
 async function state(): Promise<unknown> {
   const reported = service.world.things[0]?.properties.get('update_outcome') as { code?: string } | undefined;
   const system = gateway.imageBeginsWith(gateway.booted, 'healthy 1') ? 'new' : 'old';
-  return { gateway: system, meter: await meterRuns(), code: reported?.code };
+  return { gateway: system, meter: await programOf(meter), code: reported?.code };
 }
 
 /** Stages the version and boots into its trial. */
@@ -211,7 +185,7 @@ describe('kill -9 while the meter is flashed', () => {
   test('costs nothing but time: the next start finishes the update', async () => {
     service.world.targetVersionId = 'board';
     await killWhileFlashing('--update-now');
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
     expect(await state()).toEqual({ gateway: 'old', meter: 'new', code: 'ok' });
   });
@@ -227,7 +201,7 @@ describe('kill -9 while the meter is flashed', () => {
     await tryVersion('both');
     await killWhileFlashing('--update-now');
     await meter.tell('power');
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     gateway.boot();
     await toTheEnd();
     expect([
@@ -255,12 +229,12 @@ describe.each([
   test('probes, plans, flashes, puts back and resets', async () => {
     expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P', can: matchingAll('read') });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7, name: 'meter' });
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
     expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
     const again = await gateway.run('mcu', 'flash', 'meter', file);
     expect(again.stdout).toContain('Nothing to do: meter holds');
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
     expect(await gateway.json('mcu', 'list')).toMatchObject({
       boards: [
         { name: 'meter', connected: true, imageName: 'meter-2.hex' },
@@ -269,7 +243,7 @@ describe.each([
     });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsDifferent: 0 });
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
     expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0, stdout: 'Restarted: meter.\n' });
     expect((await gateway.run('mcu', 'list')).stdout).toMatch(/relay .*nothing is plugged in/);
     const { findings } = (await gateway.json('doctor')) as { readonly findings: readonly unknown[] };
@@ -300,7 +274,7 @@ describe.each([
       expect(await failing('probe', 'meter')).toMatch(/^74: .*meter: /);
     }
     await gateway.configure(options({ updateToml: 'follow = "none"' }));
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
   });
 });
 
@@ -344,20 +318,20 @@ describe('agent mcu flash that is interrupted', () => {
     lines.on('line', onLine);
     expect(await ended).toEqual([130, null]);
     expect(said.join(' ')).toMatch(/meter is being written; Ctrl-C again leaves it half written/);
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     expect(await views()).toMatchObject(halfWritten);
     await gateway.startDaemon();
     await gateway.run('--update-now');
-    expect(await meterRuns()).toBe('new');
+    expect(await programOf(meter)).toBe('new');
     expect(await meter.applicationSays(3_000)).toBe('hello 2');
     expect((await gateway.run('status')).stdout).not.toMatch(/half written/);
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
-    expect(await meterRuns()).toBe('old');
+    expect(await programOf(meter)).toBe('old');
   });
 
   test('by kill -9 is said by every view, and what stood on the board can be put back', async () => {
     await killWhileFlashing('mcu', 'flash', 'meter', file);
-    expect(await meterRuns()).toBe('neither');
+    expect(await programOf(meter)).toBe('neither');
     expect(await views()).toMatchObject(halfWritten);
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await meter.applicationSays(3_000)).toBe('hello 1');
@@ -392,7 +366,7 @@ test('a file without a signature is refused where nothing permits it', async () 
     exitCode: 77,
     stderr: matching(/without a signature is not flashed/),
   });
-  expect(await meterRuns()).toBe('old');
+  expect(await programOf(meter)).toBe('old');
 });
 
 function matchingAll(word: string): unknown {

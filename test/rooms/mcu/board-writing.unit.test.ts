@@ -10,15 +10,13 @@ import { flashable } from '../../../src/mcu/create-board.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
-import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { SerialError } from '../../../src/serial/errors.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { evidenceOfFile, evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
-import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
-import { espTraits } from '../../stand-ins/boards/models/esp-traits.ts';
+import { espSubject } from './protocols/esp-subject.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 import type { Subject } from './protocols/fault-matrix.ts';
 
@@ -38,16 +36,6 @@ const avr: Subject = {
   baud: 115_200,
   mayBlankStart: true,
   obeysNoise: true,
-};
-
-const espSubject: Subject = {
-  protocol: () => esp(),
-  model: (known) => new EspModel({ programs: known, traits: espTraits('esp32'), start: 0x1000 }),
-  programs: { old: program(8 * 1024, 1), new: program(8 * 1024, 2) },
-  start: 0x1000,
-  baud: 115_200,
-  mayBlankStart: true,
-  obeysNoise: false,
 };
 
 let directory: string;

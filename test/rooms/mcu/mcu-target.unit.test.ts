@@ -7,15 +7,13 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BoardStore, payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { createMcuTarget, flashImage } from '../../../src/mcu/mcu-target.ts';
-import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../src/mcu/protocols/stm32/stm32.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, BoardProgress, McuTarget, Verified } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../stand-ins/boards/models/avr-model.ts';
-import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
-import { espTraits } from '../../stand-ins/boards/models/esp-traits.ts';
 import { Stm32Model } from '../../stand-ins/boards/models/stm32-model.ts';
+import { espSubject } from './protocols/esp-subject.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 import type { Subject } from './protocols/fault-matrix.ts';
 
@@ -72,16 +70,6 @@ const stm32Subject: Subject = {
   start: 0x0800_0000,
   baud: 115_200,
   mayBlankStart: false,
-  obeysNoise: false,
-};
-
-const espSubject: Subject = {
-  protocol: () => esp(),
-  model: (programs) => new EspModel({ programs, traits: espTraits('esp32'), start: 0x1000 }),
-  programs: { old: program(8 * 1024, 1), new: program(8 * 1024, 2) },
-  start: 0x1000,
-  baud: 115_200,
-  mayBlankStart: true,
   obeysNoise: false,
 };
 

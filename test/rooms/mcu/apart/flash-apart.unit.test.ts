@@ -13,11 +13,9 @@ import type { FlashProgress, FlashRequest } from '../../../../src/mcu/flash/flas
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image, Segment } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
-import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { OptibootModel } from '../../../stand-ins/boards/models/avr-model.ts';
-import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
-import { espTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
+import { espSubject } from '../protocols/esp-subject.ts';
 import { program, rigOf } from '../protocols/fault-matrix.ts';
 import type { Subject } from '../protocols/fault-matrix.ts';
 
@@ -34,16 +32,6 @@ const avr: Subject = {
   baud: 115_200,
   mayBlankStart: true,
   obeysNoise: true,
-};
-
-const espSubject: Subject = {
-  protocol: () => esp(),
-  model: (programs) => new EspModel({ programs, traits: espTraits('esp32'), start: 0x1000 }),
-  programs: { old: program(8 * 1024, 1), new: program(8 * 1024, 2) },
-  start: 0x1000,
-  baud: 115_200,
-  mayBlankStart: true,
-  obeysNoise: false,
 };
 
 /** The line of one board, without a link between the two sides. When a job is closed, nobody has the line any more. */

@@ -1,0 +1,15 @@
+import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
+import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
+import { espTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
+import { program } from './fault-matrix.ts';
+import type { Subject } from './fault-matrix.ts';
+
+export const espSubject: Subject = {
+  protocol: () => esp(),
+  model: (programs) => new EspModel({ programs, traits: espTraits('esp32'), start: 0x1000 }),
+  programs: { old: program(8 * 1024, 1), new: program(8 * 1024, 2) },
+  start: 0x1000,
+  baud: 115_200,
+  mayBlankStart: true,
+  obeysNoise: false,
+};
