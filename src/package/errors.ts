@@ -50,7 +50,8 @@ export class PackageError extends defineErrors('PackageError', {
     remedy: 'retry',
     exit: 'failed',
     means: 'Neither the new package nor what stood before could be installed as a whole.',
-    advice: 'dpkg --configure -a; journalctl -u "thing-agent-package*" has what dpkg said',
+    advice:
+      'dpkg --configure -a, and where that does not help dpkg -i of the file in packages/ of the state directory; journalctl -u "thing-agent-package*" has what dpkg said',
   },
   'package-changed': {
     remedy: 'give-up',
