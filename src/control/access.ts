@@ -1,6 +1,7 @@
 import { ControlError } from './control-errors.ts';
 import type { FoundOperation } from './find-operation.ts';
-import type { Answered, Followed } from './operations.ts';
+import type { Followed } from './followed-operations.ts';
+import type { Answered } from './operations.ts';
 
 /**
  * Who calls. The socket tells, since Node has no SO_PEERCRED (unix(7)): which process holds the other end could only be

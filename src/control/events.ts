@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { followedName, progressPhase, slotName } from './reports.ts';
+import { followedName } from './followed-operations.ts';
+import { progressPhase, slotName } from './reports.ts';
 import type { Of } from './reports.ts';
 
 /** What an operation tells while it runs, and how it ends. */

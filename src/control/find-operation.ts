@@ -1,6 +1,7 @@
 import { ControlRequestError } from './control-errors.ts';
+import type { Followed } from './followed-operations.ts';
 import { operationTable } from './operations.ts';
-import type { Answered, Followed } from './operations.ts';
+import type { Answered } from './operations.ts';
 
 /** The most JSON that an input may have, through the socket and without it. */
 export const MAX_BODY_BYTES = 64 * 1024;

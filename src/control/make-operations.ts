@@ -1,8 +1,9 @@
 import { requestTooLarge } from './control-errors.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { checkInput, MAX_BODY_BYTES } from './find-operation.ts';
+import type { Followed } from './followed-operations.ts';
 import { operationTable } from './operations.ts';
-import type { AgentOperations, Answered, Followed } from './operations.ts';
+import type { AgentOperations, Answered } from './operations.ts';
 
 export type OperationInput = Readonly<Record<string, unknown>>;
 

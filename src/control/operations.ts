@@ -2,18 +2,11 @@ import * as z from 'zod';
 
 import { plainText } from './absent.ts';
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
-import {
-  datapoint,
-  done,
-  filePath,
-  identifier,
-  installFlags,
-  jsonValue,
-  nothing,
-  takenCareOf,
-} from './api/operation-parts.ts';
+import { datapoint, done, filePath, identifier, jsonValue, nothing, takenCareOf } from './api/operation-parts.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
+import { followedOperations } from './followed-operations.ts';
+import type { Followed } from './followed-operations.ts';
 import { historyReport } from './history.ts';
 import {
   standstillReport,
@@ -24,7 +17,7 @@ import {
   doctorFinding,
   statusReport,
 } from './reports.ts';
-import type { FollowedName, Of } from './reports.ts';
+import type { Of } from './reports.ts';
 import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
@@ -37,58 +30,86 @@ import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './
  * (NDJSON): its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
  */
 export const operationTable = {
-  status: { kind: 'answered', method: 'GET', path: 'status', input: nothing(), output: statusReport, members: 'all' },
-  /** Asks the service what an update would do; changes nothing. */
-  check: { kind: 'answered', method: 'GET', path: 'check', input: nothing(), output: checkReport },
-  /** Checks everything that an update needs; changes nothing. A check that fails is a finding, not an error. */
+  status: {
+    kind: 'answered',
+    summary: 'What is installed, what goes on, what comes next.',
+    method: 'GET',
+    path: 'status',
+    input: nothing(),
+    output: statusReport,
+    members: 'all',
+  },
+  check: {
+    kind: 'answered',
+    summary: 'Looks at the service and says what an update would do; installs nothing.',
+    method: 'GET',
+    path: 'check',
+    input: nothing(),
+    output: checkReport,
+  },
   doctor: {
     kind: 'answered',
+    summary:
+      'Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error.',
     method: 'GET',
     path: 'doctor',
     input: nothing(),
     output: z.object({ findings: z.array(doctorFinding) }),
   },
-  /** The last attempts to install something; they survive updates. */
   history: {
     kind: 'answered',
+    summary: 'The last attempts to install something, across updates.',
     method: 'GET',
     path: 'history',
     input: nothing(),
     output: historyReport,
     members: 'all',
   },
-  /** What a file contains, whom it is for, whose key signed it, and whether it would be installed; changes nothing. */
   inspect: {
     kind: 'answered',
+    summary: 'What a local file is, for whom, by whose key, and whether it would be installed; changes nothing.',
     method: 'POST',
     path: 'inspect',
     input: z.strictObject({ path: filePath() }),
     output: fileReport,
   },
-  /** The security events; they survive updates. */
-  securityLog: { kind: 'answered', method: 'GET', path: 'security', input: nothing(), output: securityReport },
+  securityLog: {
+    kind: 'answered',
+    summary: 'What concerned security, across updates.',
+    method: 'GET',
+    path: 'security',
+    input: nothing(),
+    output: securityReport,
+  },
   activate: {
     kind: 'answered',
+    summary: 'Introduces the gateway to the service; a new key replaces the old one.',
     method: 'POST',
     path: 'activate',
     input: nothing(),
     output: z.object({ serialNumber: z.string(), thingId: z.string() }),
   },
-  /** Reboots the gateway. If a slot is staged, this starts its trial. */
-  reboot: { kind: 'answered', method: 'POST', path: 'reboot', input: nothing(), output: done(), beside: 'makes way' },
-  /** Allows a version that failed to be tried again. Returns the names of all versions that this concerns. */
+  reboot: {
+    kind: 'answered',
+    summary: 'Reboots the gateway. A staged slot is booted on its trial by this, too.',
+    method: 'POST',
+    path: 'reboot',
+    input: nothing(),
+    output: done(),
+    beside: 'makes way',
+  },
   forget: {
     kind: 'answered',
+    summary: 'A version that ended badly may be tried again. Returns the names of those that this concerns.',
     method: 'POST',
     path: 'forget',
     input: z.strictObject({ version: identifier() }),
     output: z.object({ versions: z.array(z.string()) }),
   },
-  /**
-   * Stops installing for `durationMs`, or until `resume`. A look or a download is interrupted and continues afterwards.
-   */
   hold: {
     kind: 'answered',
+    summary:
+      'Nothing is installed for so long, or until resume. A look or a download is interrupted, and goes on afterwards.',
     method: 'POST',
     path: 'hold',
     input: z.strictObject({
@@ -98,9 +119,9 @@ export const operationTable = {
     output: standstillReport,
     beside: 'pauses',
   },
-  /** Ends a hold; tells whether there was one. */
   resume: {
     kind: 'answered',
+    summary: 'Ends a hold. Returns whether anything was held.',
     method: 'POST',
     path: 'resume',
     input: nothing(),
@@ -108,6 +129,7 @@ export const operationTable = {
   },
   property: {
     kind: 'answered',
+    summary: 'The value of a property at the service.',
     method: 'GET',
     path: 'properties/:id',
     input: z.strictObject({ id: identifier() }),
@@ -116,6 +138,7 @@ export const operationTable = {
   },
   setProperty: {
     kind: 'answered',
+    summary: 'Sets a property; it is on disk or at the service when this returns.',
     method: 'PUT',
     path: 'properties/:id',
     input: z.strictObject({ id: identifier(), value: jsonValue() }),
@@ -124,15 +147,16 @@ export const operationTable = {
   },
   sendDatapoint: {
     kind: 'answered',
+    summary: 'Sends a datapoint; it is on disk or at the service when this returns.',
     method: 'POST',
     path: 'events/:event/datapoints',
     input: datapoint(),
     output: takenCareOf(),
     members: 'all',
   },
-  /** Takes datapoints for several events, all or none. The daemon answers when they are durable or delivered. */
   sendDatapoints: {
     kind: 'answered',
+    summary: 'Sends datapoints of several events, all or none; they are on disk or at the service when this returns.',
     method: 'POST',
     path: 'datapoints',
     input: z.strictObject({
@@ -141,35 +165,62 @@ export const operationTable = {
     output: takenCareOf(),
     members: 'all',
   },
-  /** The state of sensors, spool and delivery. Throws `spool-elsewhere` if no daemon runs. */
-  spool: { kind: 'answered', method: 'GET', path: 'spool', input: nothing(), output: telemetryReply, members: 'all' },
-  /** The configured sources of datapoints; without a daemon, there are no readings. */
-  sensors: { kind: 'answered', method: 'GET', path: 'sensors', input: nothing(), output: sensorsReply, members: 'all' },
-  /** Reads one source once, now; nothing is kept or sent. */
-  trySensor: { kind: 'answered', method: 'POST', path: 'sensors/try', input: tryInput, output: tryReply },
-  /** Writes to the disk what the spool still holds in memory. */
-  flushSpool: { kind: 'answered', method: 'POST', path: 'spool/flush', input: nothing(), output: flushReply },
-  /** The configured boards. */
+  /** Throws `spool-elsewhere` if no daemon runs. */
+  spool: {
+    kind: 'answered',
+    summary: 'Sensors, what waits for the service, and how delivery goes.',
+    method: 'GET',
+    path: 'spool',
+    input: nothing(),
+    output: telemetryReply,
+    members: 'all',
+  },
+  sensors: {
+    kind: 'answered',
+    summary: 'The configured sources of datapoints: their last readings, how often they come, and what is wrong.',
+    method: 'GET',
+    path: 'sensors',
+    input: nothing(),
+    output: sensorsReply,
+    members: 'all',
+  },
+  trySensor: {
+    kind: 'answered',
+    summary: 'Reads one source that is asked at intervals, once, now; nothing is kept or sent.',
+    method: 'POST',
+    path: 'sensors/try',
+    input: tryInput,
+    output: tryReply,
+  },
+  flushSpool: {
+    kind: 'answered',
+    summary: 'Writes what waits in memory to the disk.',
+    method: 'POST',
+    path: 'spool/flush',
+    input: nothing(),
+    output: flushReply,
+  },
   boards: {
     kind: 'answered',
+    summary: 'The configured boards.',
     method: 'GET',
     path: 'boards',
     input: nothing(),
     output: z.object({ boards: z.array(boardReport) }),
     members: 'all',
   },
-  /** Asks the bootloader of a board for its identity, and starts the application again. */
   probeBoard: {
     kind: 'answered',
+    summary: 'Asks the bootloader of a board who it is; its application is started again.',
     method: 'POST',
     path: 'boards/:board/probe',
     input: z.strictObject({ board: identifier() }),
     output: boardProbe,
     beside: 'nothing',
   },
-  /** Tells how much flashing this file would change; changes nothing. */
   planBoard: {
     kind: 'answered',
+    summary: 'How much flashing this file would change; changes nothing.',
     method: 'POST',
     path: 'boards/:board/plan',
     input: z.strictObject({ board: identifier(), path: filePath() }),
@@ -178,53 +229,21 @@ export const operationTable = {
   },
   resetBoard: {
     kind: 'answered',
+    summary: 'Starts the application of a board again.',
     method: 'POST',
     path: 'boards/:board/reset',
     input: z.strictObject({ board: identifier() }),
     output: done(),
     beside: 'nothing',
   },
-
-  update: { kind: 'followed', path: 'update', title: 'an update', input: installFlags() },
-  /** Installs a decoded artifact or image from a local file, under the same rules as one from the service. */
-  install: {
-    kind: 'followed',
-    path: 'install',
-    title: 'the installation of a file',
-    input: installFlags().extend({
-      path: filePath(),
-      allowDowngrade: z.literal(true).optional().describe('Lifts the floor for this once; root alone may say so.'),
-    }),
-  },
-  /** Keeps a trial without waiting for the health gate. */
-  commit: { kind: 'followed', path: 'commit', title: 'a commit', input: nothing() },
-  /** Ends a trial, or goes back to what was installed before. */
-  rollback: { kind: 'followed', path: 'rollback', title: 'a rollback', input: installFlags() },
-  /** Ends a download, or a wait for a reboot. The agent installs this version again only when a person asks for it. */
-  cancel: { kind: 'followed', path: 'cancel', title: 'a cancellation', input: nothing() },
-  flash: {
-    kind: 'followed',
-    path: 'flash',
-    title: 'the flashing of a board',
-    input: z.strictObject({
-      board: identifier(),
-      path: filePath(),
-      allowDowngrade: z.literal(true).optional(),
-      keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
-    }),
-  },
-  /** Puts back what the board held before it was last flashed. */
-  restore: {
-    kind: 'followed',
-    path: 'restore',
-    title: 'the restoring of a board',
-    input: z.strictObject({ board: identifier() }),
-  },
-} as const satisfies Readonly<Record<string, Answered | Followed>> & Readonly<Record<FollowedName, Followed>>;
+  ...followedOperations,
+} as const satisfies Readonly<Record<string, Answered | Followed>>;
 
 /** An operation that replies with one object. */
 export interface Answered {
   readonly kind: 'answered';
+  /** What it does, for somebody who writes a program. */
+  readonly summary: string;
   readonly method: 'GET' | 'POST' | 'PUT';
   /** The path behind `/v1/`. */
   readonly path: string;
@@ -234,15 +253,6 @@ export interface Answered {
   readonly beside?: 'nothing' | 'makes way' | 'pauses';
   /** Members may use it, too, who may only look (access.ts). `listed`: only for the configured properties. */
   readonly members?: 'all' | 'listed';
-}
-
-/** A long operation, begun by a POST. Only one runs at a time (operation-runner.ts). */
-export interface Followed {
-  readonly kind: 'followed';
-  readonly path: string;
-  /** What people call this operation while it runs. */
-  readonly title: string;
-  readonly input: z.ZodObject;
 }
 
 type Table = typeof operationTable;

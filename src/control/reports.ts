@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { absent } from './absent.ts';
+import { followedName } from './followed-operations.ts';
 import { gatewayStates, idleCodes, troubles } from './gateway-state.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
@@ -98,10 +99,6 @@ export const boardPlan = z.object({
   unitsDifferent: absent(z.number()).describe('Undefined where the protocol cannot find out.'),
 });
 export type BoardPlan = Of<typeof boardPlan>;
-
-/** The long operations, which can be followed. */
-export const followedName = z.enum(['update', 'install', 'commit', 'rollback', 'cancel', 'flash', 'restore']);
-export type FollowedName = Of<typeof followedName>;
 
 export const progressPhase = z.enum([
   'checking',

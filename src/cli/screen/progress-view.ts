@@ -1,6 +1,7 @@
 import type { OnEvent, OperationEvent } from '../../control/events.ts';
+import { followedOperations } from '../../control/followed-operations.ts';
+import type { FollowedName } from '../../control/followed-operations.ts';
 import { ProgressPace } from '../../control/progress-pace.ts';
-import type { FollowedName } from '../../control/reports.ts';
 import { printableJson } from '../../control/words/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
@@ -118,19 +119,11 @@ class LiveView implements ProgressView {
 
 const ended = new Error('the operation ended');
 
+/** Who asks for another file or board is refused: `the flashing of a board` is that of this one. */
 function followingLine(operation: FollowedName): string {
-  return `${titles[operation]} is under way already; this is its progress`;
+  const title = followedOperations[operation].title.replace(' of a ', ' of this ');
+  return `${title} is under way already; this is its progress`;
 }
-
-const titles: Readonly<Record<FollowedName, string>> = {
-  update: 'an update',
-  install: 'the installation of this file',
-  commit: 'a commit',
-  rollback: 'a rollback',
-  cancel: 'a cancellation',
-  flash: 'the flashing of this board',
-  restore: 'the restoring of this board',
-};
 
 function sayLine(context: CliContext, text: string): void {
   const { columns } = pageFor(context.err, context);

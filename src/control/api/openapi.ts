@@ -3,10 +3,10 @@ import * as z from 'zod';
 import { callersOf, socketNames } from '../access.ts';
 import { errorReply, streamLine } from '../events.ts';
 import { methodOf } from '../find-operation.ts';
+import type { Followed } from '../followed-operations.ts';
 import { openMetricsType } from '../metrics/render-metrics.ts';
 import { operationTable } from '../operations.ts';
-import type { Answered, Followed, OperationName } from '../operations.ts';
-import { operationSummaries } from './operation-summaries.ts';
+import type { Answered, OperationName } from '../operations.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -55,7 +55,7 @@ function operation(name: OperationName, entry: Answered | Followed): Json {
   const needed = required.filter((member) => !inPath.has(member));
   return {
     operationId: name,
-    summary: operationSummaries[name],
+    summary: entry.summary,
     'x-sockets': callersOf(entry).map((caller) => socketNames[caller]),
     ...(entry.kind === 'answered' && entry.members === 'listed' && { description: listedOnly }),
     ...(parameters.length > 0 && {

@@ -10,9 +10,10 @@ import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
 import { errorReply, streamLine } from '../events.ts';
 import type { OnEvent, OperationOutcome } from '../events.ts';
 import { methodOf } from '../find-operation.ts';
+import type { Followed } from '../followed-operations.ts';
 import { makeOperations } from '../make-operations.ts';
 import type { OperationInput } from '../make-operations.ts';
-import type { AgentOperations, Answered, Followed } from '../operations.ts';
+import type { AgentOperations, Answered } from '../operations.ts';
 import {
   answersAtAll,
   type ControlRequest,

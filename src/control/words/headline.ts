@@ -1,6 +1,7 @@
+import { followedOperations } from '../followed-operations.ts';
 import { stateOf, troublesOf } from '../gateway-state.ts';
 import type { Trouble } from '../gateway-state.ts';
-import type { Activity, FollowedName, StandstillReport, StatusReport } from '../reports.ts';
+import type { Activity, StandstillReport, StatusReport } from '../reports.ts';
 import { bytes } from './bytes.ts';
 import { phaseTitles } from './phases.ts';
 import type { Said } from './rows/row.ts';
@@ -53,23 +54,13 @@ function headlineOfActivity(activity: Activity, report: StatusReport): Said {
   const { who, operation, board, doneBytes, totalBytes } = activity;
   if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
   if (operation === undefined) return { tone: 'strong', text: `Busy: ${who} is at work.` };
-  const title = activity.phase === undefined ? operationTitles[operation] : phaseTitles[activity.phase];
+  const title = activity.phase === undefined ? followedOperations[operation].doing : phaseTitles[activity.phase];
   const what = board === undefined ? title : `${title} ${board}`;
   const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
   const far = isMeasured ? `, ${bytes(doneBytes)} of ${bytes(totalBytes)}` : '';
   const advice = operation === 'update' ? 'Follow it: agent --update-now' : undefined;
   return { tone: 'strong', text: `Busy: ${what}${far}.`, advice };
 }
-
-const operationTitles: Readonly<Record<FollowedName, string>> = {
-  update: 'looking for an update',
-  install: 'installing a file',
-  commit: 'keeping the firmware on trial',
-  rollback: 'going back',
-  cancel: 'cancelling',
-  flash: 'flashing',
-  restore: 'flashing',
-};
 
 function headlineOfPhase(report: StatusReport): Said {
   const { phase, arrived, idleReason, rebootWait: wait, activity, daemon } = report;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
-import type { FollowedName } from '../../../src/control/reports.ts';
+import type { FollowedName } from '../../../src/control/followed-operations.ts';
 import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
 import type { OperationRequest } from '../../../src/control/server/operation-runner.ts';
 import { follow } from '../../../src/control/server/perform.ts';

@@ -216,10 +216,14 @@ describe('an operation is shown', () => {
     expect(context.err.pinned.at(-1)).toBeUndefined();
   });
 
-  test('with a word on following another', async () => {
-    const following: Timed = [0, { kind: 'following', operation: 'update' }];
+  test.each([
+    ['update', 'an update is'],
+    ['install', 'the installation of this file is'],
+    ['flash', 'the flashing of this board is'],
+  ] as const)('with a word on following another: %s', async (operation, what) => {
+    const following: Timed = [0, { kind: 'following', operation }];
     const { err } = await shown([following, ...story], false, { columns: 80 });
-    expect(err.lines[0]).toBe('an update is under way already; this is its progress');
+    expect(err.lines[0]).toBe(`${what} under way already; this is its progress`);
   });
 });
 
