@@ -6,6 +6,8 @@ import { DaemonError } from './errors.ts';
 
 /** A HEX file is more than twice as large as the bytes in it. */
 const MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024;
+/** Each piece costs memory of its own, however short it is. The agent sends 256 KiB at a time. */
+const MAX_PIECES = 65_536;
 
 /** The image for a board in a file that a person named. */
 export async function readImageFile(path: string, signal: AbortSignal): Promise<Buffer> {
@@ -23,15 +25,15 @@ export async function readImageSource(source: FirmwareSource, name: string, sign
   let sizeBytes = 0;
   for await (const chunk of transfer.chunks) {
     sizeBytes += chunk.byteLength;
-    if (sizeBytes > MAX_IMAGE_FILE_BYTES) {
-      throw new FirmwareError(
-        'file-unreadable',
-        `${name} cannot be read: it is longer than ${MAX_IMAGE_FILE_BYTES} bytes`,
-      );
-    }
+    if (sizeBytes > MAX_IMAGE_FILE_BYTES) throw unreadable(name, `it is longer than ${MAX_IMAGE_FILE_BYTES} bytes`);
+    if (chunks.length === MAX_PIECES) throw unreadable(name, `it came in more than ${MAX_PIECES} pieces`);
     chunks.push(Buffer.from(chunk));
   }
   return Buffer.concat(chunks);
+}
+
+function unreadable(name: string, why: string): FirmwareError {
+  return new FirmwareError('file-unreadable', `${name} cannot be read: ${why}`);
 }
 
 /** Throws `board-not-configured`. */
