@@ -3,6 +3,7 @@ import type { Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
+import { systemErrorCode } from '../errors.ts';
 import { Deadline } from '../time/deadline.ts';
 import { Turns } from '../turns.ts';
 
@@ -18,6 +19,16 @@ export interface OutsideFileOptions {
 /** A named file is not a regular file, is too long, or could not be read in time. */
 export class OutsideFileError extends Error {
   override readonly name = 'OutsideFileError';
+}
+
+/** A place is opened through /proc. Without it a file that is there must not be taken for one that is missing. */
+class NoProcError extends Error {
+  override readonly name = 'NoProcError';
+  readonly code = 'ENOSYS';
+
+  constructor(cause: unknown) {
+    super('/proc is not mounted', { cause });
+  }
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -68,6 +79,8 @@ async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stat
   try {
     return await open(same, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (error) {
+    // what is open has this name, also if it was removed meanwhile
+    if (systemErrorCode(error) === 'ENOENT') throw new NoProcError(error);
     if (error instanceof Error) error.message = error.message.replace(same, path);
     throw error;
   }

@@ -60,6 +60,18 @@ test('a file that may not be read, or is not there, is named as it was asked for
   });
 });
 
+// Seen in a chroot: a configuration that was there was called missing, and a journal would have been taken for a new one.
+test('where /proc is not mounted that is said, and a file is not taken for one that is missing', () => {
+  const module = join(import.meta.dirname, '../../../../src/system/files/durable-file.ts');
+  const script = `const { readTextFile } = await import(${JSON.stringify(module)});
+    for (const name of ['file', 'absent'])
+      console.log(await readTextFile(${JSON.stringify(folder)} + '/' + name).catch(({ code, message }) => code + ': ' + message));`;
+  const inside = ['sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh'];
+  const node = [process.execPath, '--input-type=module', '--eval', script];
+  const said = execFileSync('unshare', ['--mount', ...inside, ...node], { encoding: 'utf8' });
+  expect(said).toMatch(/^state-unavailable: cannot read .*\/file: \/proc is not mounted\nundefined\n$/);
+});
+
 test('files that do not answer hold up only others who read such files, and those to their deadline', async () => {
   const hanging = Promise.withResolvers<FileHandle>();
   const hang = { maxBytes: 10, timeoutMs: 10, open: async () => hanging.promise };
