@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, readFile, rename, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { AskGuard } from '../../../src/package/guard-socket.ts';
@@ -25,6 +25,8 @@ export class FakeDpkg {
   unkeepable = false;
   /** What comes to its end, as one line: `1.0 → 1.1`. */
   readonly exchanges: string[] = [];
+  /** The guard is just ending an earlier update, and takes what it finds with that. */
+  isLeaving = false;
   /** Called where the package's scripts would restart the agent. */
   onInstalled: () => void = () => {};
 
@@ -75,6 +77,11 @@ export class FakeDpkg {
 
   async #watch(directory: string): Promise<void> {
     const request = join(directory, 'request');
+    if (this.isLeaving) {
+      this.isLeaving = false;
+      await rm(request);
+      return;
+    }
     const text = existsSync(request) ? await readFile(request, 'utf8') : '';
     const field = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? '';
     const result = join(directory, 'result');

@@ -120,6 +120,12 @@ describe('a package of an update', () => {
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
   });
 
+  test('is asked for again where the guard has thrown the request away as it left', async () => {
+    dpkg.isLeaving = true;
+    await installWell(newer);
+    expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
+  });
+
   test('that dpkg does not take is told so, and its restoring has nothing to do', async () => {
     await stage(newer);
     dpkg.refused.add(digestOf(newer));
