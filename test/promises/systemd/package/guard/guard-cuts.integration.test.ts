@@ -32,6 +32,13 @@ const every = howMuch(1, 7);
 const pinned = 'sync';
 const together = 4;
 
+test('its unit is started again, however often it failed', async () => {
+  await using machine = await GuardMachine.create(OLD, [OLD]);
+  const unit = await machine.unit();
+  expect(unit).toMatch(/^\[Unit\]\n[^[]*^StartLimitIntervalSec=0$/m);
+  expect(unit).toMatch(/^Restart=on-failure$/m);
+});
+
 describe.each(Object.entries(stories))('%s', (_name, { want, ends }) => {
   async function play(killedAt?: number): Promise<{ readonly steps: readonly string[]; readonly end: object }> {
     await using machine = await GuardMachine.create(OLD, [OLD, want]);

@@ -108,6 +108,12 @@ export class GuardMachine implements AsyncDisposable {
     };
   }
 
+  /** The unit that a question makes. */
+  async unit(): Promise<string> {
+    await this.#ask();
+    return readFile(join(this.#folder, 'units', UNIT), 'utf8');
+  }
+
   async #agentRuns(): Promise<boolean> {
     return (await this.#text('agent')) === 'running' && !(await this.#installed('one')).startsWith('dead');
   }
