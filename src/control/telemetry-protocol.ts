@@ -60,21 +60,6 @@ export const telemetryReply = z.object({
 
 export const flushReply = z.object({ onDisk: z.boolean() });
 
-export const sensorKinds = [
-  'exec',
-  'mqtt',
-  'modbus-tcp',
-  'modbus-rtu',
-  'hwmon',
-  'thermal',
-  'iio',
-  'w1',
-  'serial',
-  'gpio',
-  'file',
-  'system',
-] as const;
-
 export const sensorUnits = [
   '°C',
   'm°C',
@@ -103,7 +88,7 @@ export const sensorsReply = z.object({
   sensors: z.array(
     z.object({
       name: z.string(),
-      kind: z.enum(sensorKinds),
+      kind: z.string().describe('Of its source, as in the configuration.'),
       mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
       place: z.string().describe('What is read, without secrets.'),
       everyMs: absent(count).describe('Of one that is asked.'),

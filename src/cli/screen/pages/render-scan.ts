@@ -1,5 +1,4 @@
 import { printable } from '../../../control/words/printable.ts';
-import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
 import type { ScanReport } from '../../context.ts';
 
 /**
@@ -36,7 +35,7 @@ function nothing(kind: string): string {
   return `# ${kind}: nothing was found. ${Object.entries(hints).find(([name]) => name === kind)?.[1] ?? ''}`.trimEnd();
 }
 
-const hints: Readonly<Partial<Record<SensorReport['kind'] | 'modbus', string>>> = {
+const hints: Readonly<Record<string, string>> = {
   hwmon: 'Chips are in /sys/class/hwmon once their driver is loaded.',
   iio: 'Devices are in /sys/bus/iio/devices once their driver is loaded, or the device tree names them.',
   w1: 'Thermometers are in /sys/bus/w1/devices; on a Raspberry Pi dtoverlay=w1-gpio brings the bus.',

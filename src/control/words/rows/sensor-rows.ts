@@ -38,14 +38,14 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
 
 /** Says what a sensor waits for that cannot be asked, since it sends by itself. */
 export function describeWait({ name, kind, place }: SensorReport): string {
-  return `${name} cannot be asked: it waits for ${waits[kind] ?? 'what comes'}, at ${place}.`;
+  return `${name} cannot be asked: it waits for ${waits.get(kind) ?? 'what comes'}, at ${place}.`;
 }
 
-const waits: Readonly<Partial<Record<SensorReport['kind'], string>>> = {
-  mqtt: 'messages of a broker',
-  serial: 'lines from a serial port',
-  exec: 'lines that a program prints',
-};
+const waits: ReadonlyMap<string, string> = new Map([
+  ['mqtt', 'messages of a broker'],
+  ['serial', 'lines from a serial port'],
+  ['exec', 'lines that a program prints'],
+]);
 
 export function withUnit(reading: string, unit: SensorReport['unit']): string {
   return unit === undefined ? reading : `${reading} ${unit}`;

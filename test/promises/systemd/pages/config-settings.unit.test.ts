@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
-import { sensorKinds } from '../../../../src/control/telemetry-protocol.ts';
 import { protocols } from '../../../../src/mcu/protocols/protocols.ts';
 import { bootloaders } from '../../../../src/slots/bootloaders/bootloaders.ts';
 import { namesOf } from '../../../../src/system/settings/described.ts';
@@ -63,8 +62,4 @@ test.each([
   ['protocol for boards', namesOf(protocols), parts.get('targets')],
 ])('config.toml names each %s', (_what, names, part = '') => {
   expect(names.filter((name) => !part.includes(`"${name}"`))).toEqual([]);
-});
-
-test('who asks how a source fares is told each kind of source, and no other', () => {
-  expect([...sensorKinds].sort()).toEqual([...namesOf(sources)].sort());
 });

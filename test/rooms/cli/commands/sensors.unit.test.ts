@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { sensorsReply } from '../../../../src/control/telemetry-protocol.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { type as typeAt } from '../fake-context.ts';
 import type { FakeWorld } from '../fake-context.ts';
@@ -120,6 +121,14 @@ describe('agent sensors NAME --try', () => {
     expect(exitCode).toBe(0);
     expect(out).toBe('sensors[2] cannot be asked: it waits for messages of a broker, at mqtt://127.0.0.1 plant/#.\n');
     expect(daemon.calls.map(([name]) => name)).toEqual(['sensors']);
+  });
+
+  test('knows no list of kinds: that of a newer daemon is shown as any other', async () => {
+    const sensors = calmSensors.sensors.slice(2).map((sensor) => Object.assign({}, sensor, { kind: 'opc-ua' }));
+    const reply = sensorsReply.parse({ isRead: true, sensors });
+    const daemon = fakeAgent({ sensors: async () => reply });
+    expect((await type('sensors', { daemon })).out).toBe('sensors[2]  opc-ua; no reading yet\n');
+    expect((await type('sensors plant --try', { daemon })).out).toContain('it waits for what comes');
   });
 
   test('needs a name', async () => {
