@@ -9,6 +9,8 @@ import { tool } from '../tool.ts';
 
 export interface DebianRecipe {
   readonly packages: readonly string[];
+  /** Debian's name of it; this machine's, if not given. For another one qemu-user must be registered in binfmt_misc. */
+  readonly architecture?: string;
   /** Shell commands at the end, in the root file system. */
   readonly finish?: string;
 }
@@ -19,10 +21,11 @@ const container: DebianRecipe = {
 };
 const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
 
-function mmdebstrapOptions({ packages, finish }: DebianRecipe): readonly string[] {
+function mmdebstrapOptions({ packages, architecture, finish }: DebianRecipe): readonly string[] {
   return [
     '--variant=essential',
     `--include=${packages.join(',')}`,
+    ...(architecture === undefined ? [] : ['--skip=check/qemu', `--architectures=${architecture}`]),
     ...leftOut.map((path) => `--dpkgopt=path-exclude=${path}`),
     ...(finish === undefined ? [] : [`--customize-hook=cd "$1" && { ${finish.trim()}\n}`]),
   ];
@@ -47,7 +50,10 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   try {
     const sources = await packageSources(own, codename);
     const once = ['flock', `${kept}.lock`, 'sh', '-c', makeUnlessThere, 'sh', kept, draft] as const;
-    await tool([...once, ...options, codename, draft, '-'], { timeoutMs: 900_000, input: sources });
+    await tool([...once, ...options, codename, draft, '-'], {
+      timeoutMs: wanted.architecture === undefined ? 900_000 : 3_600_000,
+      input: sources,
+    });
   } finally {
     await rm(draft, { force: true });
   }
@@ -59,8 +65,9 @@ export function keptFolder(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
 }
 
-/** Several tests may want it at once: one makes it, the others wait. */
-const makeUnlessThere = 'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { mmdebstrap "$@" && mv "$draft" "$kept"; }';
+/** Several tests may want it at once: one makes it, the others wait. A kernel in it gets no initrd, which takes minutes to make. */
+const makeUnlessThere =
+  'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { INITRD=No mmdebstrap "$@" && mv "$draft" "$kept"; }';
 
 export async function codenameOfThisMachine(): Promise<string> {
   const found = /^VERSION_CODENAME=["']?([a-z]+)/m.exec(await readFile('/etc/os-release', 'utf8'))?.[1];

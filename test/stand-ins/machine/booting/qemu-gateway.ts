@@ -15,7 +15,10 @@ export function newUefi(variables: string): NonNullable<QemuOptions['efi']> {
   return { code: join(ovmf, 'OVMF_CODE_4M.fd'), variables };
 }
 
-export interface QemuGatewayOptions extends Pick<QemuOptions, 'disk' | 'servicePort' | 'efi' | 'serial' | 'more'> {
+export interface QemuGatewayOptions extends Pick<
+  QemuOptions,
+  'architecture' | 'disk' | 'servicePort' | 'efi' | 'serial' | 'more'
+> {
   readonly serialNumber?: string;
   readonly logs?: string | undefined;
   readonly onLine?: ((line: string) => void) | undefined;

@@ -3,7 +3,11 @@ import type { ChildProcess } from 'node:child_process';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 
+export type Architecture = 'amd64' | 'arm64';
+
 export interface QemuOptions {
+  /** Of the emulated machine: amd64, if not given. */
+  readonly architecture?: Architecture | undefined;
   /** The disk image. */
   readonly disk: string;
   /** Where every write and flush of the disk is noted, in the format of dm-log-writes; undefined: nowhere. */
@@ -25,7 +29,8 @@ export interface QemuOptions {
  * its driver built in. A reset ends the program (`-no-reboot`): GRUB after a warm reset is many times slower than after a start.
  */
 export function startQemu(options: QemuOptions): ChildProcess {
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...qemuArguments(options)], {
+  const { program } = machines[options.architecture ?? 'amd64'];
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', program, ...qemuArguments(options)], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...options.serial?.environment },
   });
@@ -41,7 +46,20 @@ function plain(line: string): string {
   return line.replaceAll(/\x1b(?:\[[0-9;?=]*[A-Za-z]|[c78=>])|\r/g, '');
 }
 
+/**
+ * The oldest processor: what newer ones have for hashing and copying is emulated at half the speed. But it has random numbers,
+ * which its kernel would have to collect.
+ */
+const machines = {
+  amd64: { program: 'qemu-system-x86_64', machine: ['-cpu', 'qemu64,+rdrand', '-m', '384'] },
+  arm64: {
+    program: 'qemu-system-aarch64',
+    machine: ['-M', 'virt', '-cpu', 'cortex-a72', '-m', '512', '-device', 'virtio-rng-pci'],
+  },
+} as const satisfies Readonly<Record<Architecture, unknown>>;
+
 function qemuArguments({
+  architecture = 'amd64',
   disk,
   log,
   servicePort,
@@ -60,23 +78,11 @@ function qemuArguments({
     );
   }
   const forward = `guestfwd=tcp:10.0.2.100:80-cmd:socat - TCP:127.0.0.1:${servicePort}`;
-  // The oldest processor: what newer ones have for hashing and copying is emulated at half the speed. But it has random numbers,
-  // which its kernel would have to collect.
-  const machine = [
-    '-accel',
-    'tcg,thread=single',
-    '-cpu',
-    'qemu64,+rdrand',
-    '-m',
-    '384',
-    '-smp',
-    '1',
-    '-no-reboot',
-    '-nodefaults',
-  ];
+  const anyMachine: readonly string[] = ['-accel', 'tcg,thread=single', '-smp', '1', '-no-reboot', '-nodefaults'];
   const console = ['-display', 'none', '-serial', 'stdio', '-monitor', 'none', '-rtc', 'base=utc'];
   const network = ['-netdev', `user,id=net,restrict=on,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='];
-  return machine.concat(
+  return anyMachine.concat(
+    machines[architecture].machine,
     console,
     ['-smbios', `type=1,serial=${serialNumber}`],
     blocks,
