@@ -44,7 +44,10 @@ function helpFor(words: readonly string[]): Wanted {
 
 function withoutCommand(typed: TypedArguments): Wanted {
   const stray = strayAmong(typed, []);
-  return stray === undefined ? { kind: 'help', command: undefined } : strayOption(stray, undefined);
+  if (stray !== undefined) return strayOption(stray, undefined);
+  const alone = (['single', 'config'] as const).find((name) => typed.flags.has(name) || typed.values.has(name));
+  if (alone !== undefined) return usageError(`--${alone} goes with a command, such as status, and there is none`);
+  return { kind: 'help', command: undefined };
 }
 
 function fill(command: Command, operands: readonly string[], typed: TypedArguments): Wanted {
