@@ -18,6 +18,21 @@ help() {
   exit 0
 }
 
+# OPTION VALUE: what was typed with an option that is needed.
+must_be_file() {
+  [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
+  [ -f "$2" ] || fail "$1 $2: there is no such file" 64
+}
+
+must_be_folder() {
+  [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
+  [ -d "$2" ] || fail "$1 $2: there is no such directory" 64
+}
+
+must_be_said() {
+  [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
+}
+
 # Where the integrator's page is: beside the scripts in what was built, and with the bootloaders in the source.
 find_page() {
   for candidate in "$here/bootloaders.md" "$here/../../src/slots/bootloaders/README.md"; do

@@ -28,6 +28,19 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+// Seen: `grub --arch riscv64` missed a --slot, and told of the architecture only once that was there.
+test.each([
+  ['grub', ['--arch', 'riscv64'], '--arch is amd64, or arm64 with --firmware efi'],
+  ['grub', ['--slot', '/nowhere'], '--slot /nowhere: there is no such file'],
+  ['grub', [], '--slot is missing (try --help)'],
+  ['slot', ['--bootloader', 'lilo'], '--bootloader is grub, uboot or raspberrypi'],
+  ['uboot', ['--attempts', '0'], '--attempts is a number from 1 to 99'],
+  ['raspberrypi', ['--disk-id', 'coffee'], '--disk-id is eight hexadecimal digits'],
+])('%s with %j alone says first what cannot be meant, then what is missing', async (script, given, message) => {
+  const { exitCode, output } = await run(join(scripts, script), ...given);
+  expect([exitCode, output]).toEqual([64, `${script}: ${message}\n`]);
+});
+
 describe('what a slot holds', () => {
   test('is a clean file system with what was in the folder, and the mounts that it lacked', async () => {
     const image = join(folder, 'rootfs.ext4');
