@@ -14,6 +14,7 @@ const addressPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9]\d{0,4})$/;
 const MAX_PORT = 65_535;
 
 const listenText = 'an address and a port such as "127.0.0.1:8077" or "[::1]:8077", or the path of a Unix socket';
+const portText = `an address whose port is a number from 1 to ${MAX_PORT}`;
 const hostText = 'a name such as "gateway.example.com", without a port';
 
 function isLoopback(host: string, family: 'ipv4' | 'ipv6'): boolean {
@@ -32,9 +33,16 @@ export function parsePagePlace(value: string): PagePlace | undefined {
   return { kind: 'tcp', host, port, isLoopback: isLoopback(host, six === undefined ? 'ipv4' : 'ipv6') };
 }
 
+/** Whether it would be an address with another port. */
+function hasWrongPort(value: string): boolean {
+  return parsePagePlace(value.replace(/:\d+$/, ':1')) !== undefined;
+}
+
 export const pageSchema = z.strictObject({
   listen: text(listenText, 107)
-    .refine((value) => parsePagePlace(value) !== undefined, listenText)
+    .refine((value) => parsePagePlace(value) !== undefined, {
+      error: ({ input }) => (typeof input === 'string' && hasWrongPort(input) ? portText : listenText),
+    })
     .optional()
     .describe('Where a page about this gateway is served; left out: nowhere'),
   password_file: absolutePath('/etc/thing-agent/page-password')

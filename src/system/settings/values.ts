@@ -126,7 +126,18 @@ export function utcTime() {
 /** An address without query and fragment. `schemes` are without the colon. */
 export function address(schemes: readonly string[]) {
   const what = `an address that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}, without "?" and "#"`;
-  return text(what).refine((value) => isAddress(value, schemes), what);
+  return text(what).refine((value) => isAddress(value, schemes), {
+    error: ({ input }) => (typeof input === 'string' && hasWrongPort(input) ? portText : what),
+  });
+}
+
+const portText = 'an address whose port is a number from 1 to 65535';
+const withoutPath = /^\w+:\/\/(?:[^/?#\s]*@)?(?:\[[^\]]*\]|[^/?#\s:]*)(?::(?<port>[^/?#\s]*))?(?=[/?#]|$)/;
+
+/** Whether the port is what makes of this text no address. */
+function hasWrongPort(value: string): boolean {
+  const port = withoutPath.exec(value)?.groups?.['port'];
+  return port !== undefined && !URL.canParse(`http://a:${port}`);
 }
 
 function isAddress(value: string, schemes: readonly string[]): boolean {

@@ -40,6 +40,19 @@ describe('an unknown key', () => {
 
 describe('a wrong value', () => {
   const cases: readonly (readonly [string, string])[] = [
+    // seen: "expected an address that starts with mqtt://" of one that does
+    ...['h:187777', 'h:80a/x', '[::1]:65536', 'h:-1'].map((rest): readonly [string, string] => [
+      `[service.messaging]\nurl = "mqtt://${rest}"`,
+      `service.messaging.url: expected an address whose port is a number from 1 to 65535, found "mqtt://${rest}"`,
+    ]),
+    [
+      '[service.messaging]\nurl = "mqtt://h:1?x"',
+      'service.messaging.url: expected an address that starts with mqtts:// or mqtt://, without "?" and "#", found "mqtt://h:1?********"',
+    ],
+    [
+      '[page]\nlisten = "127.0.0.1:187777"',
+      'page.listen: expected an address whose port is a number from 1 to 65535, found "127.0.0.1:187777"',
+    ],
     [
       '[update]\nfollow = "tagret"',
       'update.follow: expected "target", "updates" or "none", found "tagret" (did you mean "target"?)',

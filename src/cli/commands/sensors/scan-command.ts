@@ -58,14 +58,14 @@ function orderOf(kind: Kind, { operands: [, place], values }: Typed): ScanOrder 
 }
 
 const MODBUS_PORT = 502;
+const MAX_PORT = 65_535;
 
 function addressOf(place: string): { readonly host: string; readonly port: number } {
-  const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]{2,64})\]|([\w.-]{1,253}))(?::(\d{1,5}))?$/i.exec(place) ?? [];
+  const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]{2,64})\]|([\w.-]{1,253}))(?::(\d+))?$/i.exec(place) ?? [];
   const host = bracketed ?? plain;
   const port = Number(digits ?? MODBUS_PORT);
-  if (host === undefined || port < 1 || port > 65_535) {
-    throw new Misuse(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
-  }
+  if (host === undefined) throw new Misuse(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
+  if (port < 1 || port > MAX_PORT) throw new Misuse(`the port of ${place} is no number from 1 to ${MAX_PORT}`);
   return { host, port };
 }
 
