@@ -91,6 +91,8 @@ export interface SetupQuestion {
   readonly text: string;
   /** The default if the person answers nothing; undefined: the question must be answered. */
   readonly found: string | undefined;
+  /** A word that is an answer, too, and when; undefined: there is none. */
+  readonly otherwise?: string;
 }
 
 /** The way to a configuration. Answers are kept by the names of their questions. */

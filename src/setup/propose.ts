@@ -24,6 +24,8 @@ export interface Question {
   readonly text: string;
   /** The default if nothing is answered; undefined: the question must be answered. */
   readonly found: string | undefined;
+  /** A word that is an answer, too, and when; undefined: there is none. */
+  readonly otherwise?: string;
 }
 
 export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
@@ -84,7 +86,7 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
 }
 
 function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
-  if (answers['slot-a'] === NONE) return [];
+  if (isWithoutSlots(answers)) return [];
   const [pair] = findSlotPairs(partitions);
   const hasBoardsAlone = pair === undefined && Object.keys(asTable(given['targets'])).length > 0;
   const [bootloader, ...others] = bootloaders;
@@ -92,8 +94,9 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
   const slot = (name: 'A' | 'B'): Question => ({
     name: name === 'A' ? 'slot-a' : 'slot-b',
     key: `targets.${TARGET}.slots.${name}`,
-    text: `Partition of slot ${name}${name === 'A' ? ` (${NONE}: only boards are updated)` : ''}`,
+    text: `Partition of slot ${name}`,
     found: pair === undefined ? whereNone : join(PARTITION_NAMES, pair[name]),
+    otherwise: `${NONE}, if this gateway has no slots`,
   });
   const chosen: Question = {
     name: 'bootloader',
@@ -124,9 +127,13 @@ export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answer
   return merge(Object.fromEntries(filled), given);
 }
 
+function isWithoutSlots(answers: Answers): boolean {
+  return answers['slot-a'] === NONE || answers['slot-b'] === NONE;
+}
+
 function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
   const { 'slot-a': A, 'slot-b': B } = answers;
-  if (A === undefined || A === NONE) return {};
+  if (A === undefined || isWithoutSlots(answers)) return {};
   const targets: Record<string, unknown> = {
     [TARGET]: present({ kind: 'slots', slots: present({ A, B }), bootloader: proposeBootloader(facts, answers) }),
   };

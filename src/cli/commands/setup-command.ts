@@ -62,15 +62,24 @@ const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-tr
 (or, where it runs already: systemctl reload thing-agent; from one process to two, or back: systemctl daemon-reload; systemctl restart thing-agent)
 `;
 
+const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
+
 /** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */
 function unasked(setup: ConfigSetup): string {
   const answers = withoutAsking(setup, {});
-  const missing = setup.questionsLeft(answers).map(({ key, text }) => ({
+  const left = setup.questionsLeft(answers);
+  const orNoSlots = left.some(({ otherwise }) => otherwise !== undefined) ? NO_SLOTS : '';
+  const missing = left.map(({ key, text }) => ({
     line: undefined,
     message: `${key} was not found: ${text}`,
   }));
   if (missing.length > 0)
-    throw new ConfigError('config-invalid', setup.path, missing, 'say it in a file: agent setup --yes --from FILE');
+    throw new ConfigError(
+      'config-invalid',
+      setup.path,
+      missing,
+      `say it in a file${orNoSlots}: agent setup --yes --from FILE`,
+    );
   return setup.text(answers);
 }
 
@@ -138,17 +147,22 @@ interface Asking {
 
 /** Asks until the answer has the right form. */
 async function ask(question: SetupQuestion, { setup, answers, person, context }: Asking): Promise<string> {
-  const { name, text, found } = question;
+  const { name, key, text, found, otherwise } = question;
+  const { columns, paint } = pageFor(context.err, context);
+  const say = (wrong: string): void => {
+    context.err.write(`${paint('bad', printable(wrong).slice(0, columns * 4))}\n`);
+    if (otherwise !== undefined) context.err.write(`Or answer ${otherwise}.\n`);
+  };
   for (;;) {
-    const prompt = found === undefined ? `${text}:` : `${text} [${printable(found)}]:`;
+    const asked = otherwise === undefined ? text : `${text} (or ${otherwise})`;
+    const prompt = found === undefined ? `${asked}:` : `${asked} [${printable(found)}]:`;
     const typed = await person.ask(prompt, context.signal);
     if (typed === undefined) throw nobodyAnswers();
-    const answer = typed === '' ? found : typed;
-    if (answer === undefined || answer === '') continue;
-    const complaint = await setup.complaint(question, { ...answers, [name]: answer });
+    const answer = typed === '' ? (found ?? '') : typed;
+    const complaint =
+      answer === '' ? `${key}: an answer is needed` : await setup.complaint(question, { ...answers, [name]: answer });
     if (complaint === undefined) return answer;
-    const { columns, paint } = pageFor(context.err, context);
-    context.err.write(`${paint('bad', printable(complaint).slice(0, columns * 4))}\n`);
+    say(complaint);
   }
 }
 

@@ -141,6 +141,21 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(exitCode).toBe(0);
   });
 
+  // Seen: an empty answer was asked for again in silence, and none was refused for slot B.
+  test('says that an answer is needed, and that none is one for either slot', async () => {
+    const [url = '', type = '', pem = '', slotA = ''] = answers;
+    const { exitCode, out } = await setUp(
+      ['', url, type, pem, '', 'nothing', slotA, '', 'none', 'y'],
+      ['--from', part],
+    );
+    expect(out).toContain('service.url: an answer is needed');
+    expect(out).toContain('slots.A: an answer is needed Or answer none, if this gateway has no slots.');
+    expect(out).toMatch(/expected an absolute path [^?]*"nothing" Or answer none/);
+    expect(out).toContain('Partition of slot B (or none, if this gateway has no slots):');
+    expect(exitCode).toBe(0);
+    expect(await readFile(join(directory, 'config.toml'), 'utf8')).not.toContain('targets');
+  });
+
   test('asks again with what was answered, where the whole cannot be used here', async () => {
     const same = [...answers.slice(0, 4), answers[3] ?? '', ...answers.slice(5), 'y'];
     const again = ['', '', '', '', answers[4] ?? '', '', '', 'y'];
@@ -163,6 +178,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(refusals.map(({ exitCode }) => exitCode)).toEqual([70, 64, 78, 78]);
     expect(refusals[2]?.out).toMatch(/targets\.gateway\.slots: A and B are the same/);
     expect(refusals[3]?.out).toContain('service.url was not found');
+    expect(refusals[3]?.out).toContain('names a board or a package in [targets] where this gateway has no slots');
     for (const { names, out } of refusals) {
       expect(names.filter((name) => !['state', 'run'].includes(name)).sort()).toEqual(before);
       expect(out).not.toMatch(/ at \S+:\d+:\d+/);
