@@ -3,7 +3,8 @@ import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { bundle } from './bundle.ts';
-import { runTool } from './run-tool.ts';
+import { runTool, stepsOf } from './run-tool.ts';
+import type { Say } from './run-tool.ts';
 import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256, stripProgram } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
 import { billOfMaterials } from './sbom.ts';
@@ -35,15 +36,18 @@ export interface BuildOptions {
   readonly node?: string | undefined;
   /** Whether the runtime is to be without its symbols for debuggers. */
   readonly strip?: boolean;
+  /** Default: nobody is told. */
+  readonly say?: Say;
 }
 
 /** The tree is made beside its place and takes it in one step: a build that fails leaves the old one. */
-export async function buildTree({ out, main, arch: name, node, strip = false }: BuildOptions): Promise<void> {
+export async function buildTree(options: BuildOptions): Promise<void> {
+  const { out, main, arch: name, node, strip = false, say = () => {} } = options;
   const arch = architectureNamed(name);
   const draft = `${out}.new`;
   await rm(draft, { recursive: true, force: true });
   try {
-    await fillTree(draft, { main, arch, node, strip });
+    await fillTree(draft, { main, arch, node, strip, say });
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
     throw error;
@@ -61,14 +65,20 @@ interface Filling {
   readonly arch: Architecture;
   readonly node: string | undefined;
   readonly strip: boolean;
+  readonly say: Say;
 }
 
-async function fillTree(out: string, { main, arch, node, strip }: Filling): Promise<void> {
+async function fillTree(out: string, { main, arch, node, strip, say }: Filling): Promise<void> {
   await mkdir(join(out, 'bin'), { recursive: true });
   const runtime = join(out, 'bin/node');
+  say(node === undefined ? `the runtime for ${arch}, from npm if it is not here yet` : `the runtime ${node}`);
   await (node === undefined ? copyPinnedRuntime(arch, runtime) : copyGivenRuntime(node, arch, runtime));
   await chmod(runtime, 0o755);
-  if (strip) await stripProgram(runtime, arch);
+  if (strip) {
+    say('stripping the runtime');
+    await stripProgram(runtime, arch);
+  }
+  say('bundling the program');
   const { outputs } = await bundle(join(out, 'lib'), main, arch);
   for (const asset of ['page.css', 'page.js']) {
     await copyFile(join(project, 'src/page', asset), join(out, 'lib', asset));
@@ -121,7 +131,9 @@ async function main(args: readonly string[]): Promise<number> {
         help: { type: 'boolean', default: false },
       },
     });
-    if (values.help) process.stdout.write(usage);
-    else await buildTree({ ...values, out: resolve(values.out), main: resolve(values.main) });
+    if (values.help) return void process.stdout.write(usage);
+    const out = resolve(values.out);
+    await buildTree({ ...values, out, main: resolve(values.main), say: stepsOf('build') });
+    process.stdout.write(`${out}\n`);
   });
 }

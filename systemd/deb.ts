@@ -7,7 +7,8 @@ import { parseArgs, promisify } from 'node:util';
 import { agentVersion } from '../src/version.ts';
 import { buildTree } from './build.ts';
 import { layOut } from './package-source.ts';
-import { runTool } from './run-tool.ts';
+import { runTool, stepsOf } from './run-tool.ts';
+import type { Say } from './run-tool.ts';
 import { architectureNamed } from './runtime.ts';
 
 /** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
@@ -35,10 +36,13 @@ export interface DebOptions {
   readonly compression?: string;
   /** What a build made; made anew if not given. */
   readonly tree?: string;
+  /** Default: nobody is told. */
+  readonly say?: Say;
 }
 
 /** Resolves with the package's path, once it is whole. */
-export async function buildDeb({ out, arch: name, compression = '-Zxz', ...rest }: DebOptions): Promise<string> {
+export async function buildDeb(options: DebOptions): Promise<string> {
+  const { out, arch: name, compression = '-Zxz', say = () => {}, ...rest } = options;
   const arch = architectureNamed(name);
   const version = rest.version ?? agentVersion;
   const debianArch = arch === 'x64' ? 'amd64' : arch;
@@ -46,10 +50,13 @@ export async function buildDeb({ out, arch: name, compression = '-Zxz', ...rest 
   const work = await mkdtemp(join(tmpdir(), 'thing-agent-deb-'));
   try {
     const tree = rest.tree ?? join(work, 'tree');
-    if (rest.tree === undefined) await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch, strip: true });
+    const main = join(project, 'src/main.ts');
+    if (rest.tree === undefined) await buildTree({ out: tree, main, arch, strip: true, say });
+    say('laying out pages, units and licences');
     const source = join(work, 'source');
     await layOut({ tree, source, version, builtAt });
     const how = ['--build=binary', `--host-arch=${debianArch}`, '--no-check-builddeps', '--unsigned-changes'];
+    say(`packing with dpkg-buildpackage (${compression.replace('-Z', '')}; the longest step)`);
     await debianTool('dpkg-buildpackage', [...how, '--unsigned-buildinfo'], {
       cwd: source,
       env: { SOURCE_DATE_EPOCH: String(builtAt), THING_COMPRESSION: compression },
@@ -114,6 +121,7 @@ async function main(args: readonly string[]): Promise<number> {
       },
     });
     if (values.help) process.stdout.write(usage);
-    else process.stdout.write(`${await buildDeb({ arch: values.arch, out: resolve(values.out) })}\n`);
+    else
+      process.stdout.write(`${await buildDeb({ arch: values.arch, out: resolve(values.out), say: stepsOf('deb') })}\n`);
   });
 }

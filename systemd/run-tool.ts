@@ -18,6 +18,14 @@ export async function runTool(name: string, usage: string, work: () => Promise<v
   }
 }
 
+/** Is told of each step that takes long, as it begins. */
+export type Say = (step: string) => void;
+
+/** For a person, beside what the tool yields on standard output. */
+export function stepsOf(name: string): Say {
+  return (step) => void process.stderr.write(`${name}: ${step}\n`);
+}
+
 /** Also what parseArgs of node:util says. */
 function isMisuse(error: unknown): boolean {
   if (error instanceof Misuse) return true;
