@@ -16,6 +16,7 @@ import { dirname, join } from 'node:path';
 import { describeError, systemErrorCode } from '../errors.ts';
 import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
+import { quoted } from './guarded-file.ts';
 import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
 /** A lock that is held until it is disposed or this process ends, however it ends. */
@@ -48,6 +49,8 @@ export interface LockHolder {
 
 const HOW_TO_OPEN =
   constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
+/** The system's errors for a folder and for a link. */
+const PLANTED_CODES: ReadonlySet<string | undefined> = new Set(['EISDIR', 'ELOOP']);
 const FLOCK_TIMEOUT_MS = 10_000;
 const MAX_REPLACED = 10;
 const MAX_HOLDER_BYTES = 4_096;
@@ -137,11 +140,13 @@ async function openLockFile(path: string): Promise<number> {
       return descriptor;
     }
     closeSync(descriptor);
-    if (facts.isFile()) throw new Error('it has another name, which may be that of a file of others');
+    if (!facts.isFile()) throw planted(path, 'it is not a regular file');
+    throw planted(path, 'it has another name, which may be that of a file of others');
   } catch (error) {
-    throw unavailable(path, describeError(error), error);
+    if (error instanceof SystemError) throw error;
+    if (PLANTED_CODES.has(systemErrorCode(error))) throw planted(path, 'it is not a regular file', error);
+    throw unavailable(path, describeError(error), { cause: error });
   }
-  throw unavailable(path, 'it is not a regular file');
 }
 
 /** In a folder of the agent's user root leaves no file that this user could not lock afterwards. */
@@ -171,7 +176,7 @@ function isStillAt(path: string, descriptor: number): boolean {
     return ours.ino === there.ino && ours.dev === there.dev;
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return false;
-    throw unavailable(path, describeError(error), error);
+    throw unavailable(path, describeError(error), { cause: error });
   }
 }
 
@@ -191,6 +196,12 @@ function parseHolder(text: string): LockHolder | undefined {
   return pid === undefined || purpose === undefined ? undefined : { pid: Number(pid), purpose };
 }
 
-function unavailable(path: string, why: string, cause?: unknown): SystemError {
-  return new SystemError('lock-unavailable', `cannot lock ${path}: ${why}`, { cause });
+/** Nothing that this program leaves there. Only a person removes it: what it is, and whose, is not known. */
+function planted(path: string, why: string, cause?: unknown): SystemError {
+  const advice = `somebody put it there; as root: systemctl stop thing-agent; rm -r ${quoted(path)}`;
+  return unavailable(path, why, { cause, advice });
+}
+
+function unavailable(path: string, why: string, more: { cause?: unknown; advice?: string } = {}): SystemError {
+  return new SystemError('lock-unavailable', `cannot lock ${path}: ${why}`, more);
 }

@@ -61,6 +61,21 @@ test('a pipe in place of the lock is neither locked nor waited for', async () =>
   });
 });
 
+// Seen: root was told to run as root, and to install flock.
+test.each([
+  ['folder', async () => mkdir(path)],
+  ['link', async () => symlink('/etc/hostname', path)],
+  ['pipe', async () => execFileSync('mkfifo', [path])],
+])('a %s in place of the lock is named, with what removes it', async (_, make) => {
+  await mkdir(join(directory, 'run'));
+  await make();
+  await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({
+    code: 'lock-unavailable',
+    message: `cannot lock ${path}: it is not a regular file`,
+    advice: `somebody put it there; as root: systemctl stop thing-agent; rm -r ${path}`,
+  });
+});
+
 test('a file that has a second name is no lock, and keeps what it holds', async () => {
   const victim = join(directory, 'victim');
   await mkdir(join(directory, 'run'));
