@@ -162,7 +162,7 @@ async function takeFilesBack(
     if ((await readdir(own)).length === 0) return;
     throw new DaemonError('files-not-taken', `the agent's files are in ${own}, and there is no ${ownFolders}`);
   }
-  const env = { STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run };
+  const env = { STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run, AGENT_LOCK: 'ours' };
   const { exitCode, stderr } = await runProgram([ownFolders, 'root'], { timeoutMs: OWN_FOLDERS_MS, env }, signal);
   if (exitCode !== 0) throw new DaemonError('files-not-taken', `${ownFolders} failed: ${stderr.trim()}`);
 }

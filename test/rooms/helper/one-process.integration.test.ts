@@ -48,7 +48,9 @@ const namesIn = async (folder: string): Promise<readonly string[]> => readdir(jo
 // Seen: an agent that had thrown its own files away kept its run directory, in which root then made sockets.
 test('one process takes the run directory of an agent without files of its own', async () => {
   const script = join(gateway.directory, 'own-folders');
-  await writeFile(script, '#!/bin/sh\necho "$1 $RUNTIME_DIRECTORY" >"$STATE_DIRECTORY/taken"\n', { mode: 0o755 });
+  await writeFile(script, '#!/bin/sh\necho "$1 $RUNTIME_DIRECTORY $AGENT_LOCK" >"$STATE_DIRECTORY/taken"\n', {
+    mode: 0o755,
+  });
   const loaded = await loadConfig(gateway.configFile, {});
   const aside = { helper: join(gateway.directory, 'helper/helper.sock'), why: 'asked' } as const;
   {
@@ -57,7 +59,7 @@ test('one process takes the run directory of an agent without files of its own',
   const { run, state } = loaded.config.paths;
   expect(await namesIn('state/agent')).toEqual([]);
   if (!isRoot) return; // without its rights they are of one user
-  expect(await readFile(join(state, 'taken'), 'utf8')).toBe(`root ${run}\n`);
+  expect(await readFile(join(state, 'taken'), 'utf8')).toBe(`root ${run} ours\n`);
 });
 
 describe('one process where the configuration names a helper', () => {

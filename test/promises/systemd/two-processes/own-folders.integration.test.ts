@@ -6,6 +6,7 @@ import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { acquireLock } from '../../../../src/system/files/lock.ts';
 import { newDirectory, systemdDirectory } from '../installed-root.ts';
 
 const NOBODY = 65_534;
@@ -33,10 +34,15 @@ async function write(folder: string, names: readonly string[], text: string): Pr
 }
 
 /** Runs it with the programs of a folder in front of the machine's own. */
-function runAs(user: 'root' | 'nobody', programs?: string, run = join(state, 'none')): SpawnSyncReturns<string> {
+function runAs(
+  user: 'root' | 'nobody',
+  programs?: string,
+  run = join(state, 'none'),
+  more = {},
+): SpawnSyncReturns<string> {
   const path = process.env['PATH'] ?? '';
   const folders = programs === undefined ? path : `${programs}:${path}`;
-  const env = { PATH: folders, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run };
+  const env = { PATH: folders, STATE_DIRECTORY: state, RUNTIME_DIRECTORY: run, ...more };
   return spawnSync(join(systemdDirectory, 'own-folders'), [user], { env, encoding: 'utf8' });
 }
 
@@ -48,6 +54,14 @@ async function pretend(name: string, body: string): Promise<string> {
   await writeFile(join(state, '../moves'), '');
   const rest = `echo "$*" >>'${state}/../moves'; PATH=\${PATH#*:} exec ${name} "$@"`;
   await writeFile(join(folder, name), `#!/bin/sh\n${body}\n${rest}\n`, { mode: 0o755 });
+  return folder;
+}
+
+/** Programs that know nothing of a group which this machine has not. */
+async function withoutGroup(folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const chown = `#!/bin/sh\nPATH=\${PATH#*:}\nexec chown $(echo "$*" | sed s/:thing-operators/:/)\n`;
+  await writeFile(join(folder, 'chown'), chown, { mode: 0o755 });
   return folder;
 }
 
@@ -214,14 +228,65 @@ describe('own-folders', () => {
       const exchange = `rm -rf '${run}/operators'; ln -s '${victim}' '${run}/operators'`;
       const agent = `setpriv --reuid=${NOBODY} --regid=${NOBODY} --clear-groups sh -c "${exchange}" 2>/dev/null`;
       const programs = await pretend('chmod', `case $* in *operators) ${agent} ;; esac`);
-      // a group that this machine has not
-      const chown = `#!/bin/sh\nPATH=\${PATH#*:}\nexec chown $(echo "$*" | sed s/:thing-operators/:/)\n`;
-      await writeFile(join(programs, 'chown'), chown, { mode: 0o755 });
+      await withoutGroup(programs);
       expect(runAs(user, programs, run)).toMatchObject({ status: 0, stderr: '' });
       expect((await stat(victim)).mode & 0o7777).toBe(0o755);
       const [ours, kept] = user === 'root' ? [0, []] : [NOBODY, ['committed']];
       expect(await facts(run)).toMatchObject({ '.': `${ours} 755`, operators: `${ours} 750` });
-      expect(await readdir(run)).toEqual([...kept, 'operators']);
+      expect(await readdir(run)).toEqual(['agent.lock', ...kept, 'operators']);
+    },
+  );
+
+  /** A run directory of the agent's user, and its lock. */
+  async function runDirectory(): Promise<{ readonly run: string; readonly lock: string }> {
+    const run = join(state, '../run');
+    await mkdir(run, { mode: 0o755 });
+    await chmod(join(state, '..'), 0o711);
+    return { run, lock: join(run, 'agent.lock') };
+  }
+
+  // Seen: a unit that was started beside `agent --single` gave identity and spool away beneath it.
+  test.each(['nobody', 'root'] as const)(
+    'gives nothing to %s beneath an agent that works, and says so',
+    async (user) => {
+      const { run, lock } = await runDirectory();
+      const programs = await withoutGroup(join(state, '../bin'));
+      if (user === 'root') ownFolders('nobody');
+      const before = await facts(state);
+      {
+        await using _held = await acquireLock(lock, 'run --single', AbortSignal.timeout(60_000));
+        expect(runAs(user, programs, run)).toMatchObject({
+          status: 0,
+          stdout: expect.stringMatching(
+            /^<4>an agent is at work and holds .*agent\.lock: nothing is given to/,
+          ) as unknown,
+        });
+        expect(await facts(state)).toEqual(before);
+        if (user === 'root') expect(runAs(user, programs, run, { AGENT_LOCK: 'ours' })).toMatchObject({ stdout: '' });
+      }
+      expect(runAs(user, programs, run)).toMatchObject({ status: 0, stdout: '', stderr: '' });
+      expect((await facts(user === 'root' ? state : own))['identity.json']).toBe(`${user === 'root' ? 0 : NOBODY} 600`);
+      expect((await facts(run))['agent.lock']).toBe(`${user === 'root' ? 0 : NOBODY} 600`);
+    },
+  );
+
+  test.each(['mkdir -p $0/folder', 'mkfifo $0', 'ln -s $1 $0', 'ln $1 $0'])(
+    'is not kept out by what the agent has put in place of the lock: %s',
+    async (plant) => {
+      const { run, lock } = await runDirectory();
+      const victim = join(run, 'victim');
+      await writeFile(victim, 'mine', { mode: 0o644 });
+      ownFolders('nobody');
+      spawnSync('sh', ['-c', plant, lock, victim]);
+      const programs = await withoutGroup(join(state, '../bin'));
+      expect(runAs('root', programs, run)).toMatchObject({
+        status: 0,
+        stdout: expect.stringMatching(/^<4>.*agent\.lock is no file of its own, and set aside/) as unknown,
+      });
+      await using held = await acquireLock(lock, 'daemon', AbortSignal.timeout(60_000));
+      expect(held).toBeDefined();
+      expect(await stat(victim)).toMatchObject({ uid: 0, mode: 0o100_644, size: 4 });
+      expect((await facts(state))['identity.json']).toBe('0 600');
     },
   );
 });
