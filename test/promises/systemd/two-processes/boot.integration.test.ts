@@ -88,7 +88,9 @@ describe('a gateway of one process', () => {
     }
     expect(await gateway.exec(['agent', 'status'], 'nobody')).toMatchObject({ exitCode: 77 });
     expect(await gateway.exec(['agent', 'hold'], 'reader')).toMatchObject({ exitCode: 77 });
-    expect((await gateway.exec(['agent', 'doctor'], 'technician')).stdout).not.toMatch(/FAIL/);
+    const doctor = await gateway.exec(['agent', 'doctor'], 'technician');
+    expect(doctor.stdout).toMatch(/ok +helper +two processes/);
+    expect(doctor.stdout).not.toMatch(/FAIL/);
     await helperIsGone();
     expect(await gateway.exec(['agent', '--update-now'], 'technician')).toMatchObject({ exitCode: 0 });
     expect(await show('thing-helper.service', 'ActiveState')).toBe('active');
@@ -279,6 +281,7 @@ describe('the same gateway', () => {
     await gateway.tell('systemctl', 'start', 'thing-agent.service');
     await gateway.console.until(/the agent is up/);
     expect(await show('thing-agent.service', 'User')).toBe('');
+    await expect.poll(async () => show('thing-helper.socket', 'ActiveState'), { timeout: 60_000 }).toBe('inactive');
     for (const user of ['root', 'technician', 'reader'])
       expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({ stdout: matching(/thing-1/) });
     expect(await gateway.exec(['agent', 'check'], 'technician')).toMatchObject({ exitCode: 0 });
