@@ -75,14 +75,14 @@ export async function diagnose(
   return findings;
 }
 
-/** The checks of the engine; one finding if it is in a helper that cannot be asked. */
+/** The checks of the engine; if it is in a helper, with a finding about that before them. */
 async function examineEngine(wiring: Wiring, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
   let findings: readonly DoctorFinding[] = [];
-  const failed = await finding('helper', async () => {
+  const helper = await finding('helper', async () => {
     findings = await wiring.examineEngine(signal);
-    return undefined;
+    return wiring.remote === undefined ? undefined : `two processes, and it answers on ${wiring.config.system.helper}`;
   });
-  return failed === undefined ? findings : [failed];
+  return helper === undefined ? findings : [helper, ...findings];
 }
 
 /** Checks the clock, compared with that of the service if it has answered. */
