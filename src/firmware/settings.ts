@@ -15,16 +15,36 @@ export const trustSchema = z.strictObject({
     .array(z.union([absolutePath('/etc/thing-agent/trust/release.pem'), keySchema]))
     .max(32)
     .default([])
-    .describe('Files with public keys, each perhaps with a name, a beginning and an end'),
-  allow_unsigned: flag().default(false),
+    .meta({
+      description:
+        'Files with public keys (ECDSA P-256, RSA from 3072, Ed25519), each perhaps with a name, a beginning and an end (UTC).' +
+        ' Without one nothing is installed',
+      examples: [
+        ['/etc/thing-agent/trust/release.pem'],
+        [
+          {
+            file: '/etc/thing-agent/trust/2027.pem',
+            name: '2027',
+            not_before: '2026-12-01',
+            not_after: '2030-01-01',
+          },
+        ],
+      ],
+    }),
+  allow_unsigned: flag().default(false).describe('Anybody who reaches the service’s place could run anything here'),
   names: z
     .enum(['match', 'free'])
     .default('match')
-    .describe('Whether the service must offer a release under the name that it is signed with'),
+    .describe(
+      '"match": a release is refused under another name than the one that it is signed with; "free": it may have any',
+    ),
   downgrade: z
     .enum(['allow', 'refuse'])
     .default('allow')
-    .describe('Whether a release may be older by its signed name, where it has no security_version'),
+    .describe(
+      '"refuse": no release is older, by its signed name, than what was committed; it holds where a release has no' +
+        ' security_version. "allow": it may be',
+    ),
 });
 
 /** A file with a public key. */

@@ -44,23 +44,34 @@ export const pageSchema = z.strictObject({
       error: ({ input }) => (typeof input === 'string' && hasWrongPort(input) ? portText : listenText),
     })
     .optional()
-    .describe('Where a page about this gateway is served; left out: nowhere'),
+    .meta({
+      description:
+        'An address and a port, or the path of a Unix socket such as "/run/thing-agent/page.sock". Without it there is no page',
+      examples: ['127.0.0.1:8077'],
+    }),
   password_file: absolutePath('/etc/thing-agent/page-password')
     .optional()
-    .describe('Who gives what stands there may look; twelve characters or more'),
-  certificate_file: absolutePath('/etc/thing-agent/page.pem').optional().describe('For https, with key_file'),
+    .describe('Asked before anything is shown; a file with twelve characters or more that nobody else may read'),
+  certificate_file: absolutePath('/etc/thing-agent/page.pem')
+    .optional()
+    .describe('For https, without which it listens on loopback alone; with key_file'),
   key_file: absolutePath('/etc/thing-agent/page.key').optional(),
   client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem')
     .optional()
-    .describe('Only who has a certificate by it may connect'),
+    .describe('Only those connect whose certificate is by it'),
   hosts: z
     .array(text(hostText, 253).regex(/^[A-Za-z0-9.-]+$/, hostText))
     .max(32)
     .default([])
-    .describe('Names under which the page is asked for, beside the address'),
+    .meta({
+      description: 'Names under which a browser asks for it, beside the address; any other is refused',
+      examples: [['gateway.example.com']],
+    }),
   operate: flag()
     .default(false)
-    .describe('Whether the page may install, hold and go back, too: with a password or a client certificate'),
+    .describe(
+      'Whether it may install, hold and go back, too: with a password or a client certificate, as one of thing-operators',
+    ),
 });
 
 export type PageSettings = ReturnType<typeof pageSettings>;

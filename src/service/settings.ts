@@ -13,43 +13,74 @@ import {
 } from '../system/settings/values.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
 
-const tlsShape = {
-  ca_file: absolutePath().optional().describe('Authorities to trust instead of the system’s'),
-  client_certificate_file: absolutePath('/etc/thing-agent/client.pem').optional(),
-  client_key_file: absolutePath('/etc/thing-agent/client.key').optional(),
-};
+const tlsShape = (whose: string) => ({
+  ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`)
+    .optional()
+    .describe('Authorities to trust instead of the system’s; a certificate of this gateway, and its key'),
+  client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`).optional(),
+  client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`).optional(),
+});
 
 const topic = () => text('a topic without wildcards').regex(/^[^#+\0]+$/, 'a topic without wildcards');
 
 const messagingSchema = z.strictObject({
-  url: address(['mqtts', 'mqtt']),
+  url: address(['mqtts', 'mqtt']).meta({ description: 'The broker', examples: ['mqtts://broker.example.com:8883'] }),
+  client_id: text()
+    .optional()
+    .meta({
+      description: 'Who it is for the broker; made from the serial number if left out',
+      examples: ['gateway-0001'],
+    }),
+  username: text()
+    .optional()
+    .meta({ examples: ['GW-0001'] }),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
+  ...tlsShape('broker-'),
+  topic_id: text('a text without "/"')
+    .regex(/^[^/#+\0]+$/, 'a text without "/", "#" and "+"')
+    .optional()
+    .meta({
+      description: 'Stands for {topic_id} in the topics',
+      examples: ['a1b2'],
+    }),
+  activate_topic: topic()
+    .default('v1.json')
+    .describe(
+      'Of the activation, of all other requests, and of replies: the broker must let this gateway write the first two, and read the third',
+    ),
+  request_topic: topic().default('v1.{topic_id}.json'),
+  reply_topic: topic().default('v1.{topic_id}.reply.json'),
   protocol_version: z
     .literal([5, 4], { error: '5, or 4 for MQTT 3.1.1' })
     .default(5)
-    .describe('Of MQTT: 5, or 4 for MQTT 3.1.1'),
-  client_id: text().optional().describe('Made from the serial number if left out'),
-  username: text().optional(),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
-  ...tlsShape,
-  topic_id: text('a text without "/"')
-    .regex(/^[^/#+\0]+$/, 'a text without "/", "#" and "+"')
-    .optional(),
-  activate_topic: topic().default('v1.json'),
-  request_topic: topic().default('v1.{topic_id}.json'),
-  reply_topic: topic().default('v1.{topic_id}.reply.json'),
-  status_topic: topic().optional().describe('Where the agent tells that it is online, and the broker that it is not'),
+    .describe('5, or 4 for MQTT 3.1.1, with which the service has to know reply_topic'),
+  status_topic: topic()
+    .optional()
+    .meta({
+      description: 'Where the agent says that it is online, and the broker that it is not',
+      examples: ['gateways/{topic_id}/status'],
+    }),
   wake_topic: topic()
     .optional()
-    .describe(
-      'A message makes the agent look for its version now, at most once per update.splay; with either transport',
-    ),
+    .meta({
+      description:
+        'A message makes the agent look for its version before its schedule, at most once per splay of [update]; with either' +
+        ' transport',
+      examples: ['gateways/{topic_id}/wake'],
+    }),
   keep_alive: duration('5s', '12h').default('1m').describe('A broker that is silent for longer counts as gone'),
   session_expiry: duration('0s').default('1h').describe('How long the broker keeps replies for an agent that is away'),
   request_timeout: duration('1s', '10m').default('1m').describe('Until the reply, or the beginning of a firmware'),
   max_message: byteSize('64KiB', '256MiB')
     .default('64MiB')
-    .describe('The largest firmware text; larger ones need REST'),
-  firmware_transport: z.enum(['rest', 'messaging']).optional().describe('As service.transport if left out'),
+    .describe('A text of firmware that is larger needs transport "rest"'),
+  firmware_transport: z
+    .enum(['rest', 'messaging'])
+    .optional()
+    .meta({
+      description: 'What firmware is fetched with, "rest" or "messaging"; as transport if left out',
+      examples: ['messaging'],
+    }),
 });
 
 const rate = () => byteRate('1KiB', '1024MiB');
@@ -57,25 +88,42 @@ const rate = () => byteRate('1KiB', '1024MiB');
 const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow().optional(), rate: rate() })).max(24)]);
 
 export const serviceSchema = z.strictObject({
-  url: address(['https', 'http']).describe('{base_url} of the provisioning service'),
+  url: address(['https', 'http']).meta({
+    description: '{base_url} of the provisioning service',
+    examples: ['https://things.example.com'],
+  }),
   insecure: flag()
     .default(false)
-    .describe('Permits http:// and mqtt:// to another machine: the API key travels unprotected'),
+    .describe(
+      'Permits http:// and, of messaging, mqtt:// to another machine: who stands between reads the API key, and can offer what' +
+        ' was released before',
+    ),
   transport: z.enum(['rest', 'messaging']).default('rest').describe('Form of the provisioning operations'),
   key_on_provisioning: flag().default(true).describe('Send X-ApiKey on provisioning calls too, once there is one'),
-  property_text: z.enum(['plain', 'json']).default('plain').describe('How a text is sent as a property value'),
-  max_rate: maxRates.optional().describe('Of a download; a list is of times of day, local, and its first that fits'),
-  ...tlsShape,
+  property_text: z
+    .enum(['plain', 'json'])
+    .default('plain')
+    .describe('A property value that is a text is sent as it is ("plain") or as a JSON string ("json")'),
+  max_rate: maxRates.optional().meta({
+    description:
+      'The most that downloads of firmware take, all together and whoever asked for them; a change holds from the next one on.' +
+      ' Or by the time of day, local: the first that fits. A row without a window is of the rest of the day; without such a' +
+      ' row nothing bounds it then. While the clock is not set, the least of them',
+    examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
+  }),
+  ...tlsShape(''),
   deadlines: z
     .strictObject({
-      connect: duration('1s').default('10s'),
-      first_byte: duration('1s').default('1m'),
-      idle: duration('1s').default('1m').describe('Between two chunks'),
+      connect: duration('1s').default('10s').describe('Until a connection is there'),
+      first_byte: duration('1s').default('1m').describe('Until a reply begins'),
+      idle: duration('1s').default('1m').describe('Between two chunks of a reply'),
       whole: duration('1s').default('2m').describe('Of a call with its reply'),
       transfer: duration('1s').default('1d').describe('Of a firmware'),
     })
     .prefault({}),
-  messaging: messagingSchema.optional(),
+  messaging: messagingSchema
+    .optional()
+    .describe('The messaging form (JSON-RPC over MQTT), for transport = "messaging"'),
 });
 
 export type ServiceSettings = ReturnType<typeof serviceSettings>;

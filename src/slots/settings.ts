@@ -9,22 +9,26 @@ import { bootloaders } from './bootloaders/bootloaders.ts';
 export const bootloaderSchema = z.discriminatedUnion('kind', tablesOf(bootloaders));
 
 /** `[targets.NAME]` of a pair of slots. */
-export const slotsTargetSchema = z.strictObject({
-  kind: z.literal('slots'),
-  /** Block devices or files. */
-  slots: z.strictObject({
-    A: absolutePath('/dev/disk/by-partlabel/rootfs-a'),
-    B: absolutePath('/dev/disk/by-partlabel/rootfs-b'),
-  }),
-  read_only: flag()
-    .optional()
-    .describe(
-      'Nothing writes to its images: before a rollback they must read as they were verified. Known of squashfs and erofs',
-    ),
-  bootloader: bootloaderSchema
-    .optional()
-    .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
-});
+export const slotsTargetSchema = z
+  .strictObject({
+    kind: z.literal('slots'),
+    /** Block devices or files. */
+    slots: z.strictObject({
+      A: absolutePath('/dev/disk/by-partlabel/rootfs-a'),
+      B: absolutePath('/dev/disk/by-partlabel/rootfs-b'),
+    }),
+    read_only: flag()
+      .optional()
+      .meta({
+        description:
+          'Nothing writes to its images: a rollback is refused unless they read as they were verified. Known of squashfs and erofs',
+        examples: [true],
+      }),
+    bootloader: bootloaderSchema
+      .optional()
+      .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
+  })
+  .describe('The slots that this gateway boots from, and the bootloader that chooses');
 
 export type SlotsTargetSettings = SettingsOf<typeof slotsTargetSchema> & { readonly name: string };
 

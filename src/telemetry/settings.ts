@@ -27,34 +27,55 @@ const every = () => duration('100ms', '1d');
 const number = () => z.number({ error: 'a number' });
 const positive = () => number().positive('a number above 0');
 
-const pointClass = () => z.enum(['urgent', 'normal', 'bulk']);
+const pointClass = () =>
+  z
+    .enum(['urgent', 'normal', 'bulk'])
+    .default('normal')
+    .describe('Of datapoints: "urgent", "normal" or "bulk"; the last is dropped first where the bounds are reached');
 
 /** How a reading is processed. */
 const treatment = {
   pointer: text('a JSON pointer such as "/temperature"')
     .regex(/^\//, 'a JSON pointer such as "/temperature"')
-    .optional(),
-  scale: number().default(1),
-  offset: number().default(0),
-  deadband: positive().optional().describe('A change that is not larger is not sent'),
-  deadband_percent: positive().optional(),
-  heartbeat: duration('1s', '7d').optional().describe('Sent at least so often'),
-  over: duration('1s', '1d').optional().describe('One value for each such period'),
-  keep: z.enum(['mean', 'min', 'max', 'last']).default('mean'),
+    .optional()
+    .meta({ description: 'Takes one value out of JSON', examples: ['/temperature'] }),
+  scale: number()
+    .default(1)
+    .meta({ description: 'Multiplies it', examples: [0.001] }),
+  offset: number()
+    .default(0)
+    .meta({ description: 'Is added then', examples: [-40] }),
+  deadband: positive()
+    .optional()
+    .meta({ description: 'A change that is not larger is not sent', examples: [0.2] }),
+  deadband_percent: positive()
+    .optional()
+    .meta({ description: 'The same, in the place of deadband', examples: [1] }),
+  heartbeat: duration('1s', '7d')
+    .optional()
+    .meta({ description: 'Sent at least so often', examples: ['10m'] }),
+  over: duration('1s', '1d')
+    .optional()
+    .meta({ description: 'One value for each such period', examples: ['1m'] }),
+  keep: z.enum(['mean', 'min', 'max', 'last']).default('mean').describe('Of the readings of such a period'),
 };
 
 const outputSchema = z.strictObject({
   event: text().optional(),
   property: text().optional(),
-  class: pointClass().default('normal'),
+  class: pointClass(),
   ...treatment,
 });
 
-const polling = { every: every(), timeout: duration('100ms', '1h').default('10s'), source: sourceSchema };
+const polling = {
+  every: every(),
+  timeout: duration('100ms', '1h').default('10s').describe('For one reading of the source'),
+  source: sourceSchema,
+};
 
 export const sensorSchema = z.strictObject({
   event: text().optional(),
-  class: pointClass().default('normal'),
+  class: pointClass(),
   ...treatment,
   ...polling,
   outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
@@ -90,28 +111,30 @@ const classBounds = (age: DurationText, bytes: number) =>
 const MEBIBYTE = 1024 * 1024;
 
 export const telemetrySchema = z.strictObject({
-  group: duration('100ms', '1h').default('10s').describe('Points wait in memory for so long before they are written'),
-  group_points: wholeNumber(1, 100_000).default(500),
-  memory_points: wholeNumber(10, 100_000).default(10_000),
+  gather: duration('0s', '1h').default('1s').describe('Live points of an event go together after this'),
+  group: duration('100ms', '1h').default('10s').describe('What was not taken then is written to the disk after this'),
+  group_points: wholeNumber(1, 100_000).default(500).describe('Or after so many points'),
+  memory_points: wholeNumber(10, 100_000).default(10_000).describe('Points in memory at the most'),
+  batch_points: wholeNumber(1, 10_000).default(500).describe('Points in one request at the most'),
   max_bytes: wholeNumber(4_096, 2 ** 40)
     .default(64 * MEBIBYTE)
-    .describe('Of all points on disk'),
+    .describe('Bounds of what waits on disk, in all and of each class: oldest and lowest class first'),
   urgent: classBounds('365d', 32 * MEBIBYTE),
   normal: classBounds('30d', 64 * MEBIBYTE),
   bulk: classBounds('7d', 64 * MEBIBYTE),
   reserve_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
-    .describe('Left free on that file system'),
-  flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40).default(250 * MEBIBYTE),
-  batch_points: wholeNumber(1, 10_000).default(500),
-  gather: duration('0s', '1h').default('1s').describe('Live points of an event are gathered for so long'),
-  backlog_points_per_second: wholeNumber(1, 1_000_000).default(1_000),
+    .describe('Left free on the file system of the spool'),
+  flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
+    .default(250 * MEBIBYTE)
+    .describe('Beyond this, points are written less often'),
+  backlog_points_per_second: wholeNumber(1, 1_000_000)
+    .default(1_000)
+    .describe('Points that waited, sent in a second at the most'),
   source_points_per_second: wholeNumber(1, 10_000)
     .default(200)
     .describe('Of each source that speaks by itself; what is over it is dropped and counted'),
-  source_bytes_per_second: byteSize('1KiB', '64MiB')
-    .default('256KiB')
-    .describe('Read of each source that speaks by itself'),
+  source_bytes_per_second: byteSize('1KiB', '64MiB').default('256KiB').describe('The same in bytes'),
   report: z
     .strictObject({
       every: duration('10s', '1d').default('5m'),
@@ -123,7 +146,20 @@ export const telemetrySchema = z.strictObject({
       figures: text().optional(),
     })
     .prefault({})
-    .describe('Properties in which the agent tells about itself'),
+    .meta({
+      description: 'Properties in which the agent tells about itself',
+      examples: [
+        {
+          every: '5m',
+          installed: 'installed_version',
+          slot: 'slot',
+          outcome: 'last_outcome',
+          reason: 'last_reason',
+          uptime: 'uptime',
+          figures: 'agent',
+        },
+      ],
+    }),
 });
 
 type Written<T extends z.ZodType> = z.output<T>;

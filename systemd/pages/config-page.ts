@@ -1,55 +1,7 @@
-import { z } from 'zod';
-
-import { configJsonSchema } from '../../src/config/schema/json-schema.ts';
+import { configTree } from './config-tree.ts';
+import type { SchemaNode } from './config-tree.ts';
 import { entry, line, pageHead, paragraph, section, subsection } from './roff.ts';
 import type { PageHead } from './roff.ts';
-
-/** What this page reads of JSON Schema (draft 2020-12). */
-export interface SchemaNode {
-  readonly description?: string | undefined;
-  readonly type?: string | undefined;
-  readonly pattern?: string | undefined;
-  readonly default?: unknown;
-  readonly const?: unknown;
-  readonly enum?: readonly unknown[] | undefined;
-  readonly minimum?: number | undefined;
-  readonly maximum?: number | undefined;
-  readonly properties?: Readonly<Record<string, SchemaNode>> | undefined;
-  readonly required?: readonly string[] | undefined;
-  readonly additionalProperties?: SchemaNode | boolean | undefined;
-  readonly items?: SchemaNode | undefined;
-  readonly oneOf?: readonly SchemaNode[] | undefined;
-  readonly anyOf?: readonly SchemaNode[] | undefined;
-}
-
-const schemaNode: z.ZodType<SchemaNode> = z.looseObject({
-  description: z.string().optional(),
-  type: z.string().optional(),
-  pattern: z.string().optional(),
-  enum: z.array(z.unknown()).optional(),
-  minimum: z.number().optional(),
-  maximum: z.number().optional(),
-  required: z.array(z.string()).optional(),
-  get properties() {
-    return z.record(z.string(), schemaNode).optional();
-  },
-  get additionalProperties() {
-    return z.union([z.boolean(), schemaNode]).optional();
-  },
-  get items() {
-    return schemaNode.optional();
-  },
-  get oneOf() {
-    return z.array(schemaNode).optional();
-  },
-  get anyOf() {
-    return z.array(schemaNode).optional();
-  },
-});
-
-function configTree(): SchemaNode {
-  return schemaNode.parse(configJsonSchema());
-}
 
 /** thing-agent.toml(5), from the schema of the configuration. */
 export function configPage(head: Omit<PageHead, 'name' | 'manual'>): string {
@@ -73,7 +25,8 @@ function tables(name: string, node: SchemaNode, described: Map<string, string>):
   const properties = Object.entries(node.properties ?? {});
   const required = new Set(node.required);
   const keys = properties.map(([key, child]) => keyEntry(key, child, required.has(key)));
-  const own = name === '' ? [] : [subsection(name, ...keys)];
+  const about = node.description === undefined ? [] : [line(`${node.description}.`)];
+  const own = name === '' ? [] : [subsection(name, ...about, ...keys)];
   return [
     ...own,
     ...properties.flatMap(([key, child]) => within(name === '' ? key : `${bare(name)}.${key}`, child, described)),
@@ -111,13 +64,19 @@ function bare(name: string): string {
 }
 
 function keyEntry(key: string, node: SchemaNode, isRequired: boolean): string {
-  const traits = [kindOf(node), isRequired ? 'required' : defaultOf(node)].filter((trait) => trait !== '');
-  const { description } = node;
+  const need = isRequired ? 'required' : defaultOf(node);
+  const traits = [kindOf(node), need, exampleOf(node)].filter((trait) => trait !== '');
+  const description = node.properties === undefined ? node.description : undefined; // a table has it where it stands
   return entry(key, `${traits.join(', ')}.`, ...(description === undefined ? [] : [`${description}.`]));
 }
 
 function defaultOf({ default: value }: SchemaNode): string {
   return value === undefined || (typeof value === 'object' && value !== null) ? '' : `default ${JSON.stringify(value)}`;
+}
+
+function exampleOf({ default: value, examples: [example] = [] }: SchemaNode): string {
+  const isWanted = value === undefined && example !== undefined && typeof example !== 'object';
+  return isWanted ? `e.g. ${JSON.stringify(example)}` : '';
 }
 
 function kindOf(node: SchemaNode): string {

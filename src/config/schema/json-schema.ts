@@ -4,5 +4,20 @@ import { configSchema } from './schema.ts';
 
 /** The JSON Schema (draft 2020-12) of the configuration file, for editors. Loaded only when a person asks for it. */
 export function configJsonSchema(): Readonly<Record<string, unknown>> {
-  return { title: 'Thing Agent configuration', ...z.toJSONSchema(configSchema, { io: 'input' }) };
+  return {
+    title: 'Thing Agent configuration',
+    ...z.toJSONSchema(configSchema, { io: 'input', override: keepExamples }),
+  };
+}
+
+/** Zod leaves out the examples of what holds a `preprocess`; ours are of the input. */
+function keepExamples({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodType;
+  jsonSchema: z.core.JSONSchema.BaseSchema;
+}) {
+  const examples = z.globalRegistry.get(zodSchema)?.['examples'];
+  if (Array.isArray(examples)) jsonSchema['examples'] = examples;
 }

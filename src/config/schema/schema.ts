@@ -22,37 +22,63 @@ const targetName = 'a name of letters, digits, "-" and "_" that starts with a le
 export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({
-    serial_number: text('a text that is not empty', 128).regex(/\S/, 'a text that is not blank').optional(),
-    serial_number_file: absolutePath('/etc/serial-number').optional(),
+    device_type: text().meta({ description: 'Compared with the artifact’s', examples: ['raspberrypi4-64'] }),
+    serial_number: text('a text that is not empty', 128)
+      .regex(/\S/, 'a text that is not blank')
+      .optional()
+      .meta({
+        description: 'Without it and serial_number_file it comes from the hardware (device tree, DMI)',
+        examples: ['GW-0001'],
+      }),
+    serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number').optional(),
     factory_version: text('a text that is not empty', 200)
       .regex(/\S/, 'a text that is not blank')
       .optional()
-      .describe('What the service calls this image, so that a new gateway does not download what it runs'),
-    factory_version_file: absolutePath('/etc/image-version')
+      .meta({
+        description:
+          'What the service calls this image: a new gateway does not download it then. Without it and factory_version_file,' +
+          ' IMAGE_VERSION of /etc/os-release says it, which is the right place: an image names itself there, and a' +
+          ' configuration that both slots share is wrong after the first update',
+        examples: ['1.4.0'],
+      }),
+    factory_version_file: absolutePath('/etc/firmware-version')
       .optional()
-      .describe('The same, in a file of the image; IMAGE_VERSION of /etc/os-release if left out'),
-    device_type: text().describe('Compared with the artifact’s'),
+      .describe('The same in a file of the image: like os-release, or the version alone'),
   }),
   paths: z
     .strictObject({
-      state: absolutePath('/var/lib/thing-agent').default('/var/lib/thing-agent').describe('$STATE_DIRECTORY wins'),
-      run: absolutePath('/run/thing-agent').default('/run/thing-agent').describe('$RUNTIME_DIRECTORY wins'),
+      state: absolutePath('/var/lib/thing-agent')
+        .default('/var/lib/thing-agent')
+        .describe('$STATE_DIRECTORY wins, which systemd sets (StateDirectory=)'),
+      run: absolutePath('/run/thing-agent')
+        .default('/run/thing-agent')
+        .describe('$RUNTIME_DIRECTORY wins, which systemd sets (RuntimeDirectory=)'),
     })
     .prefault({}),
   update: updateSchema.prefault({}),
-  hooks: hooksSchema.prefault({}),
+  hooks: hooksSchema
+    .prefault({})
+    .describe(
+      'Programs that give their consent, with JSON on their standard input (hooks.md of the documentation). 0: go on; 75: not' +
+        ' now, the agent asks again later; any other code: no, the attempt has ended. What stands on standard error is shown' +
+        ' in agent status',
+    ),
   trust: trustSchema.prefault({}),
   report: reportSchema.prefault({}),
   system: z
     .strictObject({
-      reboot_command: command().default(['systemctl', 'reboot']),
+      reboot_command: command()
+        .default(['systemctl', 'reboot'])
+        .describe(
+          'The bootloader’s argument, such as "0 tryboot", takes the place of {argument}; without that it is added at the end',
+        ),
       boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
-        .describe('Changes with every boot; another one for containers, which share the kernel’s'),
+        .describe('Changes with every boot; another file for a container, which shares the kernel’s with its host'),
       helper: absolutePath('/run/thing-helper/helper.sock')
         .optional()
         .describe(
-          'Two processes: the agent without rights, and behind this socket a helper with those of root, which alone installs',
+          'Two processes: this agent without rights, and behind this socket a helper with those of root, which alone installs',
         ),
     })
     .prefault({}),
@@ -62,10 +88,11 @@ export const configSchema = z.strictObject({
         .array(text())
         .max(1000)
         .default([])
-        .describe('Properties that members of the group thing-agent may read and write'),
+        .meta({ description: 'Properties that the former may read and write, too', examples: [['setpoint']] }),
     })
-    .prefault({}),
-  page: pageSchema.prefault({}),
+    .prefault({})
+    .describe('Members of the group thing-agent look and send datapoints, those of thing-operators ask for everything'),
+  page: pageSchema.prefault({}).describe('A page about this gateway for a browser (page.md of the documentation)'),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),

@@ -9,7 +9,9 @@ export interface AvrSettings {
 }
 
 export const avrSettings = {
-  bootloader_bytes: wholeNumber(256, 65_536).optional().describe('AVR: size of an unusual boot section'),
+  bootloader_bytes: wholeNumber(256, 65_536)
+    .optional()
+    .meta({ description: 'AVR: size of an unusual boot section', examples: [512] }),
 };
 
 export interface AvrChip extends Chip {

@@ -59,7 +59,10 @@ export const smpProtocol = boardProtocol({
   name: 'smp',
   settings: {
     smp: z
-      .strictObject({ framing: z.enum(['console', 'raw']).default('console'), confirm: flag().default(false) })
+      .strictObject({
+        framing: z.enum(['console', 'raw']).default('console'),
+        confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
+      })
       .prefault({}),
   },
   create: (settings) => smp(settings.smp),

@@ -56,9 +56,15 @@ export const xmodemProtocol = boardProtocol({
     xmodem: z
       .strictObject({
         variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
-        upload_keys: text().optional().describe('What a boot menu wants to hear before it receives'),
-        start_keys: text().optional(),
-        file_name: text().optional(),
+        upload_keys: text()
+          .optional()
+          .meta({ description: 'What a boot menu wants to hear before it receives', examples: ['1'] }),
+        start_keys: text()
+          .optional()
+          .meta({ description: 'And to start the application', examples: ['3'] }),
+        file_name: text()
+          .optional()
+          .meta({ description: 'For a receiver of YMODEM', examples: ['app.bin'] }),
       })
       .prefault({}),
   },

@@ -83,5 +83,8 @@ export function bootNames() {
   return z
     .strictObject({ A: bootName('A'), B: bootName('B') })
     .default({ A: 'A', B: 'B' })
-    .describe('What the bootloader calls the slots');
+    .meta({
+      description: 'Where the bootloader calls the slots otherwise',
+      examples: [{ A: 'system0', B: 'system1' }],
+    });
 }

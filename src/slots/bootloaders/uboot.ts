@@ -175,13 +175,17 @@ const slotVariableText = 'the name of a boot variable with "{slot}" in it';
 export const uboot = bootloaderKind({
   name: 'uboot',
   settings: {
-    fw_env_config: absolutePath('/etc/fw_env.config').optional().describe('Instead of /etc/fw_env.config'),
-    order_variable: variable().default('BOOT_ORDER'),
+    fw_env_config: absolutePath('/etc/fw_env.config')
+      .optional()
+      .meta({ description: 'Where it is not /etc/fw_env.config', examples: ['/etc/fw_env-emmc.config'] }),
+    order_variable: variable().default('BOOT_ORDER').describe('As the boot script calls it, and the next two'),
     left_variable: variable()
       .refine((name) => name.includes('{slot}'), slotVariableText)
       .default('BOOT_{slot}_LEFT'),
     trial_variable: variable().default('BOOT_TRIAL').describe('Names the slot on trial'),
-    attempts: wholeNumber(1, 99).default(3).describe('Boot counter of a committed slot'),
+    attempts: wholeNumber(1, 99)
+      .default(3)
+      .describe('Boots that a committed slot may fail; takes the place of the script’s own'),
     names: bootNames(),
   },
   create: (settings, { programs, fs, log, over }) => {

@@ -109,7 +109,9 @@ export function sizeBytes(value: string): number {
 
 export const absolutePath = shared((sample: string = '/etc/thing-agent/ca.pem') => {
   const what = `an absolute path such as "${sample}"`;
-  return text(what, 4096).regex(/^\/[^\0]*$/, what);
+  return text(what, 4096)
+    .regex(/^\/[^\0]*$/, what)
+    .register(z.globalRegistry, { examples: [sample] });
 });
 
 /** A day, or a time in UTC. TOML’s own dates are accepted, too. */
@@ -152,7 +154,10 @@ export const user = shared(() => {
   return text(what, 64)
     .regex(/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?$/, what)
     .optional()
-    .describe('Whose rights the program has; default: the agent’s');
+    .register(z.globalRegistry, {
+      description: 'Whose rights the program has; default: the agent’s',
+      examples: ['app'],
+    });
 });
 
 /**

@@ -193,7 +193,11 @@ export const grub = bootloaderKind({
   name: 'grub',
   settings: {
     environment: absolutePath('/boot/grub/grubenv').default('/boot/grub/grubenv'),
-    attempts: wholeNumber(1, 9).default(3).describe('Boots that a committed slot may fail; 1 for RAUC’s own grub.conf'),
+    attempts: wholeNumber(1, 9)
+      .default(3)
+      .describe(
+        'Boots that a committed slot may fail; takes the place of the script’s own; 1 for RAUC’s own grub.conf',
+      ),
     names: bootNames(),
   },
   create: ({ environment: path, attempts, names }, { fs, run, over }) => {

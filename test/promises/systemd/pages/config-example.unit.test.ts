@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
 import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { configExample, configExamplePath } from '../../../../systemd/pages/config-example.ts';
 
-const example = readFileSync(join(import.meta.dirname, '../../../../systemd/config.toml'), 'utf8');
+const example = readFileSync(configExamplePath, 'utf8');
 
 function resolve(text: string): Config {
   return resolveConfig(parseConfig('config.toml', text));
@@ -15,23 +15,42 @@ function resolve(text: string): Config {
 
 /** The text with its commented settings in force: the defaults only, or the examples too. */
 function uncomment(text: string, withExamples: boolean): string {
-  let isExample = false;
   return text
-    .split('\n')
-    .map((line, index, lines) => {
-      const goesOn = lines[index - 1]?.startsWith('##') === true;
-      if (line.startsWith('##')) isExample = line.startsWith('## Example') || (goesOn && isExample);
-      if (line === '') isExample = false;
-      const setting = /^#(?=[^# ])/.test(line) && (withExamples || !isExample);
-      return setting ? line.slice(1) : line;
-    })
-    .join('\n');
+    .split('\n\n')
+    .map((table) => uncommentTable(table.split('\n'), withExamples))
+    .join('\n\n');
 }
+
+/** A comment holds up to the next one; one above the name of a table for the whole table, too. */
+function uncommentTable(lines: readonly string[], withExamples: boolean): string {
+  let [isExample, isExampleTable] = [false, false];
+  const there = lines.map((line, index) => {
+    const goesOn = lines[index - 1]?.startsWith('##') === true;
+    if (line.startsWith('##')) isExample = line.startsWith('## Example') || (goesOn && isExample);
+    if (line.startsWith('#[')) isExampleTable = isExample;
+    const setting = /^#(?=[^# ])/.test(line) && (withExamples || !(isExample || isExampleTable));
+    return setting ? line.slice(1) : line;
+  });
+  return there.join('\n');
+}
+
+/** Settings of the file in another form. */
+const others = [...example.matchAll(/^## Or: (?<key>\w+)(?<value> = .*)$/gm)].map(
+  ({ groups }) => [groups?.['key'] ?? '', groups?.['value'] ?? ''] as const,
+);
 
 describe('the configuration that is installed', () => {
   // Seen: "## Example." before each line of a sentence.
   test('says once that something is an example', () => {
     expect(example.match(/^## Example.*\n## Example.*/gm)).toBeNull();
+  });
+
+  test('is what the schema makes it (npm run config writes it)', () => {
+    expect(example).toBe(configExample());
+  });
+
+  test('is plain ASCII, which every terminal and editor shows', () => {
+    expect(example.match(/[^\n -~]/g)).toBeNull();
   });
 
   test('is good as it is', () => {
@@ -53,5 +72,26 @@ describe('the configuration that is installed', () => {
     expect(config.measurements.map(({ outputs }) => outputs.length)).toEqual([1, 3, 1]);
     expect(config.watches.map(({ id }) => id)).toEqual(['limits']);
     expect(config.telemetry.report.figures).toBe('agent');
+  });
+
+  test.each([
+    ['meter', 'mcu'],
+    ['agent', 'package'],
+  ])('has a whole target %s to be copied: it is good without the "## " of its lines', (name, kind) => {
+    const block = example.split('\n\n').find((part) => part.includes(`\n## [targets.${name}]\n`)) ?? '';
+    const [, settings = ''] = block.split(/(?=^## \[)/m);
+    const [before = ''] = example.split(/^(?=## The slots)/m);
+    const { targets } = resolve(`${before}\n${settings.replaceAll(/^## /gm, '')}`);
+    expect(targets).toMatchObject([{ name, kind }]);
+  });
+
+  test.each(others)('is good with the other form of %s: %s', (key, value) => {
+    const other = uncomment(example, true).replace(new RegExp(`^${key} = .*`, 'm'), () => `${key}${value}`);
+    expect(other).not.toBe(uncomment(example, true));
+    expect(resolve(other).targets).toHaveLength(1);
+  });
+
+  test('has other forms', () => {
+    expect(others.map(([key]) => key)).toEqual(['max_rate', 'keys', 'into', 'into']);
   });
 });

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
@@ -8,8 +7,9 @@ import { protocols } from '../../../../src/mcu/protocols/protocols.ts';
 import { bootloaders } from '../../../../src/slots/bootloaders/bootloaders.ts';
 import { namesOf } from '../../../../src/system/settings/described.ts';
 import { sources } from '../../../../src/telemetry/settings.ts';
+import { configExamplePath } from '../../../../systemd/pages/config-example.ts';
 
-const example = readFileSync(join(import.meta.dirname, '../../../../systemd/config.toml'), 'utf8');
+const example = readFileSync(configExamplePath, 'utf8');
 
 /** The part of the file about each top-level table: its active and its commented lines, with what is said of them. */
 const parts = new Map<string, string>();
@@ -45,7 +45,7 @@ const ofSource = /^(?:sensors|properties)\.source\./;
 
 test('config.toml has each setting of the schema, in force or as a comment', () => {
   expect(example).toContain('`agent config schema` has their settings');
-  expect(example).toContain('More that [[sensors]], their outputs and [[properties]] take:');
+  expect(example).toContain('Further settings of [[sensors]], their outputs and [[properties]]:');
   const paths = [...pathsIn(configJsonSchema())];
   expect(paths.length).toBeGreaterThan(250);
   const missing = paths.filter((path) => {

@@ -1,0 +1,219 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { choicesOf, configTree, describe, kindOf, listed, propertiesOf, requires } from './config-tree.ts';
+import type { SchemaNode } from './config-tree.ts';
+import { assignment, comment, isTable, unbroken } from './toml-text.ts';
+
+/** The configuration that is installed, from the schema: `npm run config` writes it, a test compares. */
+export const configExamplePath = join(import.meta.dirname, '../config.toml');
+
+const intro = `# Thing Agent: what an integrator sets for this kind of gateway. Try changes with: agent config check
+# What stands after a single "#" is a setting and its default, unless a comment says that it, or its table, is an example.
+`;
+
+/** What is set though it is not required. */
+const alsoSet = new Set(['trust.keys', 'targets.gateway.bootloader']);
+
+/** Tables whose name is in force though nothing in them is set. */
+const alsoOpen = new Set(['update']);
+
+export function configExample(): string {
+  const root = configTree();
+  const tables = Object.entries(propertiesOf(root)).map(
+    ([name, node]) => chosen[name]?.(node) ?? table(name, node, isThere(root, name)),
+  );
+  return [intro, ...tables].join('\n');
+}
+
+/** The tables whose names, or number, an integrator chooses. */
+const chosen: Readonly<Record<string, (node: SchemaNode) => string>> = {
+  targets: ({ additionalProperties: named }) => {
+    const [slots, ...others] = isTable(named) ? choicesOf(named) : [];
+    if (slots === undefined) throw new Error('there is no kind of target');
+    return [
+      table('targets.gateway', slots, true) + bootloaderKinds(propertiesOf(slots)['bootloader']),
+      ...others.map((other) => sketch(`targets.${targetNames[kindOf(other)] ?? kindOf(other)}`, other)),
+    ].join('\n');
+  },
+  sensors: ({ items: sensor }) => {
+    const kinds = listed(choicesOf(propertiesOf(sensor)['source']).map(kindOf), ', ');
+    const introduction = `What the gateway measures. Sources: ${kinds}; \`agent config schema\` has their settings. A serial port may be that of a board above.`;
+    const further = `Further settings of [[sensors]], their outputs and [[properties]]: ${furtherSettings(sensor)}.`;
+    return `${comment('##', introduction)}${sensorExamples}\n${comment('##', further)}`;
+  },
+  properties: () => propertyExample,
+  watch: () => watchExample,
+};
+
+const targetNames: Readonly<Record<string, string>> = { mcu: 'meter', package: 'agent' };
+
+const sensorExamples = `## \`agent sensors scan hwmon\` (iio, w1, serial, modbus) proposes tables for what is there; \`agent sensors NAME --try\` reads one.
+## Example. Readings become datapoints of an event:
+#[[sensors]]
+#event = "temperature"
+#every = "10s"
+#deadband = 0.2
+#heartbeat = "10m"
+#source = { kind = "hwmon", chip = "cpu_thermal", input = "temp1" }
+
+## Example. One source for several events and properties; one value for each minute:
+#[[sensors]]
+#every = "5s"
+#source = { kind = "exec", command = ["/usr/lib/app/read-meter"] }
+#outputs = [
+#{ event = "power", pointer = "/power", over = "1m", keep = "mean" },
+#{ event = "alarm", pointer = "/alarm", class = "urgent" },
+#{ property = "meter_state", pointer = "/state" },
+#]
+`;
+
+const propertyExample = `## Example. Only the last value of a property counts:
+#[[properties]]
+#id = "load"
+#every = "5m"
+#source = { kind = "system", metric = "load1" }
+`;
+
+const watchExample = `## Example. A property that somebody sets at the service goes into a file, to a program or to a local topic when it changes:
+#[[watch]]
+#id = "limits"
+#every = "1m"
+#into = { kind = "command", command = ["/usr/lib/app/apply-limits"], user = "app", timeout = "1m" }
+## Or: into = { kind = "file", path = "/run/limits.json" }
+## Or: into = { kind = "mqtt", url = "mqtts://127.0.0.1", username = "gw", password_file = "/etc/thing-agent/mqtt-password", topic = "limits" }
+`;
+
+/** A table with its keys, and the tables in it. */
+function table(name: string, node: SchemaNode, isPresent: boolean): string {
+  const rows = Object.entries(propertiesOf(node)).map(([key, child]) => ({ key, child, path: `${name}.${key}` }));
+  const keys = rows.filter(({ child }) => !hasName(child));
+  const isSet = (key: string) => isPresent && (requires(node, key) || alsoSet.has(`${name}.${key}`));
+  const isOpen = alsoOpen.has(name) || keys.some(({ key }) => isSet(key));
+  const head = `${said(node, !isPresent)}${isOpen ? '' : '#'}[${name}]\n`;
+  const lines = keys.map(({ key, path, child }, index) => {
+    const above = index === 0 ? undefined : keys[index - 1];
+    return setting({ key, path, child, above, isSet: isSet(key) });
+  });
+  const inner = rows.filter(({ child }) => hasName(child));
+  const tables = inner.map(({ key, path, child }) => table(path, child, isPresent && isThere(node, key)));
+  return [`${head}${lines.join('')}`, ...tables].join('\n');
+}
+
+interface Row {
+  readonly path: string;
+  readonly child: SchemaNode;
+}
+
+interface Setting extends Row {
+  readonly key: string;
+  readonly above: Row | undefined;
+  readonly isSet: boolean;
+}
+
+/** What is not described goes with what stands above it. Throws if that cannot be, since one is an example. */
+function setting({ key, path, child, above, isSet }: Setting): string {
+  const { value, isExample, others } = shown(path, child);
+  const text = said(child, isExample && !isSet);
+  const isAlike = isSet || (above !== undefined && shown(above.path, above.child).isExample === isExample);
+  if (text === '' && !isAlike && (isExample || above !== undefined)) throw new Error(`${path} lacks a description`);
+  const more = others.map((other) => `## Or: ${assignment(key, other)}\n`);
+  return `${text}${isSet ? '' : '#'}${assignment(key, value)}\n${more.join('')}`;
+}
+
+/** A whole table that is not in force, with all that may stand there. */
+function sketch(name: string, node: SchemaNode): string {
+  const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {
+    const text = describe(child) === '' ? membersOf(child) : describe(child);
+    return `${text === '' ? '' : comment('## #', text)}## ${assignment(key, shown(`${name}.${key}`, child).value)}\n`;
+  });
+  return `${said(node, false)}## [${name}]\n${lines.join('')}`;
+}
+
+/** `confirm: kept without a trial.` */
+function membersOf(node: SchemaNode): string {
+  const members = Object.entries(propertiesOf(node)).map(([key, child]) => [key, inSentence(child)] as const);
+  const texts = members.filter(([, text]) => text !== '').map(([key, text]) => `${key}: ${text}`);
+  return texts.length === 0 ? '' : `${texts.join('; ')}.`;
+}
+
+function bootloaderKinds(node: SchemaNode | undefined): string {
+  const known = new Set<string>();
+  const kinds = choicesOf(node).map((choice) => {
+    const { kind: _, ...settings } = propertiesOf(choice);
+    return comment('##', `"${kindOf(choice)}": ${settingsText(settings, known)}.`);
+  });
+  return `## The kinds of bootloaders, and what their tables may have: defaults, or examples.\n${kinds.join('')}`;
+}
+
+/** Those of a sensor that the examples leave unexplained. */
+function furtherSettings(sensor: SchemaNode | undefined): string {
+  const rows = Object.entries(propertiesOf(sensor)).filter(
+    ([key, child]) => describe(child) !== '' || !new RegExp(`\\b${key}\\b`).test(sensorExamples),
+  );
+  const { outputs: _, ...settings } = Object.fromEntries(rows);
+  return settingsText(settings);
+}
+
+/** `scale = 0.001 (multiplies it), offset = -40 (is added then)`; what is known is not explained again. */
+function settingsText(settings: Readonly<Record<string, SchemaNode>>, known = new Set<string>()): string {
+  const texts = Object.entries(settings).map(([key, child]) => {
+    const text = inSentence(child);
+    const meaning = text === '' || known.has(text) ? '' : ` (${text})`;
+    known.add(text);
+    return `${unbroken(assignment(key, child.examples?.[0] ?? shown(key, child).value))}${meaning}`;
+  });
+  return texts.join(', ');
+}
+
+interface Shown {
+  readonly value: unknown;
+  readonly isExample: boolean;
+  /** Further examples. */
+  readonly others: readonly unknown[];
+}
+
+/** The value that stands in the file: the default, or an example. Throws if there is neither. */
+function shown(path: string, node: SchemaNode): Shown {
+  const { default: standard, examples: [example, ...others] = [] } = node;
+  if (standard !== undefined && !isEmpty(standard)) return { value: standard, isExample: false, others };
+  const sample = example ?? node.const ?? node.enum?.[0];
+  if (sample !== undefined) return { value: sample, isExample: true, others };
+  const [first] = choicesOf(node);
+  const isChoice = first !== undefined;
+  const members = Object.entries(propertiesOf(first ?? node))
+    .filter(([key]) => !isChoice || requires(first, key))
+    .map(([key, child]) => [key, shown(`${path}.${key}`, child)] as const);
+  if (members.length === 0) throw new Error(`${path} has neither a default nor an example`);
+  const value = Object.fromEntries(members.map(([key, member]) => [key, member.value]));
+  return { value, isExample: members.every(([, member]) => member.isExample), others };
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+}
+
+/** The comment above a setting or a table. */
+function said(node: SchemaNode, isExample: boolean): string {
+  const text = describe(node);
+  return text === '' ? '' : comment('##', isExample ? `Example. ${text}` : text);
+}
+
+function inSentence(node: SchemaNode): string {
+  const text = describe(node).replace(/\.$/, '');
+  return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
+}
+
+/** Whether the table has a name of its own: where something is said of its keys. Others stand in one line. */
+function hasName(node: SchemaNode): boolean {
+  return (
+    node.examples === undefined && Object.values(propertiesOf(node)).some((child) => child.description !== undefined)
+  );
+}
+
+/** Whether a table need not be written to be there. */
+function isThere(node: SchemaNode, key: string): boolean {
+  return requires(node, key) || propertiesOf(node)[key]?.default !== undefined;
+}
+
+if (import.meta.main) writeFileSync(configExamplePath, configExample());
