@@ -119,7 +119,7 @@ describe('a build', () => {
       expect(await run('sh', '-c', build)).toEqual({
         exitCode: 0,
         output: expect.stringMatching(
-          /^build: the runtime for .*\nbuild: bundling the program\n\/.*else\n$/,
+          /^\/.*else\nbuild: the runtime for .*\nbuild: bundling the program\n$/,
         ) as unknown,
       });
       expect(await digests(out)).toEqual(await digests(tree));
