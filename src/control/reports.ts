@@ -220,7 +220,8 @@ export const statusReport = z.object({
   service: z.object({
     url: z.string(),
     lastError: absent(z.string()),
-    lastContactAt: absent(z.string()),
+    lastContactAt: absent(z.string()).describe('The last call that went well, ISO 8601.'),
+    lastRefusalAt: z.string().optional().describe('The last answer with an error since then, ISO 8601.'),
     broker: brokerReport.optional().describe('Undefined: nothing is said through a broker.'),
   }),
 });

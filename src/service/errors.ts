@@ -13,6 +13,8 @@ export interface ServiceFailure {
   /** Replaces the advice of the code. */
   readonly advice?: string | undefined;
   readonly cause?: unknown;
+  /** The service was reached, and said so. */
+  readonly isAnswer?: boolean | undefined;
 }
 
 /** A failure between this gateway and the provisioning service, in either form. */
@@ -20,9 +22,14 @@ export class ServiceError extends ServiceErrors {
   readonly #failure: ServiceFailure;
 
   constructor(failure: ServiceFailure) {
-    const { code, why, operation, ...detail } = failure;
+    const { code, why, operation, isAnswer: _, ...detail } = failure;
     super(code, operation === undefined ? why : `${operation}: ${why}`, detail);
     this.#failure = failure;
+  }
+
+  /** Whether the service was reached, and said this itself. */
+  get isAnswer(): boolean {
+    return this.#failure.isAnswer === true;
   }
 
   /** The same failure with the name of the operation during which it happened. */

@@ -36,6 +36,8 @@ export interface ServiceContact {
   readonly lastError: string | undefined;
   /** ISO 8601, by the gateway's clock. */
   readonly lastContactAt: string | undefined;
+  /** When the service last answered with an error; undefined: not since the last success. */
+  readonly lastRefusalAt?: string | undefined;
 }
 
 /**
@@ -192,11 +194,17 @@ export class ServiceSession implements ProvisioningService {
     return value;
   }
 
+  #note(error: AgentError): void {
+    const refused = error instanceof ServiceError && error.isAnswer;
+    const at = new Date(this.#deps.clock.nowMs()).toISOString();
+    this.#contact = { ...this.#contact, lastError: describeError(error), ...(refused && { lastRefusalAt: at }) };
+  }
+
   async #noted<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
-      if (error instanceof AgentError) this.#contact = { ...this.#contact, lastError: describeError(error) };
+      if (error instanceof AgentError) this.#note(error);
       throw error;
     }
   }

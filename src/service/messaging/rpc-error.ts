@@ -14,7 +14,8 @@ export class RpcError extends ServiceError {
   constructor({ code, message, data }: RpcFailure, operation: string, isActivation: boolean, secret?: string) {
     const { meant, phrase } = meaningOf(code, isActivation);
     const said = excerptOf(Buffer.from(message), secret);
-    super({ code: meant, operation, why: `${phrase} (error ${code})${said === undefined ? '' : `: ${said}`}` });
+    const why = `${phrase} (error ${code})${said === undefined ? '' : `: ${said}`}`;
+    super({ code: meant, operation, why, isAnswer: true });
     this.rpcCode = code;
     this.rpcMessage = message;
     this.data = data;

@@ -49,12 +49,21 @@ export class HttpClient implements AsyncDisposable {
     };
   }
 
+  /** Host and path of a request, for a person. */
+  placeOf({ path }: Pick<HttpRequest, 'path'>): string {
+    return `${this.#base.host}${this.#pathOf(path)}`;
+  }
+
+  #pathOf(path: string): string {
+    return `${this.#base.pathname.replace(/(?<!\/)\/+$/, '')}${path}`;
+  }
+
   /** Sends a request. Resolves when the head of the reply has arrived, whatever its status. Dispose the exchange. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<Exchange> {
     const { operation, method, body } = request;
     const pool = await (this.#pool ??= this.#openPool());
     const exchange = new Exchange((error) => this.#translate(error, operation), signal);
-    const path = `${this.#base.pathname.replace(/(?<!\/)\/+$/, '')}${request.path}`;
+    const path = this.#pathOf(request.path);
     const options: Dispatcher.DispatchOptions = {
       method,
       path: this.#connector.forwardingProxy === undefined ? path : `${this.#base.origin}${path}`,

@@ -12,6 +12,8 @@ export function headerOf(headers: Headers, name: string): string | undefined {
 export interface Refusal {
   readonly operation: string;
   readonly status: number;
+  /** Host and path of what was asked for. */
+  readonly place: string;
   readonly headers: Headers;
   /** The beginning of the reply's body, for a person. */
   readonly excerpt: string | undefined;
@@ -21,15 +23,16 @@ export interface Refusal {
 
 /** The error of a status that is not 2xx (RFC 9110, section 15). interface.md shows no such status. */
 export function errorOfStatus(refusal: Refusal, nowMs: number): ServiceError {
-  const { operation, status, headers, excerpt } = refusal;
+  const { operation, status, place, headers, excerpt } = refusal;
   const code = codeOf(refusal);
   const target = code === 'service-redirected' ? redirectTarget(headerOf(headers, 'location')) : '';
   const detail = excerpt === undefined ? '' : `: ${excerpt}`;
   return new ServiceError({
     code,
     operation,
-    why: `${phrases[code] ?? 'the service answered'} (status ${status}${target})${detail}`,
+    why: `${phrases[code] ?? 'the service answered'} (status ${status} of ${place}${target})${detail}`,
     retryAfterMs: retryAfterMs(headers, nowMs),
+    isAnswer: code !== 'proxy-authentication' && code !== 'service-redirected', // of a login page, perhaps
   });
 }
 

@@ -120,14 +120,16 @@ export class RestTransport implements ServiceTransport {
   }
 
   /** The error for a reply that is not a success. Disposes the exchange. */
-  async #refusal({ operation, key }: Call, reply: Exchange): Promise<ServiceError> {
+  async #refusal(call: Call, reply: Exchange): Promise<ServiceError> {
+    const { operation, key } = call;
     await using exchange = reply;
     const { status, headers } = exchange;
     if (isSuccess(status)) return malformed(operation, `the status ${status} was not asked for`);
     const sent = key === 'activation' ? undefined : key.apiKey;
     const excerpt = excerptOf(await readBeginning(exchange), sent);
     const keyState = key === 'activation' ? 'activation' : sent === undefined ? 'not-sent' : 'sent';
-    return errorOfStatus({ operation, status, headers, excerpt, key: keyState }, this.#deps.clock.nowMs());
+    const place = this.#http.placeOf(call);
+    return errorOfStatus({ operation, status, place, headers, excerpt, key: keyState }, this.#deps.clock.nowMs());
   }
 
   #callOf(operation: Row, input: Input): Call {

@@ -51,6 +51,9 @@ export function limitedService(perSecond: number): Service {
 
 function refusal(status: number, retryAfterSeconds: number): Answer {
   const headers = { 'retry-after': String(Math.ceil(retryAfterSeconds)) };
-  const error = errorOfStatus({ operation: 'target version', status, headers, excerpt: undefined, key: 'sent' }, 0);
+  const error = errorOfStatus(
+    { operation: 'target version', status, place: 'things.example.com/v1', headers, excerpt: undefined, key: 'sent' },
+    0,
+  );
   return { latencyMs: 80, error };
 }

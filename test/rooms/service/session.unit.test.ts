@@ -247,6 +247,18 @@ describe('when a call fails', () => {
     expect(session.contact).toEqual({ lastError: undefined, lastContactAt: '2027-01-01T00:00:00.000Z' });
   });
 
+  // Seen: "not reached since the start" of a service that had answered with 404.
+  test('the contact tells of an answer with an error, until a call went well', async () => {
+    const rig = new SessionRig();
+    const session = rig.start();
+    const answer = { code: 'activation-refused', why: 'on demand', isAnswer: true } as const;
+    rig.transport.failNext('activate', new ServiceError(answer));
+    await expect(session.targetVersion(signal)).rejects.toThrow('on demand');
+    expect(session.contact).toMatchObject({ lastContactAt: undefined, lastRefusalAt: '2027-01-01T00:00:00.000Z' });
+    await session.targetVersion(signal);
+    expect(session.contact.lastRefusalAt).toBeUndefined();
+  });
+
   test('a stored identity is no contact', async () => {
     const rig = new SessionRig();
     await rig.start().targetVersion(signal);

@@ -164,11 +164,15 @@ function toReport({ pendingSwitch, pendingReports, droppedReports, list }: Statu
   return lines;
 }
 
-function service({ daemon, service: { url, lastError, lastContactAt } }: StatusReport, when: When): readonly string[] {
+function service({ daemon, service: told }: StatusReport, when: When): readonly string[] {
+  const { url, lastError } = told;
+  const refused = moment(told.lastRefusalAt, when);
   const never = daemon ? 'not reached since the start' : 'not asked by this command';
-  const contact = moment(lastContactAt, when);
+  const contact = moment(told.lastContactAt, when);
   const reached = contact === undefined ? never : `reached ${contact}`;
-  return lastError === undefined ? [`${url}, ${reached}`] : [lastError, `${url}, ${reached}`];
+  const found = refused === undefined ? reached : `reached ${refused}, but answered with an error`;
+  const before = refused === undefined || contact === undefined ? '' : `; without one ${contact}`;
+  return lastError === undefined ? [`${url}, ${found}`] : [lastError, `${url}, ${found}${before}`];
 }
 
 /** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */

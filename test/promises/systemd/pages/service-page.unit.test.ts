@@ -29,7 +29,10 @@ test('the page about the service says what the statuses mean', () => {
   expect(rows.length).toBeGreaterThan(9);
   for (const [statuses = '', code, does = ''] of rows) {
     for (const status of statuses.split(', ').map(Number)) {
-      const error = errorOfStatus({ operation: 'a call', status, headers: {}, excerpt: undefined, key: 'sent' }, 0);
+      const error = errorOfStatus(
+        { operation: 'a call', status, place: 'things.example.com/v1', headers: {}, excerpt: undefined, key: 'sent' },
+        0,
+      );
       expect([status, error.code]).toEqual([status, code]);
       expect(error.remedy === 'give-up', `${status}: ${error.remedy}`).toBe(does.startsWith('gives up'));
     }

@@ -170,6 +170,23 @@ test('a gateway that never did anything has a status too', () => {
   expect(beside('Agent', text)).toBe('0.1.0, no daemon runs: systemctl start thing-agent');
 });
 
+test.each<[Partial<StatusReport['service']>, string]>([
+  [{}, 'not reached since the start'],
+  [{ lastContactAt: '2026-03-01T11:00:00.000Z' }, 'reached 2026-03-01 12:00 +01:00 (1 h ago)'],
+  [
+    { lastRefusalAt: '2026-03-01T11:00:00.000Z' },
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error',
+  ],
+  [
+    { lastContactAt: '2026-03-01T10:00:00.000Z', lastRefusalAt: '2026-03-01T11:00:00.000Z' },
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error; without one 2026-03-01 11:00 +01:00 (2 h ago)',
+  ],
+])('a service says whether it was reached: %j', (contact, told) => {
+  const service = { url: 'https://things.example.com', lastError: 'an error', lastContactAt: undefined, ...contact };
+  const text = renderStatus({ ...calmStatus, service }, { ...page, columns: 200 });
+  expect(text.replaceAll(/\s+/g, ' ')).toContain(`Service an error https://things.example.com, ${told}`);
+});
+
 test.each<[Partial<StatusReport>, string]>([
   [{ nextLookAt: '2026-03-01T12:15:00.000Z' }, '2026-03-01 13:15 +01:00 (in 15 min)'],
   [{ nextLookAt: '2026-03-01T11:59:59.000Z' }, 'now'],

@@ -100,7 +100,7 @@ describe('a call', () => {
     const body = `{"error":"no ${thing.apiKey} here"}`;
     service.fail({ operation: 'targetVersion', fault: { kind: 'status', status: 400, body } });
     const call = rig.transport.call(operations.targetVersion, thing, signal);
-    await expect(call).rejects.toThrow('(status 400): {"error":"no *** here"}');
+    await expect(call).rejects.toThrow(/\(status 400 of 127\.0\.0\.1:\d+\/[^)]*\): \{"error":"no \*\*\* here"\}/);
   });
 
   test('shows the status even if the error’s body never ends', async () => {

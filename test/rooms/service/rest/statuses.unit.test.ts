@@ -5,6 +5,7 @@ import { errorOfStatus, excerptOf, retryAfterMs, serviceTimeMs } from '../../../
 import { ManualClock } from '../manual-clock.ts';
 
 const nowMs = new ManualClock().nowMs();
+const place = 'things.example.com:8443/v1/x';
 const inTwoMinutes = new Date(nowMs + 120_000).toUTCString();
 
 describe('statuses', () => {
@@ -25,11 +26,11 @@ describe('statuses', () => {
     [999, 'reply-malformed', 'retry', 'protocol'],
   ])('%i means %s', (status, code, remedy, exit) => {
     const error = errorOfStatus(
-      { operation: 'target version', status, headers: {}, excerpt: 'why', key: 'sent' },
+      { operation: 'target version', status, place, headers: {}, excerpt: 'why', key: 'sent' },
       nowMs,
     );
     expect(error).toMatchObject({ code, remedy, exit });
-    expect(error.message).toMatch(/^target version: .+\(status \d+\): why$/);
+    expect(error.message).toMatch(/^target version: .+\(status \d+ of things\.example\.com:8443\/v1\/x\): why$/);
     expect(error.advice).toBeTruthy();
   });
 
@@ -37,6 +38,7 @@ describe('statuses', () => {
     const refusal = {
       operation: 'target version',
       status: 401,
+      place,
       headers: {},
       excerpt: undefined,
       key: 'not-sent',
@@ -48,6 +50,7 @@ describe('statuses', () => {
     const refusal = {
       operation: 'activation',
       status: 403,
+      place,
       headers: {},
       excerpt: undefined,
       key: 'activation',
@@ -57,7 +60,10 @@ describe('statuses', () => {
 
   test('a redirect names only the origin of where it leads', () => {
     const headers = { location: 'https://login.example/in?token=secret' };
-    const error = errorOfStatus({ operation: 'x', status: 302, headers, excerpt: undefined, key: 'sent' }, nowMs);
+    const error = errorOfStatus(
+      { operation: 'x', status: 302, place, headers, excerpt: undefined, key: 'sent' },
+      nowMs,
+    );
     expect(error.message).toContain('to https://login.example)');
     expect(error.message).not.toContain('secret');
   });
