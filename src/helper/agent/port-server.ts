@@ -4,6 +4,7 @@ import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService } from '../../update/ports.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { HelperError } from '../errors.ts';
+import { MAX_BODY_BYTES } from '../link/frame.ts';
 import type { Answer, Served } from '../link/link.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AgentVerb, Verb } from '../verbs.ts';
@@ -23,8 +24,10 @@ export interface AgentPorts {
 
 /** One transfer is read while the next one is opened. */
 const MAX_TRANSFERS = 4;
-/** The most bytes of firmware in one answer. */
-const GATHERED_BYTES = 512 * 1024;
+/** The most bytes of firmware in one answer: each costs both processes as much as copying 1 MiB. */
+const GATHERED_BYTES = MAX_BODY_BYTES;
+/** So long an answer that has begun waits for more, so that a slow line does not make many of them. */
+const GATHERING_MS = 20;
 
 /** Answers the helper's requests within one order. It is disposed with the order. */
 export class PortServer implements AsyncDisposable {
@@ -165,21 +168,25 @@ class Transfer implements AsyncDisposable {
     }
   }
 
-  /**
-   * Everything that has arrived by now in one piece, since each call costs as much as ten chunks of the line.
-   * Undefined: the end.
-   */
+  /** What has arrived, or arrives in a moment, in one piece. Undefined: the end. */
   async #read(): Promise<Uint8Array | undefined> {
     const gathered = this.#gathered;
+    const late = Promise.withResolvers<undefined>();
     let sizeBytes = this.#takeRest(gathered);
+    let timer: NodeJS.Timeout | undefined;
     while (sizeBytes < gathered.byteLength) {
       this.#next ??= this.#chunks.next();
-      const next = sizeBytes === 0 ? await this.#next : await soon(this.#next);
+      if (sizeBytes > 0) timer ??= setTimeout(() => late.resolve(undefined), GATHERING_MS);
+      // of a failure whoever waits for the next piece will learn
+      const next = await (sizeBytes === 0
+        ? this.#next
+        : Promise.race([this.#next.catch(() => undefined), late.promise]));
       if (next === undefined || next.done === true) break;
       this.#next = undefined;
       this.#rest = next.value;
       sizeBytes += this.#takeRest(gathered.subarray(sizeBytes));
     }
+    clearTimeout(timer);
     return sizeBytes === 0 ? undefined : gathered.subarray(0, sizeBytes);
   }
 
@@ -196,12 +203,4 @@ class Transfer implements AsyncDisposable {
     this.#ending.abort(new Error('the transfer is not wanted any more'));
     await this.#transfer[Symbol.asyncDispose]();
   }
-}
-
-/** The result if it is there already; undefined: it is not, or it failed, which whoever waits for it will learn. */
-async function soon<T>(promise: Promise<T>): Promise<T | undefined> {
-  const late = new Promise<undefined>((resolve) => {
-    setImmediate(resolve, undefined);
-  });
-  return Promise.race([promise.catch(() => undefined), late]);
 }

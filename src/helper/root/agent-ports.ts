@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts';
+import { giveBack } from '../../system/files/give-back.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../../update/ports.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
@@ -86,6 +87,7 @@ class RemoteTransfer implements FirmwareTransfer {
       next = read();
       next.catch(() => {}); // it is awaited in its turn, or nobody wants it any more
       yield chunk;
+      giveBack(chunk);
     }
   }
 }

@@ -1,4 +1,6 @@
-import { describe, expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { PortServer } from '../../../../src/helper/agent/port-server.ts';
 import type { AgentPorts } from '../../../../src/helper/agent/port-server.ts';
@@ -48,5 +50,52 @@ describe('an order that has ended', () => {
       await expect(ask('stepBoard', { job: 2 })).rejects.toMatchObject({ code: 'link-malformed' });
     }
     expect(opened()).toBe(0);
+  });
+});
+
+describe('a firmware on its way to the helper', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** Gives the pieces one by one, in turns of the event loop that are not the same, and then what `last` gives. */
+  async function reading(pieces: readonly string[], last: () => Promise<void>): Promise<() => Promise<string>> {
+    async function* chunks(): AsyncGenerator<Uint8Array> {
+      const room = Buffer.alloc(16);
+      for (const piece of pieces) {
+        for (let turn = 0; turn < 3; turn += 1) await nextTurn();
+        yield room.subarray(0, room.write(piece)); // valid until the next one
+      }
+      room.fill('-');
+      await last();
+    }
+    const transfer = { startOffset: 0, chunks: chunks(), [Symbol.asyncDispose]: async () => {} };
+    const service = { firmware: () => ({ form: 'json-string', open: async () => transfer }) };
+    const server = new PortServer({ service } as unknown as AgentPorts);
+    const ask = async (verb: string, input: object): ReturnType<PortServer['serve']> =>
+      server.serve({ id: 1, within: 1, verb, input, body: undefined, signal });
+    await ask('openFirmware', { versionId: 'v2' });
+    return async () => {
+      const { body, onSent } = await ask('readFirmware', { transfer: 1 });
+      const text = Buffer.from(body ?? []).toString();
+      onSent?.();
+      return text;
+    };
+  }
+
+  test('goes in few answers, though it arrives in many pieces', async () => {
+    const read = await reading(['one ', 'two ', 'three'], async () => {});
+    expect(await read()).toBe('one two three');
+    expect(await read()).toBe('');
+  });
+
+  test('does not wait for what comes late', async () => {
+    const late = Promise.withResolvers<void>();
+    const read = await reading(['one ', 'two'], async () => {
+      vi.advanceTimersByTime(1_000);
+      await late.promise;
+    });
+    expect(await read()).toBe('one two');
+    late.resolve();
+    expect(await read()).toBe('');
   });
 });
