@@ -10,6 +10,8 @@ import { readImageFile } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { measuringFindings } from './doctor/measuring.ts';
+import { causeFirst } from './doctor/mixture.ts';
+import type { SeenMixture } from './doctor/mixture.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { gatherStatus } from './gather-status.ts';
 import { inspectFile } from './inspect-file.ts';
@@ -32,7 +34,7 @@ export interface AgentDeps {
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
   /** Why the unit and the configuration do not fit together; undefined: they do. */
-  readonly mixture?: () => Promise<string | undefined>;
+  readonly mixture?: () => Promise<SeenMixture | undefined>;
   /** What another process is changing; undefined: nothing. */
   readonly activity?: () => Activity | undefined;
   /** Runs work while no other operation runs; undefined: there are no others. */
@@ -211,9 +213,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
     const mixture = await this.#deps.mixture?.();
-    const mixed = mixture === undefined ? [] : [{ name: 'two processes', ok: false, detail: mixture }];
-    const findings = [...mixed, ...(await diagnose(this.#wiring, this.#deps.activity?.(), signal))];
-    return { findings: [...findings, ...measuringFindings(this.#telemetry?.status(), await this.sensors())] };
+    const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
+    const measuring = measuringFindings(this.#telemetry?.status(), await this.sensors());
+    return { findings: [...causeFirst(mixture, [...findings, ...measuring])] };
   }
 
   get #telemetry(): Telemetry | undefined {

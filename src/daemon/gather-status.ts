@@ -1,3 +1,4 @@
+import { describeMixture } from '../config/check/two-processes.ts';
 import type { StatusReport } from '../control/reports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/log/secrets.ts';
@@ -14,9 +15,7 @@ import type { Wiring } from './wiring/wiring.ts';
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
   const wiring = deps.wiring();
   const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = wiring;
-  const boot = await lookAtBootloader(wiring, signal);
-  const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
-  const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
+  const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
   return statusReport(journal.state, {
     agentVersion: world.agentVersion,
     daemon: deps.daemon,
@@ -35,14 +34,32 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
     listNumber: await trust.listInEffect(),
     nowMs: world.clock.nowMs(),
     quarantineMs: config.update.quarantineMs,
-    canUpdate: boot.works && stateTrouble === undefined,
-    obstacle: boot.obstacle ?? stateTrouble,
+    ...obstacles,
     looks: deps.looks(),
     distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
-    warnings: await warningsOf(deps, wiring, concerns),
+    warnings: [...mixed, ...(await warningsOf(deps, wiring, concerns))],
     telemetry: deps.telemetry?.()?.status(),
     service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
   });
+}
+
+/** Why nothing can be updated: the cause, without what follows from it. */
+async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSignal) {
+  const { journal, config, updater, trust } = wiring;
+  const boot = await lookAtBootloader(wiring, signal);
+  const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
+  const canUpdate = boot.works && stateTrouble === undefined;
+  const mixture = await deps.mixture?.();
+  const hindered = mixture?.hinders === true && !canUpdate ? mixture.why : undefined;
+  const isJudged = updater !== undefined && hindered === undefined;
+  return {
+    boot,
+    canUpdate,
+    hindered,
+    obstacle: hindered ?? boot.obstacle ?? stateTrouble,
+    concerns: isJudged ? await trust.concerns(journal.state, signal) : [],
+    mixed: mixture === undefined ? [] : [describeMixture(mixture)],
+  };
 }
 
 async function warningsOf(
@@ -50,10 +67,8 @@ async function warningsOf(
   { config, updater }: Wiring,
   ofTrust: readonly Concern[],
 ): Promise<readonly string[]> {
-  const mixture = await deps.mixture?.();
   return [
     ...deps.warnings(),
-    ...(mixture === undefined ? [] : [mixture]),
     ...ofTrust.map(({ text }) => text),
     ...(await stateConcerns(config)),
     ...(updater?.hookTroubles ?? []),

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
-import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
+import type { DaemonSeen, Distrust, IdleCode, Trouble } from '../control/gateway-state.ts';
 import type { HistoryAttempt } from '../control/history.ts';
 import type { Activity, BoardReport, StatusReport } from '../control/reports.ts';
 import { listOf } from '../control/words/outcome.ts';
@@ -45,6 +45,8 @@ export interface Surroundings {
   readonly nowMs: number;
   /** The time after which a failed version may be tried again. */
   readonly quarantineMs: number;
+  /** Why this process has not the rights to find out what else is wrong; undefined: it has. */
+  readonly hindered?: string | undefined;
   /** Why the update room cannot work at all; undefined: it can. */
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
@@ -88,14 +90,14 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
     telemetry: around.telemetry,
     service: around.service,
   };
-  const troubles = troublesOf({
-    ...report,
-    daemon: around.daemon,
-    canUpdate: around.canUpdate,
-    distrust: around.distrust,
-  });
+  const { daemon, canUpdate, distrust, hindered } = around;
+  const found = troublesOf({ ...report, daemon, canUpdate, distrust });
+  const troubles = hindered === undefined ? found : found.filter((code) => !unreadable.has(code));
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }
+
+/** What also seems to be so to a process that may not read what it needs. */
+const unreadable: ReadonlySet<Trouble> = new Set(['journal-lost', 'not-activated']);
 
 /** The last outcome, with the bytes that were fetched for it if the history knows them. */
 function describeLast(last: UpdateState['lastOutcome'], { attempts }: Surroundings): StatusReport['lastOutcome'] {

@@ -183,10 +183,11 @@ function theOnly(attempts: HistoryReport['attempts'], word: string): HistoryRepo
 /** The findings of `doctor`. An error that keeps the agent from being examined becomes a finding, too. */
 export async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
   try {
-    return await withAgent(context, async (agent, worker) => [
-      daemonFindings[worker],
-      ...(await agent.doctor({}, context.signal)).findings,
-    ]);
+    return await withAgent(context, async (agent, worker) => {
+      const { findings } = await agent.doctor({}, context.signal);
+      const cause = findings.filter(({ name }) => name === 'two processes');
+      return [...cause, daemonFindings[worker], ...findings.filter((finding) => !cause.includes(finding))];
+    });
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     return [{ name: 'agent', ok: false, detail: `${error.message} (${error.code})`, advice: error.advice }];

@@ -11,7 +11,7 @@ import { findFault, guarded, MISSING } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { RightParts } from './right-parts.ts';
-import { findMixture } from './two-processes.ts';
+import { describeMixture, findMixture } from './two-processes.ts';
 
 /** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
@@ -58,8 +58,8 @@ export async function mixtureFindings(
   image: ImageFiles,
 ): Promise<readonly Finding[]> {
   const path = placeOf(['system', 'helper']) ?? [];
-  const message = system === undefined ? undefined : await findMixture(system.helper, image);
-  return message === undefined ? [] : [{ path, message }];
+  const mixture = system === undefined ? undefined : await findMixture(system.helper, image);
+  return mixture === undefined ? [] : [{ path, message: describeMixture(mixture) }];
 }
 
 async function examine({ file, need }: Reference, image: ImageFiles): Promise<string | undefined> {

@@ -17,6 +17,17 @@ const FOLDERS = ['/etc/systemd/system', '/run/systemd/system', '/usr/lib/systemd
 const MAX_BYTES = 64 * 1024;
 const MAX_DROP_INS = 100;
 
+export interface Mixture {
+  readonly why: string;
+  /** What to do. */
+  readonly advice: string;
+}
+
+/** A mixture in one line, with the key of the configuration that it is about. */
+export function describeMixture({ why, advice }: Mixture): string {
+  return `system.helper: ${why}: ${advice}`;
+}
+
 /**
  * Why the unit of the agent and the configuration do not fit together, and what to do: two processes are a drop-in,
  * which gives the agent a user of its own, and a setting that names the helper. Undefined: both are there, or neither,
@@ -25,12 +36,18 @@ const MAX_DROP_INS = 100;
 export async function findMixture(
   helper: string | undefined,
   image: ImageFiles = new ImageFiles('/'),
-): Promise<string | undefined> {
+): Promise<Mixture | undefined> {
   const dropIn = await findDropIn(image);
   if (dropIn !== undefined && helper === undefined)
-    return `system.helper: ${dropIn} gives the agent a user of its own, which can install nothing without a helper: set [system] helper = "${HELPER_SOCKET}", or remove ${dropIn}; ${RESTART}`;
+    return {
+      why: `${dropIn} gives the agent a user of its own, which can install nothing without a helper`,
+      advice: `set [system] helper = "${HELPER_SOCKET}", or remove ${dropIn}; ${RESTART}`,
+    };
   if (dropIn === undefined && helper !== undefined && (await hasUnit(image)))
-    return `system.helper: ${UNIT} runs as root, so one process does all: ln -s ${DROP_IN} ${LINK}, or remove the line; ${RESTART}`;
+    return {
+      why: `${UNIT} is not linked to the helper that [system] helper names: it runs as root, and one process does all`,
+      advice: `ln -s ${DROP_IN} ${LINK}, or remove the line; ${RESTART}`,
+    };
   return undefined;
 }
 

@@ -14,6 +14,7 @@ import type { AgentLock } from '../../system/files/lock.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { occurrence } from '../../system/socket.ts';
 import { SystemError } from '../../system/system-errors.ts';
+import type { SeenMixture } from '../doctor/mixture.ts';
 import { DaemonError } from '../errors.ts';
 
 /** The installed systemd/own-folders. */
@@ -52,8 +53,10 @@ export async function asOneOrTwo(loaded: LoadedConfig, { single, works }: Wish):
 }
 
 /** Why the unit of the agent and its configuration do not fit together; undefined: they do, or a person wants it so. */
-export async function mixtureOf({ config, aside }: LoadedConfig): Promise<string | undefined> {
-  return aside?.why === 'asked' ? undefined : findMixture(config.system.helper ?? aside?.helper);
+export async function mixtureOf({ config, aside }: LoadedConfig): Promise<SeenMixture | undefined> {
+  if (aside?.why === 'asked') return undefined;
+  const mixture = await findMixture(config.system.helper ?? aside?.helper);
+  return mixture && { ...mixture, hinders: process.geteuid?.() !== 0 };
 }
 
 function alone(loaded: LoadedConfig, aside: Aside): LoadedConfig {

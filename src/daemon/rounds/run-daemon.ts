@@ -1,3 +1,4 @@
+import { describeMixture } from '../../config/check/two-processes.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
@@ -107,7 +108,8 @@ class Daemon {
     opened.use(onReload(() => this.#alarmClock.askForReload()));
     opened.defer(() => manager.stopping());
     const mixture = await mixtureOf(this.#loaded);
-    for (const warning of [...this.#warnings, ...(mixture === undefined ? [] : [mixture])]) world.log.warn({}, warning);
+    const mixed = mixture === undefined ? [] : [describeMixture(mixture)];
+    for (const warning of [...mixed, ...this.#warnings]) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
