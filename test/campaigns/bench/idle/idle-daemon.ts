@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
@@ -9,19 +9,22 @@ import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
-import { agentEnvironment } from '../bench-agent.ts';
+import { AGENT_USER, agentCache, agentEnvironment } from '../bench-agent.ts';
 import type { BenchContext } from '../context.ts';
 import { writeText } from '../firmware-files.ts';
 import { ServiceProcess } from '../service-process.ts';
+import { HelperSocket } from '../two-processes/helper-socket.ts';
 
 const run = promisify(execFile);
 const SLOT_BYTES = 1024 * 1024;
 /** As systemd/thing-agent.service sets it. */
 const WATCHDOG_USEC = 180_000_000;
 
-/** A gateway that runs what its service names, with nothing to do but to look from time to time. */
+/** A gateway that runs what its service names, with nothing to do but to look from time to time; by one process or two. */
 export class IdleGateway implements AsyncDisposable {
-  readonly #program: string;
+  /** Undefined: one process does all. */
+  readonly helper: HelperSocket | undefined;
+  readonly #command: readonly string[];
   readonly #service: ServiceProcess;
   readonly #gateway: FileGateway;
   readonly #env: NodeJS.ProcessEnv;
@@ -29,41 +32,87 @@ export class IdleGateway implements AsyncDisposable {
   readonly #receiver: ChildProcess;
   readonly #messages: Interface;
 
-  private constructor(program: string, service: ServiceProcess, gateway: FileGateway, workFolder: string) {
-    this.#program = program;
+  private constructor(
+    program: readonly string[],
+    {
+      service,
+      gateway,
+      env,
+      helper,
+    }: Pick<IdleGateway, 'helper'> & {
+      readonly service: ServiceProcess;
+      readonly gateway: FileGateway;
+      readonly env: NodeJS.ProcessEnv;
+    },
+  ) {
+    this.helper = helper;
+    this.#command = [...program, '--config', gateway.configFile];
     this.#service = service;
     this.#gateway = gateway;
-    this.#env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
+    this.#env = env;
     this.#notifySocket = join(gateway.directory, 'notify');
     const script = join(import.meta.dirname, '../../../rooms/system/processes/notify-socket.pl');
     this.#receiver = spawn('perl', [script, this.#notifySocket], { stdio: ['ignore', 'pipe', 'inherit'] });
     this.#messages = createInterface({ input: this.#receiver.stdout as Readable });
   }
 
-  static async create({ workFolder, program }: BenchContext): Promise<IdleGateway> {
+  static async create(context: BenchContext, processes: 'one' | 'two' = 'one'): Promise<IdleGateway> {
+    const { workFolder, program } = context;
     const folder = await mkdtemp(join(workFolder, 'idle-'));
     const image = Buffer.alloc(SLOT_BYTES, 'image');
     await writeFile(join(folder, 'image'), image);
     const text = await writeText(join(folder, 'image.json'), join(folder, 'image'));
     const service = await ServiceProcess.start({ texts: { v1: text } });
-    const gateway = await FileGateway.create({ serviceUrl: service.url, image, slotBytes: SLOT_BYTES });
-    const idle = new IdleGateway(program, service, gateway, workFolder);
+    const options = { serviceUrl: service.url, image, slotBytes: SLOT_BYTES };
+    const agentUser = processes === 'two' ? AGENT_USER : undefined;
+    const gateway = await FileGateway.create({ ...options, agentUser });
+    const env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
+    const parts = { service, gateway, env };
+    const idle =
+      processes === 'one'
+        ? new IdleGateway([program], { ...parts, helper: undefined })
+        : await IdleGateway.#apart(context, parts);
     await once(idle.#messages, 'line'); // it listens
+    await chmod(idle.#notifySocket, 0o777);
     await idle.command('--update-now');
+    await idle.helper?.endHelper();
     gateway.boot();
     await idle.command('--update-now'); // commits what was installed
+    await idle.helper?.endHelper();
     return idle;
   }
 
+  static async #apart(
+    { workFolder, program }: BenchContext,
+    {
+      service,
+      gateway,
+      env,
+    }: { readonly service: ServiceProcess; readonly gateway: FileGateway; readonly env: NodeJS.ProcessEnv },
+  ): Promise<IdleGateway> {
+    const path = join(gateway.directory, 'helper/helper.sock');
+    const command = [program, '--config', gateway.configFile, 'helper'];
+    const helper = await HelperSocket.open({ path, agentUser: AGENT_USER, command, env });
+    const agent = ['setpriv', `--reuid=${AGENT_USER}`, `--regid=${AGENT_USER}`, '--clear-groups', program];
+    return new IdleGateway(agent, {
+      service,
+      gateway,
+      env: { ...env, CACHE_DIRECTORY: await agentCache(workFolder) },
+      helper,
+    });
+  }
+
   async command(...args: readonly string[]): Promise<void> {
-    await run(this.#program, ['--config', this.#gateway.configFile, ...args], { env: this.#env });
+    const [program = '', ...before] = this.#command;
+    await run(program, [...before, ...args], { env: this.#env });
   }
 
   /** The daemon as systemd runs it. `ready` resolves when systemd would know, `idle` after the first look. */
   start(): { readonly daemon: ChildProcess; readonly ready: Promise<void>; readonly idle: Promise<void> } {
     const env = { ...this.#env, NOTIFY_SOCKET: this.#notifySocket, WATCHDOG_USEC: String(WATCHDOG_USEC) };
     const ready = lineWith(this.#messages, 'READY=1');
-    const daemon = spawn(this.#program, ['--config', this.#gateway.configFile, 'run'], {
+    const [program = '', ...before] = this.#command;
+    const daemon = spawn(program, [...before, 'run'], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env,
     });
@@ -73,6 +122,7 @@ export class IdleGateway implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#receiver.kill();
+    await this.helper?.[Symbol.asyncDispose]();
     await this.#gateway[Symbol.asyncDispose]();
     await this.#service[Symbol.asyncDispose]();
   }
