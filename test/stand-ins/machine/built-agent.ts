@@ -4,6 +4,8 @@ import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 
 import { buildTree } from '../../../systemd/build.ts';
+import { bundle } from '../../../systemd/bundle.ts';
+import { isFull } from '../../full.ts';
 
 const repository = resolve(import.meta.dirname, '../../..');
 
@@ -28,10 +30,13 @@ export async function setup(): Promise<() => Promise<void>> {
   await chmod(folder, 0o755); // some of its processes have the rights of another user
   const tree = join(folder, 'tree');
   await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
+  const hosted = join(folder, 'hosted');
+  await bundle(hosted, 'test/stand-ins/machine/agent-host.ts', process.arch);
   const cache = join(folder, 'compile-cache');
   await mkdir(cache);
   // the launcher takes the one, a program of ours that is run without it the other
   const ours = { THING_AGENT_BUILT: join(tree, 'agent'), CACHE_DIRECTORY: cache, NODE_COMPILE_CACHE: cache };
+  if (!isFull) Object.assign(ours, { THING_AGENT_HOST: join(hosted, 'main.js') });
   Object.assign(process.env, ours);
   return async () => {
     for (const name of Object.keys(ours)) Reflect.deleteProperty(process.env, name);

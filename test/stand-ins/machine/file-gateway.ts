@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
 import { agentProgram } from './built-agent.ts';
+import { endHosted, runHosted } from './hosted-agent.ts';
 
 export interface FileGatewayOptions {
   readonly serviceUrl: string;
@@ -61,12 +62,16 @@ export class FileGateway implements AsyncDisposable {
   readonly #children = new Set<ChildProcess>();
   readonly #isTemporary: boolean;
   readonly #program: string;
+  readonly #surroundings: Readonly<Record<string, string>>;
+  readonly #mayBeHosted: boolean;
 
   private constructor(directory: string, options: FileGatewayOptions) {
     this.directory = directory;
     this.slots = options.slots ?? { A: join(directory, 'slot-a.img'), B: join(directory, 'slot-b.img') };
     this.#isTemporary = options.directory === undefined;
     this.#program = options.program ?? agentProgram();
+    this.#surroundings = { RUNTIME_DIRECTORY: join(directory, 'run'), NO_PROXY: '*', no_proxy: '*' };
+    this.#mayBeHosted = options.program === undefined && options.agentUser === undefined;
   }
 
   static async create(options: FileGatewayOptions): Promise<FileGateway> {
@@ -147,12 +152,11 @@ export class FileGateway implements AsyncDisposable {
     environment: Readonly<Record<string, string>> = {},
     cwd: string = process.cwd(),
   ): ChildProcess {
-    const surroundings = { RUNTIME_DIRECTORY: join(this.directory, 'run'), NO_PROXY: '*', no_proxy: '*' };
     const [program, ...before] = 'NODE_OPTIONS' in environment ? this.#withoutLauncher() : [this.#program];
     const child = spawn(program ?? '', [...before, '--config', this.configFile, ...args], {
       cwd,
       stdio: ['ignore', stdio, stdio],
-      env: { ...process.env, ...surroundings, ...environment },
+      env: { ...process.env, ...this.#surroundings, ...environment },
     });
     this.#children.add(child);
     child.once('exit', () => this.#children.delete(child));
@@ -168,6 +172,16 @@ export class FileGateway implements AsyncDisposable {
   }
 
   async run(...args: readonly string[]): Promise<Finished> {
+    return (await this.#runHosted(args)) ?? this.runApart(...args);
+  }
+
+  async #runHosted(args: readonly string[]): Promise<Finished | undefined> {
+    if (!this.#mayBeHosted) return undefined;
+    return runHosted({ args: ['--config', this.configFile, ...args], env: { ...process.env, ...this.#surroundings } });
+  }
+
+  /** In a process of its own, as a technician's command is; `run` is, too, in `npm run prove`. */
+  async runApart(...args: readonly string[]): Promise<Finished> {
     const child = this.spawn(args);
     const output = [collect(child.stdout), collect(child.stderr)];
     const [exitCode] = (await once(child, 'close')) as [number | null];
@@ -220,6 +234,7 @@ export class FileGateway implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
+    endHosted(this.configFile);
     if (!this.#isTemporary) return;
     // What they had started may write a moment longer.
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });

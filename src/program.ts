@@ -1,0 +1,240 @@
+import process from 'node:process';
+
+import type { ParsedArguments, Wanted } from './cli/arguments/command.ts';
+import { parseArguments } from './cli/arguments/parse-arguments.ts';
+import type { CheckPlace, CliContext } from './cli/context.ts';
+import { listenForInterruption } from './cli/interruption.ts';
+import { runCommand } from './cli/run.ts';
+import { Typist } from './cli/screen/ask.ts';
+import { pageFor } from './cli/screen/page.ts';
+import { spokenLog } from './cli/screen/spoken-log.ts';
+import { Terminal } from './cli/screen/terminal.ts';
+import type { Surroundings } from './config/check/check-config.ts';
+import type { LoadedConfig } from './config/load-config.ts';
+import { systemOffset } from './control/words/time.ts';
+import type { World } from './daemon/wiring/wiring.ts';
+import type { Log } from './system/log/log.ts';
+import { systemClock } from './system/time/clock.ts';
+import { agentVersion } from './version.ts';
+
+const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
+
+/** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
+export async function program(args: readonly string[]): Promise<number> {
+  const parsed = parseArguments(args);
+  using interruption = listenForInterruption(process);
+  const { signal } = interruption;
+  const load = async (works = false): Promise<LoadedConfig> => loadFor(parsed, works);
+  const err = new Terminal(process.stderr);
+  const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
+  const context: CliContext = {
+    out: new Terminal(process.stdout),
+    err,
+    env: process.env,
+    version: agentVersion,
+    directory: process.cwd(),
+    clock: systemClock,
+    localOffset: systemOffset,
+    signal,
+    guard: (asksInstead) => interruption.guard(asksInstead),
+    person: () => new Typist(process.stdin, err),
+    single: parsed.single,
+    connect: async (ending) => connect(load, ending),
+    look: async (daemon, ending) => {
+      const loaded = await load();
+      await become(loaded);
+      const { openLook } = await import('./daemon/local-agent.ts');
+      return openLook(loaded, around(spoken()), daemon, ending);
+    },
+    local: async (ending) => {
+      const loaded = await load(true);
+      await become(loaded);
+      const { openLocalAgent } = await import('./daemon/local-agent.ts');
+      return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
+    },
+    permit: async (order, ending) => (parsed.single ? undefined : permit(parsed.configFile, order, ending)),
+    inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
+    runDaemon: async () => runDaemon(load, signal),
+    runHelper: async () => runHelper(parsed.configFile, signal),
+    explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
+    errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
+    writeTrustList: async (path, order) => {
+      const { writeTrustList } = await import('./firmware/trust/write-list.ts');
+      return writeTrustList(path, order, systemClock.nowMs());
+    },
+    writeDelta: async (...order) => (await import('./firmware/delta/write-delta.ts')).writeDelta(...order),
+    setup: async (from) => {
+      const { beginSetup } = await import('./setup/setup.ts');
+      const check = async (path: string): Promise<unknown> => checkConfig(path, signal);
+      return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
+    },
+    scan: async (...order) => (await import('./daemon/support/scan.ts')).scanForSensors(...order),
+    support: async () => openSupport(parsed.configFile),
+    config: configRoom(parsed.configFile, signal),
+  };
+  return await runCommand(parsed, context);
+}
+
+/** What others are told who find the agent at work: what was typed, without what may be secret. */
+function purposeOf(wanted: Wanted): string {
+  if (wanted.kind !== 'command') return 'agent';
+  const { command, typed } = wanted;
+  const [board = ''] = command.group === 'Boards' ? typed.operands : [];
+  return `agent ${command.name} ${board}`.trim();
+}
+
+function configRoom(typed: string | undefined, signal: AbortSignal): CliContext['config'] {
+  return {
+    check: async (around) =>
+      around.kind === 'gateway'
+        ? checkConfig(await configPath(typed), signal)
+        : checkElsewhere(await checkedPath(typed, around), around),
+    show: async () => showConfig(await configPath(typed)),
+    schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
+  };
+}
+
+async function configPath(typed: string | undefined): Promise<string> {
+  const named = typed ?? process.env['THING_AGENT_CONFIG'] ?? '';
+  if (named !== '') return named;
+  return (await import('./config/read-config.ts')).DEFAULT_CONFIG_PATH;
+}
+
+async function openSupport(typed: string | undefined): ReturnType<CliContext['support']> {
+  const support = await import('./daemon/support/support.ts');
+  return support.openSupport(await configPath(typed), process.env);
+}
+
+/** A daemon that runs can be asked even while the configuration file is broken. */
+async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): ReturnType<CliContext['connect']> {
+  const { connectToDaemon } = await import('./control/client/control-client.ts');
+  try {
+    return await connectToDaemon((await load()).config.paths.run, {}, signal);
+  } catch (error) {
+    const { ConfigError } = await import('./config/errors.ts');
+    if (!(error instanceof ConfigError)) throw error;
+    const { findRunDirectory } = await import('./config/read-config.ts');
+    const named = process.env['RUNTIME_DIRECTORY'] ?? (await findRunDirectory(error.path));
+    const daemon = await connectToDaemon(named ?? DEFAULT_RUN_DIRECTORY, {}, signal);
+    if (daemon !== undefined) return daemon;
+    throw error;
+  }
+}
+
+function around(log: Log): World {
+  return { environment: process.env, clock: systemClock, random: Math.random, log, agentVersion };
+}
+
+async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
+  const loaded = await load();
+  await become(loaded);
+  const { createLog } = await import('./system/log/pino-log.ts');
+  const world = around(createLog(loaded.config.log, process.env));
+  const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
+  const daemon = await import('./daemon/rounds/run-daemon.ts');
+  const options = {
+    loaded,
+    reload: load,
+    world,
+    manager: connectServiceManager(process.env, world.log),
+    onReload: onHangup,
+  };
+  try {
+    await daemon.runDaemon(options, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return 0;
+}
+
+async function loadRaw(typed: string | undefined): Promise<LoadedConfig> {
+  const { loadConfig } = await import('./config/load-config.ts');
+  return loadConfig(await configPath(typed), process.env);
+}
+
+/** `works`: it is for a process that does more than ask or look. */
+async function loadFor({ configFile, single }: ParsedArguments, works: boolean): Promise<LoadedConfig> {
+  const loaded = await loadRaw(configFile);
+  if (loaded.config.system.helper === undefined) return loaded;
+  return (await import('./daemon/processes/one-process.ts')).asOneOrTwo(loaded, { single, works });
+}
+
+/** A configuration that is broken names no helper: a daemon that still runs with the one before goes on without a permit. */
+async function permit(
+  typed: string | undefined,
+  ...[order, signal]: Parameters<CliContext['permit']>
+): ReturnType<CliContext['permit']> {
+  const { ConfigError } = await import('./config/errors.ts');
+  try {
+    const { config } = await loadRaw(typed);
+    if (config.system.helper === undefined) return undefined;
+    return await (await import('./daemon/processes/permit-by-root.ts')).permitByRoot(config, order, signal);
+  } catch (error) {
+    if (error instanceof ConfigError) return undefined;
+    throw error;
+  }
+}
+
+/** Where a helper is configured, root's command goes on with the agent's rights. */
+async function become({ config }: LoadedConfig): Promise<void> {
+  if (config.system.helper === undefined) return;
+  const { becomeAgent } = await import('./helper/agent/become-agent.ts');
+  await becomeAgent(config);
+}
+
+/** Loads nothing of service, telemetry and boards. */
+async function runHelper(typed: string | undefined, signal: AbortSignal): Promise<number> {
+  const { config } = await loadRaw(typed);
+  const { createLog } = await import('./system/log/pino-log.ts');
+  const helper = await import('./helper/root/run-helper.ts');
+  const world = around(createLog(config.log, process.env));
+  const loadConfig = async (): Promise<typeof config> => (await loadRaw(typed)).config;
+  await helper.runHelper({ loadConfig, world, environment: process.env }, signal);
+  return 0;
+}
+
+function onHangup(listener: () => void): Disposable {
+  process.on('SIGHUP', listener);
+  return { [Symbol.dispose]: () => void process.off('SIGHUP', listener) };
+}
+
+/** In an image it has its place there, unless it was named. */
+async function checkedPath(typed: string | undefined, around: CheckPlace): Promise<string> {
+  const path = await configPath(typed);
+  const { DEFAULT_CONFIG_PATH } = await import('./config/read-config.ts');
+  if (around.kind !== 'image' || path !== DEFAULT_CONFIG_PATH) return path;
+  const { ImageFiles } = await import('./system/files/image-files.ts');
+  return new ImageFiles(around.root).locate(path);
+}
+
+/** On a machine that is no gateway. */
+async function checkElsewhere(path: string, around: Surroundings): ReturnType<CliContext['config']['check']> {
+  const { checkConfig: check } = await import('./config/check/check-config.ts');
+  const { ConfigError } = await import('./config/errors.ts');
+  const { problems, warnings } = await check(path, process.env, around);
+  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  return { path, warnings: warnings.map(({ message }) => message) };
+}
+
+/** What the file says, then what this gateway makes of it. */
+async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
+  const { findSerialNumber } = await import('./system/device/serial-number.ts');
+  const { warnings } = await checkElsewhere(path, { kind: 'gateway', findSerialNumber });
+  const { ConfigError } = await import('./config/errors.ts');
+  const { loadConfig } = await import('./config/load-config.ts');
+  const { refuseExposedState, refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
+  const { checkBootEnvironment } = await import('./daemon/doctor/boot-check.ts');
+  const { config } = await loadConfig(path, process.env);
+  await refuseMisplacedState(config);
+  await refuseExposedState(config);
+  const { readConfigText, withLines } = await import('./config/read-config.ts');
+  const text = await readConfigText(path);
+  const boot = await checkBootEnvironment(config, signal);
+  if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
+  return { path, warnings: [...warnings, ...withLines(boot.warnings, text).map(({ message }) => message)] };
+}
+
+async function showConfig(path: string): ReturnType<CliContext['config']['show']> {
+  const { effectiveConfig, showConfig: show } = await import('./config/show-config.ts');
+  return { text: await show(path, process.env), value: await effectiveConfig(path, process.env) };
+}
