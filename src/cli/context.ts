@@ -103,7 +103,12 @@ export interface ConfigSetup {
   complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): Promise<string | undefined>;
   text(answers: Readonly<Record<string, string>>): string;
   /** Throws ConfigError, and changes nothing, if the configuration cannot be used on this gateway. */
-  write(text: string): Promise<{ readonly path: string; readonly before: string | undefined }>;
+  write(text: string): Promise<{
+    readonly path: string;
+    readonly before: string | undefined;
+    /** How a daemon that runs takes it. */
+    readonly takenBy: 'reload' | 'restart';
+  }>;
 }
 
 /** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */

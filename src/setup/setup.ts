@@ -27,6 +27,8 @@ const MODE = 0o644;
 export interface WrittenConfig {
   readonly path: string;
   readonly before: string | undefined;
+  /** How a daemon that runs takes it: by a restart where one process becomes two, or two one. */
+  readonly takenBy: 'reload' | 'restart';
 }
 
 export interface SetupDeps {
@@ -80,14 +82,15 @@ export class Setup {
     const { path, check, link = linkHelper } = this.#deps;
     await makeFolderOf(path);
     const draft = await writeDraft(path, text, ownFs, MODE);
-    const helper = examineConfig(path, text).file?.system.helper;
+    const helper = helperOf(path, text);
     let unlink: (() => Promise<void>) | undefined;
     try {
       unlink = helper === undefined ? undefined : await link(helper);
       await check(draft);
       const before = await this.#keepBefore();
       await keepDraft(draft, path);
-      return { path, before };
+      const helperBefore = before === undefined ? undefined : helperOf(path, before.text);
+      return { path, before: before?.path, takenBy: helper === helperBefore ? 'reload' : 'restart' };
     } catch (error) {
       await rm(draft, { force: true });
       await unlink?.();
@@ -101,13 +104,13 @@ export class Setup {
     return new ConfigError('config-invalid', this.path, told, 'nothing was written; answer again: agent setup');
   }
 
-  async #keepBefore(): Promise<string | undefined> {
+  async #keepBefore(): Promise<{ readonly path: string; readonly text: string } | undefined> {
     const { path } = this.#deps;
     const text = await readTextFile(path);
     if (text === undefined) return undefined;
     const before = `${path}.before`;
     await replaceFileDurably(before, text);
-    return before;
+    return { path: before, text };
   }
 
   #proposal(answers: Answers): Table {
@@ -131,6 +134,10 @@ async function makeFolderOf(path: string): Promise<void> {
   } catch (error) {
     throw new StorageError('write', path, error);
   }
+}
+
+function helperOf(path: string, text: string): string | undefined {
+  return examineConfig(path, text).file?.system.helper;
 }
 
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check

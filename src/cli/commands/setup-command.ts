@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 
 import { ConfigError } from '../../config/errors.ts';
+import { isSilent } from '../../control/control-errors.ts';
 import { printable } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
@@ -10,7 +11,7 @@ import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
 import { tellProblems } from './config-commands.ts';
 import { examine } from './look-commands.ts';
-import { tell } from './tell.ts';
+import { sentence, tell } from './tell.ts';
 
 export const setupCommand: Command = {
   name: 'setup',
@@ -21,7 +22,8 @@ export const setupCommand: Command = {
   summary: 'make the configuration of this gateway',
   details: [
     'Looks for slots, bootloader and serial ports, asks for the rest, checks what follows on this gateway, and writes it. What was ' +
-      'there before is kept beside it. Then it does what agent doctor does.',
+      'there before is kept beside it. Then it does what agent doctor does; or, where a daemon runs, which still has the ' +
+      'configuration from before, it says how that takes the new one.',
     'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it.',
     'Where --from names a helper ([system] helper), the agent is linked to it, too, as two processes.',
     'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
@@ -53,13 +55,30 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
     const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
   }
+  const { takenBy, ...told } = written;
+  if (await isDaemonThere(context)) return tell({ ...told, takenBy }, sentence(toTakeBy[takenBy]), typed, context);
   // `daemon` is left out: whether a daemon runs says nothing about the configuration.
   const findings = (await examine(context)).filter(({ name }) => name !== 'daemon');
-  return tell({ ...written, findings }, (page) => `${renderDoctor(findings, page)}\n${NEXT}`, typed, context);
+  return tell({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${NEXT}`, typed, context);
 }
 
+/** Its findings would be those of the configuration that it has. */
+async function isDaemonThere(context: CliContext): Promise<boolean> {
+  try {
+    return (await context.connect(context.signal)) !== undefined;
+  } catch (error) {
+    if (!isSilent(error)) throw error;
+    return true;
+  }
+}
+
+const RUNS = 'The daemon runs with the configuration from before';
+const toTakeBy = {
+  reload: `${RUNS}. It takes this one with: systemctl reload thing-agent; then see how all is: agent doctor`,
+  restart: `${RUNS}, as one process in place of two, or two in place of one. It takes this one with: systemctl daemon-reload; systemctl restart thing-agent; then see how all is: agent doctor`,
+} as const;
+
 const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-trial.timer
-(or, where it runs already: systemctl reload thing-agent; from one process to two, or back: systemctl daemon-reload; systemctl restart thing-agent)
 `;
 
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
