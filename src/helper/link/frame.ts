@@ -7,8 +7,13 @@ export interface Frame {
   readonly body: Buffer | undefined;
 }
 
-/** The longest head is a list of thousands of versions. */
+/** The longest head of the helper is what it kept of many attempts. */
 export const MAX_HEAD_BYTES = 4 * 1024 * 1024;
+/**
+ * The longest head of the agent is a list of versions, made of a reply of the service with 1 MiB at most. JSON may
+ * become 35 times as large in memory as its text, and who has broken into the agent may choose it.
+ */
+export const MAX_AGENT_HEAD_BYTES = 1024 * 1024 + 64 * 1024;
 export const MAX_BODY_BYTES = 1024 * 1024;
 /** Two big-endian numbers: the lengths of head and body. */
 const PREFIX_BYTES = 8;
@@ -27,11 +32,16 @@ export function encodeHead(head: unknown, bodyBytes = 0): Buffer {
 
 /** Decodes pieces of any length into frames. Holds one frame at most. */
 export class FrameDecoder {
+  readonly #maxHeadBytes: number;
   #prefix = Buffer.alloc(PREFIX_BYTES);
   #prefixBytes = 0;
   #content: Buffer | undefined;
   #contentBytes = 0;
   #headBytes = 0;
+
+  constructor(maxHeadBytes = MAX_HEAD_BYTES) {
+    this.#maxHeadBytes = maxHeadBytes;
+  }
 
   /** The frames that end in this piece. Throws `link-malformed`, after which nothing more can be read. */
   *push(piece: Uint8Array): Generator<Frame, void, undefined> {
@@ -58,7 +68,7 @@ export class FrameDecoder {
     if (this.#prefixBytes === PREFIX_BYTES) {
       this.#headBytes = this.#prefix.readUInt32BE(0);
       const bodyBytes = this.#prefix.readUInt32BE(4);
-      requireBounds(this.#headBytes, bodyBytes);
+      requireBounds(this.#headBytes, bodyBytes, this.#maxHeadBytes);
       this.#content = Buffer.allocUnsafeSlow(this.#headBytes + bodyBytes);
       this.#contentBytes = 0;
     }
@@ -89,8 +99,8 @@ function alone(body: Buffer, headBytes: number): Buffer {
   return own;
 }
 
-function requireBounds(headBytes: number, bodyBytes: number): void {
-  if (headBytes === 0 || headBytes > MAX_HEAD_BYTES || bodyBytes > MAX_BODY_BYTES)
+function requireBounds(headBytes: number, bodyBytes: number, maxHeadBytes = MAX_HEAD_BYTES): void {
+  if (headBytes === 0 || headBytes > maxHeadBytes || bodyBytes > MAX_BODY_BYTES)
     throw new HelperError('link-malformed', `a message of ${headBytes} and ${bodyBytes} bytes`);
 }
 

@@ -36,6 +36,8 @@ export interface LinkDeps {
   readonly onNote: (topic: string, content: unknown, within: number | undefined) => void;
   /** The error that ends everything pending when the other side is gone. */
   readonly lost: () => Error;
+  /** The longest head of the other side. Default: that of the helper. */
+  readonly maxHeadBytes?: number;
 }
 
 export interface CallOptions {
@@ -72,7 +74,7 @@ const FAREWELL_MS = 1_000;
 export class Link {
   readonly #socket: Socket;
   readonly #deps: LinkDeps;
-  readonly #decoder = new FrameDecoder();
+  readonly #decoder: FrameDecoder;
   readonly #pending = new Map<number, Pending>();
   readonly #served = new Map<number, AbortController>();
   readonly #working = new Set<Promise<void>>();
@@ -85,6 +87,7 @@ export class Link {
   constructor(socket: Socket, deps: LinkDeps) {
     this.#socket = socket;
     this.#deps = deps;
+    this.#decoder = new FrameDecoder(deps.maxHeadBytes);
     socket.on('data', (piece: Buffer) => this.#take(piece));
     socket.on('error', () => this.close());
     socket.once('close', () => this.close());

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
 import type { EngineWorld } from '../../daemon/wiring/engine.ts';
 import { HelperError } from '../errors.ts';
+import { MAX_AGENT_HEAD_BYTES } from '../link/frame.ts';
 import { Link } from '../link/link.ts';
 import type { Answer, Served } from '../link/link.ts';
 import { heardNote } from '../verbs.ts';
@@ -50,6 +51,7 @@ class Connection {
       serve: async (served) => this.#serve(served),
       onNote: (topic, content) => this.#hear(topic, content),
       lost: () => new AgentGone(),
+      maxHeadBytes: MAX_AGENT_HEAD_BYTES,
     });
     this.#ask = new AskAgent(this.#link);
     this.#rest();

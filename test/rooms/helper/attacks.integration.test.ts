@@ -43,6 +43,8 @@ const tampered = Buffer.from(good).fill('X', good.byteLength - 100_000, good.byt
 let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 let helper: ChildProcess;
+/** What the helper logs. */
+let said: string[];
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
@@ -50,7 +52,8 @@ beforeEach(async () => {
   const service = stack.use(await startStandIn({ versions, currentVersionId: 'good' }));
   const options = { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: keys.publicPem, agentUser };
   gateway = stack.use(await FileGateway.create(options));
-  helper = await gateway.startHelper();
+  said = [];
+  helper = await gateway.startHelper((line) => said.push(line));
 });
 afterEach(async () => {
   await stack.disposeAsync();
@@ -227,6 +230,15 @@ describe('an agent that somebody has broken into', () => {
     expect(await (await attached()).say('probe')).toEqual({});
   });
 
+  test('is hung up on before it sends a head that only the helper may send, which as JSON takes 150 MiB of memory', async () => {
+    const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
+    const impostor = stack.use(new Impostor(socket));
+    await impostor.say('attach', { protocol: PROTOCOL });
+    socket.write(Buffer.from('0011000100000000', 'hex'));
+    await expect.poll(() => said.join('\n'), { timeout: 30_000 }).toContain('a message of 1114113 and 0 bytes');
+    await impostor.link.hungUp;
+  });
+
   test('keeps no helper alive by what it has begun to say', async () => {
     const socket = await reachSocket(join(gateway.directory, 'helper/helper.sock'));
     const impostor = stack.use(new Impostor(socket));
@@ -271,7 +283,7 @@ async function refusedBytes(bytes: Buffer): Promise<void> {
 }
 
 function deeplyNested(): Buffer {
-  const text = Buffer.alloc(2_000_000, '[');
+  const text = Buffer.alloc(1_000_000, '[');
   const prefix = Buffer.alloc(8);
   prefix.writeUInt32BE(text.byteLength, 0);
   return Buffer.concat([prefix, text]);

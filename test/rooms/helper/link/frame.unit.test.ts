@@ -64,6 +64,9 @@ describe('frames', () => {
       prefix.writeUInt32BE(body, 4);
       expect(() => [...new FrameDecoder().push(prefix)]).toThrow(/a message of/);
     }
+    const six = encodeHead('1234');
+    expect(() => [...new FrameDecoder(5).push(six.subarray(0, 8))]).toThrow('a message of 6 and 0 bytes');
+    expect([...new FrameDecoder(6).push(six)]).toHaveLength(1);
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 64 })), (pieces) => {
         const decoder = new FrameDecoder();
