@@ -8,25 +8,22 @@ import { showBoards } from './boards.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
+import type { Surroundings } from './status-report.ts';
 import type { Concern } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 /** Asks every part of the gateway for what `agent status` shows. It always answers, whatever fails. */
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
   const wiring = deps.wiring();
-  const { session, serialNumber, updater, journal, world, config, messaging, throttle, trust } = wiring;
+  const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
   const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
   return statusReport(journal.state, {
-    agentVersion: world.agentVersion,
+    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...(await warningsOf(deps, wiring, concerns))]),
     daemon: deps.daemon,
-    serialNumber,
-    thingId: await loadThingId(wiring),
-    boards: await showBoards(wiring),
     booted: boot.booted,
     boot: boot.state,
     activity: deps.activity?.(),
     throttle: throttle?.inForce,
-    traffic: wiring.traffic.report,
     attempts: await wiring.history.known(journal.state),
     rebootWait: updater?.rebootWait,
     hookPause: updater?.hookPause,
@@ -37,8 +34,6 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
     ...obstacles,
     looks: deps.looks(),
     distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
-    warnings: [...mixed, ...(await warningsOf(deps, wiring, concerns))],
-    telemetry: deps.telemetry?.()?.status(),
     service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
   });
 }
@@ -59,6 +54,22 @@ async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSi
     obstacle: hindered ?? boot.obstacle ?? stateTrouble,
     concerns: isJudged ? await trust.concerns(journal.state, signal) : [],
     mixed: mixture === undefined ? [] : [describeMixture(mixture)],
+  };
+}
+
+async function toldAsItIs(
+  deps: AgentDeps,
+  wiring: Wiring,
+  warnings: readonly string[],
+): Promise<Surroundings['asItIs']> {
+  return {
+    agentVersion: wiring.world.agentVersion,
+    serialNumber: wiring.serialNumber,
+    thingId: await loadThingId(wiring),
+    boards: await showBoards(wiring),
+    traffic: deps.daemon === true ? wiring.traffic.report : undefined,
+    warnings,
+    telemetry: deps.telemetry?.()?.status(),
   };
 }
 

@@ -2,11 +2,10 @@ import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
 import type { DaemonSeen, Distrust, IdleCode, Trouble } from '../control/gateway-state.ts';
 import type { HistoryAttempt } from '../control/history.ts';
-import type { Activity, BoardReport, StatusReport } from '../control/reports.ts';
+import type { Activity, StatusReport } from '../control/reports.ts';
 import { listOf } from '../control/words/outcome.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
 import type { RateInForce } from '../service/throttle.ts';
-import type { TrafficReport } from '../service/traffic.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
 import { inForce } from '../update/choice/holds/quarantine.ts';
@@ -22,18 +21,13 @@ import type { RebootWait } from '../update/trial/reboot-wait.ts';
 import { describeLook, installedReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 
-/** What the status contains beside the journal: things that only a running process knows. */
-export interface Surroundings {
-  readonly agentVersion: string;
+/** What the status is made of, beside the journal: things that only a running process knows. */
+interface Known {
   readonly daemon: DaemonSeen;
-  readonly serialNumber: string | undefined;
-  readonly thingId: string | undefined;
-  readonly boards: readonly BoardReport[];
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
   readonly throttle: RateInForce | undefined;
-  readonly traffic: TrafficReport;
   /** The attempts of the history. */
   readonly attempts: readonly HistoryAttempt[];
   readonly rebootWait: RebootWait | undefined;
@@ -53,43 +47,16 @@ export interface Surroundings {
   readonly canUpdate: boolean;
   readonly distrust: readonly Distrust[];
   readonly looks: Looks | undefined;
-  readonly warnings: readonly string[];
-  readonly telemetry: StatusReport['telemetry'];
   readonly service: StatusReport['service'];
 }
 
+export interface Surroundings extends Known {
+  /** All that is told as it is. */
+  readonly asItIs: Omit<StatusReport, keyof ReturnType<typeof madeOf> | 'state' | 'troubles'>;
+}
+
 export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
-  const awaitsReboot = waitsForReboot(state.phase, around.booted);
-  const report = {
-    agentVersion: around.agentVersion,
-    daemon: around.daemon === true,
-    serialNumber: around.serialNumber,
-    thingId: around.thingId,
-    installed: installedReport(state.installed, state),
-    previous: installedReport(state.beforeBoards ?? state.previous, state),
-    list: listReport(state, around),
-    phase: awaitsReboot ? 'staged' : state.phase.kind,
-    activity: around.activity,
-    throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
-    arrived: arrived(state.phase),
-    ...(around.boot === undefined ? { slots: undefined } : describeSlots(around.boot)),
-    booted: around.booted,
-    lastOutcome: describeLast(state.lastOutcome, around),
-    traffic: around.daemon === true ? around.traffic : undefined,
-    quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
-    ...idleness(state.phase, awaitsReboot, around),
-    rebootWait: startsAnyway(state.phase, around) ? undefined : describeWait(around.rebootWait),
-    hookWait: describePause(around.hookPause, around.nowMs),
-    hold: standsStill(state.standstill, around.nowMs),
-    ...describeLookTimes(around.looks),
-    pendingSwitch: state.pendingSwitch,
-    boards: around.boards,
-    pendingReports: state.reports.length,
-    droppedReports: countDropped(state.reports),
-    warnings: around.warnings,
-    telemetry: around.telemetry,
-    service: around.service,
-  };
+  const report = { ...around.asItIs, ...madeOf(state, around) };
   const { daemon, canUpdate, distrust, hindered } = around;
   const found = troublesOf({ ...report, daemon, canUpdate, distrust });
   const troubles = hindered === undefined ? found : found.filter((code) => !unreadable.has(code));
@@ -99,19 +66,47 @@ export function statusReport(state: UpdateState, around: Surroundings): StatusRe
 /** What also seems to be so to a process that may not read what it needs. */
 const unreadable: ReadonlySet<Trouble> = new Set(['journal-lost', 'not-activated']);
 
+/** The members of a status in which the journal, or several things together, have a say. */
+function madeOf(state: UpdateState, around: Known) {
+  const awaitsReboot = waitsForReboot(state.phase, around.booted);
+  return {
+    daemon: around.daemon === true,
+    installed: installedReport(state.installed, state),
+    previous: installedReport(state.beforeBoards ?? state.previous, state),
+    list: listReport(state, around),
+    phase: awaitsReboot ? 'staged' : state.phase.kind,
+    activity: around.activity,
+    throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
+    arrived: arrived(state.phase),
+    ...describeSlots(around.boot),
+    booted: around.booted,
+    lastOutcome: describeLast(state.lastOutcome, around),
+    quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
+    ...idleness(state.phase, awaitsReboot, around),
+    rebootWait: startsAnyway(state.phase, around) ? undefined : describeWait(around.rebootWait),
+    hookWait: describePause(around.hookPause, around.nowMs),
+    hold: standsStill(state.standstill, around.nowMs),
+    ...describeLookTimes(around.looks),
+    pendingSwitch: state.pendingSwitch,
+    pendingReports: state.reports.length,
+    droppedReports: countDropped(state.reports),
+    service: around.service,
+  };
+}
+
 /** The last outcome, with the bytes that were fetched for it if the history knows them. */
-function describeLast(last: UpdateState['lastOutcome'], { attempts }: Surroundings): StatusReport['lastOutcome'] {
+function describeLast(last: UpdateState['lastOutcome'], { attempts }: Known): StatusReport['lastOutcome'] {
   if (last === undefined) return undefined;
   const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
   return fetchedBytes === undefined ? last : { ...last, fetchedBytes };
 }
 
-function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Surroundings): StatusReport['list'] {
+function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Known): StatusReport['list'] {
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
 /** Whether firmware may be coming. Work in another process tells no phase, so it may be fetching. */
-function isFetching({ activity }: Surroundings): boolean {
+function isFetching({ activity }: Known): boolean {
   const phase = activity?.phase ?? 'staging';
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
 }
@@ -129,7 +124,7 @@ function slotOf(phase: Phase): SlotName | undefined {
 /**
  * Whether the slot runs or boots next, whoever reboots: it then waits for no window, since a person may have armed it.
  */
-function startsAnyway(phase: Phase, { booted, boot }: Surroundings): boolean {
+function startsAnyway(phase: Phase, { booted, boot }: Known): boolean {
   const slot = slotOf(phase);
   return slot === booted || (boot !== undefined && boot.primary === slot);
 }
@@ -155,7 +150,7 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
 function idleness(
   phase: Phase,
   awaitsReboot: boolean,
-  around: Surroundings,
+  around: Known,
 ): Required<Pick<StatusReport, 'idleReason' | 'idleCode'>> {
   if (around.obstacle !== undefined) return { idleReason: around.obstacle, idleCode: 'impossible' };
   const ofPhase = describePhase(phase, awaitsReboot, around);
@@ -166,7 +161,7 @@ function idleness(
   return { idleReason: ofPhase, idleCode: isCut ? 'interrupted' : phase.kind };
 }
 
-function codeOfLooks({ lastLook, daemon, service }: Surroundings): IdleCode {
+function codeOfLooks({ lastLook, daemon, service }: Known): IdleCode {
   if (lastLook === undefined) {
     if (daemon === false) return 'no-daemon';
     if (daemon === 'silent') return 'daemon-silent';
@@ -180,7 +175,7 @@ function codeOfLooks({ lastLook, daemon, service }: Surroundings): IdleCode {
 /** A version that is held back. The end is known only if it began while the clock was set. */
 function describeHeld(
   { version, digest, code, reason, at }: Quarantined,
-  { quarantineMs }: Surroundings,
+  { quarantineMs }: Known,
 ): StatusReport['quarantine'][number] {
   const sinceMs = Date.parse(at);
   const until = isPlausible(sinceMs) ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
@@ -195,7 +190,9 @@ export function brokerStatus(report: BrokerReport | undefined): Pick<StatusRepor
   return { broker: { url, state, problem: named, ignored } };
 }
 
-function describeSlots({ primary, slots }: BootState): Required<Pick<StatusReport, 'slots' | 'slotStates'>> {
+function describeSlots(boot: BootState | undefined): Pick<StatusReport, 'slots' | 'slotStates'> {
+  if (boot === undefined) return { slots: undefined };
+  const { primary, slots } = boot;
   const describe = (slot: SlotName): string => {
     const { bootable, detail } = slots[slot];
     const next = slot === primary ? 'next to boot' : 'bootable';
@@ -217,7 +214,7 @@ function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
 }
 
 /** Why the phase prevents a look; undefined: it does not. */
-function describePhase(phase: Phase, awaitsReboot: boolean, around: Surroundings): string | undefined {
+function describePhase(phase: Phase, awaitsReboot: boolean, around: Known): string | undefined {
   switch (phase.kind) {
     case 'idle':
       return undefined;
@@ -237,7 +234,7 @@ function describePhase(phase: Phase, awaitsReboot: boolean, around: Surroundings
 }
 
 /** An interrupted staging. It continues with the next look, unless it was from a file, which cannot be read again. */
-function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Surroundings): string {
+function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Known): string {
   const { version, by } = phase.attempt;
   if (activity !== undefined) return `version ${version.name} is being staged into slot ${phase.slot}`;
   if (by === 'file') return `the installation of ${version.name} from a file was interrupted`;
@@ -252,7 +249,7 @@ function arrived(phase: Phase): StatusReport['arrived'] {
   return { bytes: offset, totalBytes };
 }
 
-function describeLooks({ lastLook, daemon, service }: Surroundings): string {
+function describeLooks({ lastLook, daemon, service }: Known): string {
   if (lastLook !== undefined) return describeLook(lastLook);
   if (daemon === false) return 'nobody asks the service: no daemon runs';
   if (daemon === 'silent') return 'nobody asks the service: the daemon does not answer';

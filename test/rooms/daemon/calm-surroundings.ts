@@ -1,14 +1,16 @@
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
 
-const nothing = { sentBytes: 0, receivedBytes: 0 };
-
 /** Of a daemon that has not looked yet, and of which nothing is to be told. */
 export const calmSurroundings: Surroundings = {
-  agentVersion: '0.1.0',
+  asItIs: {
+    agentVersion: '0.1.0',
+    serialNumber: 'GW-1',
+    thingId: 'thing-1',
+    boards: [],
+    warnings: [],
+    telemetry: undefined,
+  },
   daemon: true,
-  serialNumber: 'GW-1',
-  thingId: 'thing-1',
-  boards: [],
   booted: 'A',
   boot: undefined,
   lastLook: undefined,
@@ -17,7 +19,6 @@ export const calmSurroundings: Surroundings = {
   quarantineMs: 30 * 86_400_000,
   activity: undefined,
   throttle: undefined,
-  traffic: { lastHour: nothing, lastDay: nothing, sinceStart: nothing },
   attempts: [],
   rebootWait: undefined,
   hookPause: undefined,
@@ -25,7 +26,5 @@ export const calmSurroundings: Surroundings = {
   canUpdate: true,
   distrust: [],
   looks: undefined,
-  warnings: [],
-  telemetry: undefined,
   service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
 };

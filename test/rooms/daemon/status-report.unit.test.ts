@@ -27,7 +27,8 @@ const trial: PhaseOf<'trial'> = {
 // Seen: "the record of updates could not be read; no trusted key can be used; not activated yet" of a missing helper.
 test('a process without the rights to look says why, and nothing of what it could not read', () => {
   const lost = { ...initialState, phase: { kind: 'lost' as const } };
-  const hindered = { ...around, thingId: undefined, canUpdate: false, obstacle: 'no helper' };
+  const asItIs = { ...around.asItIs, thingId: undefined };
+  const hindered = { ...around, asItIs, canUpdate: false, obstacle: 'no helper' };
   const { troubles, state, idleReason } = statusReport(lost, { ...hindered, hindered: 'no helper' });
   expect({ troubles, state, idleReason }).toEqual({
     troubles: ['update-impossible'],
