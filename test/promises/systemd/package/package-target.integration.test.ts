@@ -82,10 +82,16 @@ describe('two processes', () => {
     await rig.twoProcesses();
   });
 
-  test('one in which no agent comes up is put back, and neither process runs meanwhile', async () => {
+  test('one in which no agent comes up is put back, and neither process runs, nor installs a person, meanwhile', async () => {
     await rig.offer('v6b', '1.6.1', 'broken');
     const report = rig.nextReport();
     await rig.order();
+    const result = 'var/lib/thing-agent/packages/agent/result';
+    await expect.poll(() => rig.machine.has(result), { timeout: 60_000 }).toBe(true);
+    expect(await rig.machine.exec('dpkg', '--install', '/packages/1.1.deb')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('an update of packages is under way') as string,
+    });
     expect(await report).toMatchObject({ version: 'v6b', outcome: 'rolled-back', code: 'package-put-back' });
     await expectRest('1.1');
     const user = await rig.machine.tell('systemctl', 'show', '--value', '--property=User', 'thing-agent');
