@@ -20,6 +20,13 @@ export class CliError extends defineErrors('CliError', {
     means: 'What was named as a file to write is a slot or a device, lies on a slot, or is no regular file.',
     advice: 'name a file elsewhere, such as in /run',
   },
+  'file-out-of-reach': {
+    remedy: 'give-up',
+    exit: 'usage',
+    means:
+      'A file that a person named can be read by the person, and not by the agent, which runs as a user of its own.',
+    advice: 'copy it to where everybody may read, such as /srv, or mount its medium so that everybody may read it',
+  },
   'part-unavailable': {
     remedy: 'retry',
     exit: 'failed',

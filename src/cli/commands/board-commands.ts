@@ -7,6 +7,8 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderBoards } from '../screen/pages/render-boards.ts';
 import { follow } from './follow.ts';
+import type { FollowedWork } from './follow.ts';
+import { withNamedFile } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -79,14 +81,11 @@ async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
   const input = flashInput(typed, context);
   await using _permit =
     input.allowDowngrade === true ? await context.permit({ kind: 'board', ...input }, context.signal) : undefined;
-  return await follow(
-    {
-      begin: (agent, onEvent) => agent.flash(input, onEvent, context.signal),
-      isByHand: true,
-    },
-    typed,
-    context,
-  );
+  const work = {
+    begin: (agent, onEvent) => agent.flash(input, onEvent, context.signal),
+    isByHand: true,
+  } satisfies FollowedWork;
+  return await withNamedFile(input.path, async () => follow(work, typed, context));
 }
 
 function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
@@ -98,7 +97,10 @@ function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
 }
 
 async function planBoard(typed: Typed, context: CliContext): Promise<number> {
-  const plan = await withAgent(context, (agent) => agent.planBoard(boardAndFile(typed, context), context.signal));
+  const input = boardAndFile(typed, context);
+  const plan = await withNamedFile(input.path, async () =>
+    withAgent(context, (agent) => agent.planBoard(input, context.signal)),
+  );
   return tell(plan, sentence(describePlan(plan)), typed, context);
 }
 

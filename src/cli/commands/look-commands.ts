@@ -17,6 +17,7 @@ import { renderHistory, renderStory } from '../screen/pages/render-history.ts';
 import { renderCheck, renderDoctor } from '../screen/pages/render-reports.ts';
 import { renderSecurityLog } from '../screen/pages/render-security.ts';
 import { renderStatus } from '../screen/pages/render-status.ts';
+import { withNamedFile } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -135,7 +136,7 @@ async function info(typed: Typed, context: CliContext): Promise<number> {
 /** Inspects a file with the agent; on a machine that is no gateway, without a configuration. */
 async function inspect(path: string, context: CliContext): Promise<FileReport> {
   try {
-    return await withLook(context, (agent) => agent.inspect({ path }, context.signal));
+    return await withNamedFile(path, async () => withLook(context, (agent) => agent.inspect({ path }, context.signal)));
   } catch (error) {
     if (!(error instanceof AgentError) || error.exit !== 'configuration') throw error;
     return { ...(await context.inspect(path, context.signal)), unjudged: error.message };

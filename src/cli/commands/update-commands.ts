@@ -9,6 +9,7 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { follow } from './follow.ts';
+import { withNamedFile } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
@@ -141,7 +142,9 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
   await using _permit = flags.has('allow-downgrade')
     ? await context.permit({ kind: 'downgrade', path }, context.signal)
     : undefined;
-  return await follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context);
+  return await withNamedFile(path, async () =>
+    follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context),
+  );
 }
 
 async function commit(typed: Typed, context: CliContext): Promise<number> {

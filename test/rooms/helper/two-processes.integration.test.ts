@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { readdir, stat, writeFile } from 'node:fs/promises';
+import { chmod, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
@@ -85,6 +85,10 @@ describe('an agent without rights, and its helper', () => {
     expect(JSON.stringify(log)).toContain('signature-refused');
     expect(gateway.boot()).toBe('A');
     await writeFile(file, firmware.v2);
+    await chmod(file, 0o000); // root alone may read it
+    const code = agentUser === process.getuid?.() ? /file-unreadable/ : /file-out-of-reach/;
+    expect(await gateway.run('install', file)).toMatchObject({ exitCode: 64, stderr: matching(code) });
+    await chmod(file, 0o644);
     expect(await gateway.run('install', file)).toMatchObject({ exitCode: 0 });
     expect(gateway.boot()).toBe('B');
     expect(await gateway.run('--update-now')).toMatchObject({ stderr: matching(/committing: slot B/) });
