@@ -2,33 +2,56 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 
 import { runProgram } from '../../../src/system/processes/child-process.ts';
 import { buildDeb } from '../../../systemd/deb.ts';
 import { blockOf, readPage } from '../../page-examples.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
-import { runTool } from '../../tool.ts';
+import { runTool, WrongUse } from '../../tool.ts';
+import { bootOnce } from './boot.ts';
+import { startForeignPrograms } from './foreign-programs.ts';
 
-const help = `npm run arm64
+const help = `npm run arm64 [-- --boot [--deb FILE] [--console]]
 
 Builds the package for arm64, unpacks it, and types with it what the page about a first update has, from the key to the
 committed release, on whatever machine this is: its programs run by qemu-user, with Debian's libraries for arm64
-(apt install qemu-user-static libc6-arm64-cross libstdc++6-arm64-cross libatomic1-arm64-cross).`;
+(apt install qemu-user-static libc6-arm64-cross libstdc++6-arm64-cross libatomic1-arm64-cross).
+
+  --boot     a whole gateway instead: Debian for arm64 with the package by apt, agent setup and systemctl enable, on a disk of
+             systemd/images with slots A and B; UEFI, GRUB, kernel, systemd and the agent in an emulated machine, until it is
+             activated and has taken an update, and agent doctor said each time that all is well. For root (apt install
+             qemu-user-static qemu-system-arm mmdebstrap dosfstools mtools gdisk grub-common mender-artifact socat); the
+             kernel of this machine is told to start programs of arm64 by qemu-user (binfmt_misc), and keeps that until it
+             restarts
+  --deb      its package, in place of one that is made now
+  --console  show its console`;
 
 const EMULATOR = '/usr/bin/qemu-aarch64-static';
+const MACHINE = '/usr/bin/qemu-system-aarch64';
 const LIBRARIES = '/usr/aarch64-linux-gnu';
 const MOST_MS = 600_000;
 
-await runTool(help, {}, async () => {
-  const missing = [EMULATOR, join(LIBRARIES, 'lib/libstdc++.so.6'), join(LIBRARIES, 'lib/libatomic.so.1')];
+const options = {
+  boot: { type: 'boolean', default: false },
+  deb: { type: 'string' },
+  console: { type: 'boolean', default: false },
+} as const;
+
+await runTool(help, options, async ({ boot, deb, console: isShown }) => {
+  const libraries = [join(LIBRARIES, 'lib/libstdc++.so.6'), join(LIBRARIES, 'lib/libatomic.so.1')];
+  const missing = boot ? [EMULATOR, MACHINE] : [EMULATOR, ...libraries];
   const lacks = missing.filter((path) => !existsSync(path));
   if (lacks.length > 0) {
     console.error(`${lacks.join(', ')}: not there; --help says what is needed`);
     return 69;
   }
+  if (boot && process.getuid?.() !== 0) throw new WrongUse('--boot is for root: it makes a root file system');
+  if (boot) await startForeignPrograms();
   const folder = await mkdtemp(join(tmpdir(), 'arm64-'));
   try {
-    return await firstUpdate(folder);
+    if (!boot) return await firstUpdate(folder);
+    return await bootOnce({ folder, deb, onLine: isShown ? (line) => console.log(line) : undefined });
   } finally {
     await rm(folder, { recursive: true });
   }
