@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 
+import { anyCharacter } from '../../any-character.ts';
+
 /** One change of some bytes, at a place that is a fraction of their length. */
 export type Edit =
   | { readonly kind: 'flip'; readonly at: number; readonly bits: number }
@@ -140,7 +142,7 @@ export interface JsonChange {
 
 const strangeValue: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(null, '', 'A', 'B', 'C', ' ', '../x', '__proto__', 0, -1, 1.5, 1e21, true, [], {}),
-  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.string({ unit: anyCharacter, maxLength: 20 }),
   fc.jsonValue({ maxDepth: 2 }),
 );
 

@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 
+import { anyCharacter } from '../../any-character.ts';
+
 /** Anything, and often what steers terminals. */
 export const anyText = fc.string({
   unit: fc.oneof(
@@ -8,7 +10,7 @@ export const anyText = fc.string({
       weight: 1,
       arbitrary: fc.constantFrom('\u001B', '\n', '\r', '\u009B', '\u202E', '\u2028', '\u200D', '\uD800', '\t'),
     },
-    { weight: 1, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
+    { weight: 1, arbitrary: fc.string({ unit: anyCharacter, minLength: 1, maxLength: 1 }) },
   ),
   maxLength: 200,
 });

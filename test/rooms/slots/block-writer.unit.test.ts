@@ -23,9 +23,8 @@ describe('writing', () => {
 
         expect(written).toEqual({ sizeBytes: image.byteLength, digest: digestOf(image), unchangedBytes: 0 });
         expect(device.content(slotBytes).subarray(0, image.byteLength).equals(image)).toBe(true);
-        expect(device.content(slotBytes).subarray(image.byteLength)).toEqual(
-          Buffer.alloc(slotBytes - image.byteLength, 0x5a),
-        );
+        const rest = Buffer.alloc(slotBytes - image.byteLength, 0x5a);
+        expect(device.content(slotBytes).subarray(image.byteLength).equals(rest)).toBe(true);
       }),
     );
   });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
+import { anyCharacter } from '../../../any-character.ts';
 import { openTarget } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
 
@@ -18,7 +19,7 @@ const word = fc.oneof(
     arbitrary: fc.constantFrom(...words).chain((one) => fc.string({ maxLength: 9 }).map((end) => `${one}=${end}`)),
     weight: 1,
   },
-  { arbitrary: fc.string({ unit: 'binary', maxLength: 12 }), weight: 1 },
+  { arbitrary: fc.string({ unit: anyCharacter, maxLength: 12 }), weight: 1 },
   { arbitrary: fc.jsonValue().map((value) => JSON.stringify(value)), weight: 1 },
 );
 

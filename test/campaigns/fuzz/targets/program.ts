@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 
 import { exitCodes } from '../../../../src/system/errors.ts';
+import { anyCharacter } from '../../../any-character.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
@@ -55,7 +56,7 @@ const cases = fc.oneof(
   }),
   fc.record({
     kind: fc.constant('handler' as const),
-    says: fc.string({ unit: 'binary', maxLength: 30 }),
+    says: fc.string({ unit: anyCharacter, maxLength: 30 }),
     command: fc.constantFrom('status', 'doctor', '--update-now'),
   }),
 );

@@ -6,6 +6,7 @@ import type { Wanted } from '../../../../src/cli/arguments/command.ts';
 import { helpText } from '../../../../src/cli/arguments/help.ts';
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 import { commandTable } from '../../../../src/cli/commands/command-table.ts';
+import { anyCharacter } from '../../../any-character.ts';
 import { type } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 
@@ -144,7 +145,7 @@ const knownOptions = Object.keys(optionTable).map((name) => `--${name}`);
 const word = fc.oneof(
   fc.constantFrom(...knownWords, ...knownOptions, '--', '-', '-h', '', '--at=', '--config=x', '-5', '--no-json', '---'),
   fc.string(),
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
 );
 
 test('whatever is typed is a command or a refusal that says why', () => {

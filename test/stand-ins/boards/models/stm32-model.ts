@@ -180,10 +180,12 @@ function* silent(): Program {
 /** Bit by bit, as the hardware does. */
 function crcOf(bytes: Uint8Array, polynomial: number, beginning: number): number {
   const words = Buffer.from(bytes);
-  let crc = beginning;
+  // of 32 bits with a sign, which an engine computes without allocating
+  const feedback = polynomial | 0;
+  let crc = beginning | 0;
   for (let at = 0; at < words.byteLength; at += 4) {
-    crc ^= words.readUInt32LE(at);
-    for (let bit = 0; bit < 32; bit += 1) crc = crc < 0 || crc >= 2 ** 31 ? (crc << 1) ^ polynomial : crc << 1;
+    crc ^= words.readInt32LE(at);
+    for (let bit = 0; bit < 32; bit += 1) crc = crc < 0 ? (crc << 1) ^ feedback : crc << 1;
   }
   return crc >>> 0;
 }

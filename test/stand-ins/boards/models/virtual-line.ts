@@ -97,7 +97,9 @@ export class VirtualPort {
   send(bytes: Uint8Array): void {
     for (const byte of bytes) {
       this.#boardIdleMs = Math.max(this.#boardIdleMs, this.clock.monotonicMs()) + this.#characterMs;
-      for (const arriving of this.#damage('to-board', byte)) this.#deliver(arriving);
+      const due = this.#dueFault('to-board');
+      if (due === 'none') this.#deliver(byte);
+      else if (due !== 'muted') for (const arriving of this.#strike(due, byte)) this.#deliver(arriving);
     }
   }
 
@@ -146,19 +148,28 @@ export class VirtualPort {
       if (bytes.byteLength <= shortBytes) this.shortAnswers.push(this.#counts['to-host'] + 1);
       for (const answer of bytes) {
         this.#hostIdleMs = Math.max(this.#hostIdleMs, atMs) + this.#characterMs;
-        for (const arriving of this.#damage('to-host', answer)) {
-          this.#arrivals.push({ byte: arriving, atMs: this.#hostIdleMs + this.#latencyMs });
-        }
+        this.#answer(answer);
       }
     }
   }
 
-  #damage(direction: Direction, byte: number): readonly number[] {
+  #answer(answer: number): void {
+    const due = this.#dueFault('to-host');
+    if (due === 'none') this.#arrive(answer);
+    else if (due !== 'muted') for (const arriving of this.#strike(due, answer)) this.#arrive(arriving);
+  }
+
+  #arrive(byte: number): void {
+    this.#arrivals.push({ byte, atMs: this.#hostIdleMs + this.#latencyMs });
+  }
+
+  /** What happens to the next byte in a direction; nearly always nothing, for which nothing is allocated. */
+  #dueFault(direction: Direction): Fault | 'none' | 'muted' {
     this.#counts[direction] += 1;
+    if (this.clock.monotonicMs() < this.#mutedUntilMs) return 'muted';
+    if (this.#faults.length === 0) return 'none';
     const count = this.#counts[direction];
-    if (this.clock.monotonicMs() < this.#mutedUntilMs) return [];
-    const due = this.#faults.find((fault) => fault.direction === direction && fault.at === count);
-    return due === undefined ? [byte] : this.#strike(due, byte);
+    return this.#faults.find((fault) => fault.direction === direction && fault.at === count) ?? 'none';
   }
 
   #strike({ kind, bit }: Fault, byte: number): readonly number[] {
