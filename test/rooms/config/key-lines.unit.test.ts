@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { type KeyNode, lineOf, locateKeys } from '../../../src/config/file/key-lines.ts';
 import { parseToml } from '../../../src/config/file/toml.ts';
+import { howMuch } from '../../full.ts';
 import { writtenToml } from './toml-writer.ts';
 
 describe('locateKeys', () => {
@@ -13,7 +14,7 @@ describe('locateKeys', () => {
         const keys = locateKeys(text);
         expect(lines.map(({ path }) => ({ path, line: lineOf(keys, path) }))).toEqual(lines);
       }),
-      { numRuns: 1_000 },
+      { numRuns: howMuch(1_000, 1_000, 200) },
     );
   });
 

@@ -7,6 +7,7 @@ import { helpText } from '../../../../src/cli/arguments/help.ts';
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 import { commandTable } from '../../../../src/cli/commands/command-table.ts';
 import { anyCharacter } from '../../../any-character.ts';
+import { howMuch } from '../../../full.ts';
 import { type } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 
@@ -155,7 +156,7 @@ test('whatever is typed is a command or a refusal that says why', () => {
       const said = wanted.kind === 'usage-error' ? [wanted.message, wanted.advice] : [];
       expect(said).not.toContain('');
     }),
-    { numRuns: 3_000 },
+    { numRuns: howMuch(3_000, 3_000, 600) },
   );
 });
 

@@ -127,7 +127,7 @@ function espPrograms(bytes: number, chipId = 0): Programs {
 
 describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
   const rows: [string, Cell][] = [];
-  const places = (subject.places ?? 32) / howMuch(1, 4);
+  const places = Math.max(2, (subject.places ?? 32) / howMuch(1, 4, 8));
   let clean: CleanRun = { counts: { 'to-board': 0, 'to-host': 0 }, acknowledgements: [] };
 
   beforeAll(async () => {

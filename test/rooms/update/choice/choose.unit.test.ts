@@ -5,6 +5,7 @@ import { chooseVersion, compareVersions, lookForVersion } from '../../../../src/
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionRef } from '../../../../src/update/journal/state.ts';
 import type { ProvisioningService } from '../../../../src/update/ports.ts';
+import { howMuch } from '../../../full.ts';
 
 function named(...names: readonly string[]): readonly { readonly id: string; readonly name: string }[] {
   return names.map((name) => ({ id: `id of ${name}`, name }));
@@ -116,7 +117,7 @@ describe('choosing among versions', () => {
         const sorted = [a, b, c].toSorted(compareVersions);
         expect([c, a, b].toSorted(compareVersions)).toEqual(sorted);
       }),
-      { numRuns: 1000 },
+      { numRuns: howMuch(1_000, 1_000, 200) },
     );
   });
 });
