@@ -75,15 +75,18 @@ function bootloaderContradictions(targets: ConfigFile['targets']): readonly Find
 type SlotsTarget = Extract<ConfigFile['targets'][string], { kind: 'slots' }>;
 
 function slotContradictions(name: string, { slots, bootloader }: SlotsTarget): readonly Finding[] {
-  const pairs: { readonly path: readonly string[]; readonly pair: { readonly A: unknown; readonly B: unknown } }[] = [
-    { path: ['slots'], pair: slots },
-  ];
-  if (bootloader?.kind === 'tryboot') pairs.push({ path: ['bootloader', 'partitions'], pair: bootloader.partitions });
-  else if (bootloader !== undefined) pairs.push({ path: ['bootloader', 'names'], pair: bootloader.names });
-  return pairs
-    .filter(({ pair }) => pair.A === pair.B)
+  const ofBootloader = Object.entries<unknown>(bootloader ?? {}).map(([key, value]) => ({
+    path: ['bootloader', key],
+    pair: value,
+  }));
+  return [{ path: ['slots'], pair: slots }, ...ofBootloader]
+    .filter(({ pair }) => isPair(pair) && pair.A === pair.B)
     .map(({ path }) => ({
       path: ['targets', name, ...path],
       message: `targets.${name}.${path.join('.')}: A and B are the same`,
     }));
+}
+
+function isPair(value: unknown): value is { readonly A: unknown; readonly B: unknown } {
+  return typeof value === 'object' && value !== null && 'A' in value && 'B' in value;
 }
