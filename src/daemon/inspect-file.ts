@@ -9,7 +9,7 @@ import { realSystem } from '../slots/device-identity.ts';
 import { admitSlot } from '../slots/slot-admission.ts';
 import { AgentError } from '../system/errors.ts';
 import { headerOf } from '../update/choice/header.ts';
-import { holdsFirmware, inForce } from '../update/choice/holds/quarantine.ts';
+import { holdsFirmware, inForce, quarantinedError } from '../update/choice/holds/quarantine.ts';
 import { holdOfStandstill } from '../update/choice/plan.ts';
 import { refuseRelease } from '../update/choice/release-rules.ts';
 import { requireBases } from '../update/delta/base.ts';
@@ -119,9 +119,7 @@ function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journ
   const { floor, phase } = journal.state;
   const quarantined = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
   const entry = quarantined.find((known) => holdsFirmware(known, digest, { name: header.name ?? '' }));
-  if (entry !== undefined) {
-    throw new UpdateError('quarantined', `it ended badly before (${entry.version.name}: ${entry.reason})`);
-  }
+  if (entry !== undefined) throw quarantinedError(entry);
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
     throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
   }

@@ -99,7 +99,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     remedy: 'give-up',
     exit: 'refused',
     means: 'This firmware ended badly before and is not tried again by itself.',
-    advice: 'install another version, lift it with agent forget, or repeat with --force',
+    advice: 'install another version, lift it with agent forget VERSION, or repeat with --force',
   },
   'list-exchanged': {
     remedy: 'retry',

@@ -2,7 +2,7 @@ import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import { sparingSource } from '../choice/holds/metered.ts';
-import { holdsFirmware, inForce } from '../choice/holds/quarantine.ts';
+import { holdsFirmware, inForce, quarantinedError } from '../choice/holds/quarantine.ts';
 import { isoTime } from '../choice/order.ts';
 import type { InstallOrder, UpdatePorts } from '../choice/order.ts';
 import { findPresence } from '../choice/presence.ts';
@@ -230,10 +230,7 @@ export class Staging {
     const quarantined = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
     const entry = quarantined.find((known) => holdsFirmware(known, digest, this.#order.version));
     if (entry === undefined) return;
-    throw new UpdateError(
-      'quarantined',
-      `firmware ${digest} ended badly before (${entry.version.name}: ${entry.reason})`,
-    );
+    throw quarantinedError(entry);
   }
 
   async #recordFailure(error: AgentError): Promise<void> {

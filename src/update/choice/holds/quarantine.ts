@@ -1,4 +1,5 @@
 import { isPlausible } from '../../../system/time/wall-clock.ts';
+import { UpdateError } from '../../errors.ts';
 import type { Standstill } from '../../journal/parts/standstill.ts';
 import type { Quarantined, UpdateState, VersionRef } from '../../journal/state.ts';
 import { keyOf, mapTries, passedSince, pauseLeft, triesOf } from './tries.ts';
@@ -15,6 +16,13 @@ export function withQuarantined(state: UpdateState, entry: Quarantined): UpdateS
 /** The entries whose time has not passed. */
 export function inForce(state: UpdateState, nowMs: number, lastsMs: number): readonly Quarantined[] {
   return state.quarantine.filter(({ at }) => !hasEnded(at, nowMs, lastsMs));
+}
+
+/** Why what is held back is not installed, and how a person names it to have it tried again. */
+export function quarantinedError({ version: { id, name }, reason }: Quarantined): UpdateError {
+  const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
+  const advice = `install another version, lift it with agent forget ${word}, or repeat with --force`;
+  return new UpdateError('quarantined', `it ended badly before (${name}: ${reason})`, { advice });
 }
 
 /** Whether the time has passed. Without a clock it never does. */

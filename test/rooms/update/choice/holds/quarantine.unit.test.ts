@@ -8,6 +8,7 @@ import {
   inForce,
   lift,
   needsDate,
+  quarantinedError,
   withQuarantined,
 } from '../../../../../src/update/choice/holds/quarantine.ts';
 import { initialState } from '../../../../../src/update/journal/state.ts';
@@ -27,6 +28,17 @@ function holding(...entries: readonly Quarantined[]): UpdateState {
 }
 
 describe('a quarantine', () => {
+  // Seen: "lift it with agent forget", which wants a VERSION, after a digest of which no command takes the whole.
+  test.each([
+    [{ id: '7', name: '1.4.0' }, '1.4.0'],
+    [{ id: '7', name: 'of a file' }, '7'],
+    [{ id: undefined, name: '--force' }, 'VERSION'],
+  ])('of %j is told with what lifts it: %s', (version, word) => {
+    const { message, advice } = quarantinedError(held('1', { version }));
+    expect(message).toBe(`it ended badly before (${version.name}: bad)`);
+    expect(advice).toContain(`agent forget ${word}, or repeat with --force`);
+  });
+
   test('ends by the clock, after as long as is set', () => {
     const state = holding(held('1'));
     expect(inForce(state, START_MS + 30 * DAY_MS - 1, 30 * DAY_MS)).toHaveLength(1);
