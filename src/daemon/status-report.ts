@@ -78,7 +78,7 @@ function madeOf(state: UpdateState, around: Known) {
     activity: around.activity,
     throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
     arrived: arrived(state.phase),
-    ...describeSlots(around.boot),
+    ...describeSlots(around.boot, awaitsReboot ? slotOf(state.phase) : undefined),
     booted: around.booted,
     lastOutcome: describeLast(state.lastOutcome, around),
     quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
@@ -190,17 +190,21 @@ export function brokerStatus(report: BrokerReport | undefined): Pick<StatusRepor
   return { broker: { url, state, problem: named, ignored } };
 }
 
-function describeSlots(boot: BootState | undefined): Pick<StatusReport, 'slots' | 'slotStates'> {
+/** `armed`: a slot that is to be booted once, which some bootloaders do not call bootable until it is committed. */
+function describeSlots(
+  boot: BootState | undefined,
+  armed: SlotName | undefined,
+): Pick<StatusReport, 'slots' | 'slotStates'> {
   if (boot === undefined) return { slots: undefined };
   const { primary, slots } = boot;
-  const describe = (slot: SlotName): string => {
-    const { bootable, detail } = slots[slot];
-    const next = slot === primary ? 'next to boot' : 'bootable';
-    return `${bootable ? next : 'not bootable'} (${detail})`;
-  };
   const stateOfSlot = (slot: SlotName): { bootable: boolean; next: boolean } => {
     const { bootable } = slots[slot];
-    return { bootable, next: bootable && slot === primary };
+    return { bootable, next: slot === primary && (bootable || slot === armed) };
+  };
+  const describe = (slot: SlotName): string => {
+    const { bootable, next } = stateOfSlot(slot);
+    const once = slot === armed ? ', once, on trial' : '';
+    return `${next ? `next to boot${once}` : bootable ? 'bootable' : 'not bootable'} (${slots[slot].detail})`;
   };
   return {
     slots: { A: describe('A'), B: describe('B') },

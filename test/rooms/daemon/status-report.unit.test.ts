@@ -41,6 +41,19 @@ test('a process without the rights to look says why, and nothing of what it coul
 describe('a firmware that is armed', () => {
   const state = { ...initialState, phase: trial };
 
+  // Seen: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
+  test('is next to boot, though its bootloader does not call it bootable before it is committed', () => {
+    const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad, primary' } };
+    const boot = { primary: 'B', onTrial: { A: false, B: true }, slots } as const;
+    expect(statusReport(state, { ...around, boot })).toMatchObject({
+      slots: { B: 'next to boot, once, on trial (bad, primary)' },
+      slotStates: { A: { next: false }, B: { bootable: false, next: true } },
+    });
+    const disarmed = statusReport(state, { ...around, boot: { ...boot, primary: 'A' } });
+    expect(disarmed.slotStates).toMatchObject({ A: { next: true }, B: { next: false } });
+    expect(statusReport(initialState, { ...around, boot }).slotStates).toMatchObject({ B: { next: false } });
+  });
+
   test('is staged until its slot runs', () => {
     expect(statusReport(state, around)).toMatchObject({
       phase: 'staged',
