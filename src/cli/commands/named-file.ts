@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 
 import { AgentError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { openRegularFile, OutsideFileError } from '../../system/files/outside-file.ts';
+import { shellWord } from '../arguments/shell-word.ts';
 import { CliError } from '../errors.ts';
 
 /** The work with a named file. Throws `file-out-of-reach` if whoever does it cannot read the file, but this command can. */
@@ -13,7 +14,7 @@ export async function withNamedFile<T>(path: string, work: () => Promise<T>): Pr
     if (!(error instanceof AgentError) || error.code !== 'file-unreadable' || !isReadable) throw error;
     if (exitCodes[error.exit] === exitCodes.disk) throw error;
     const why = `the agent cannot read ${path}, which you can: it has a user and a /tmp of its own, and no /home`;
-    const advice = `install -m 644 ${quoted(path)} /srv/ && name /srv/${basename(path)}; or mount the medium with -o umask=022`;
+    const advice = `install -m 644 ${shellWord(path)} /srv/ && name /srv/${basename(path)}; or mount the medium with -o umask=022`;
     throw new CliError('file-out-of-reach', why, { advice, cause: error });
   }
 }
@@ -27,9 +28,4 @@ async function canRead(path: string): Promise<boolean> {
     if (systemErrorCode(error) === undefined && !(error instanceof OutsideFileError)) throw error;
     return false;
   }
-}
-
-/** For a shell. */
-function quoted(path: string): string {
-  return /^[\w./+:@=-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,6 +1,7 @@
 import type { FileReport } from '../../../control/file-report.ts';
 import { bytes } from '../../../control/words/bytes.ts';
 import type { Row } from '../../../control/words/rows/row.ts';
+import { shellWord } from '../../arguments/shell-word.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 
@@ -61,10 +62,10 @@ function payloadLine({ fileName, target, sizeBytes, digest, base }: FileReport['
   return [fileName, ...facts].join(', ');
 }
 
-function verdict({ obstacles, unjudged, isInstalled }: FileReport): Row {
+function verdict({ file, obstacles, unjudged, isInstalled }: FileReport): Row {
   const label = 'Here';
   if (obstacles.length > 0) return { label, paragraphs: ['It would not be installed.'], tone: 'bad' };
   if (unjudged !== undefined) return { label, paragraphs: [`Nobody can say: ${unjudged}`], tone: 'attention' };
   if (isInstalled === true) return { label, paragraphs: ['It is what runs.'], tone: 'good' };
-  return { label, paragraphs: ['It would be installed: agent install FILE'], tone: 'good' };
+  return { label, paragraphs: [`It would be installed: agent install ${shellWord(file)}`], tone: 'good' };
 }
