@@ -8,10 +8,6 @@ export interface Followed {
   /** What it does, for somebody who writes a program. */
   readonly summary: string;
   readonly path: string;
-  /** What people call this operation while it runs. */
-  readonly title: string;
-  /** What the agent is at, before the first phase is known: "Busy: …". */
-  readonly doing: string;
   readonly input: z.ZodObject;
 }
 
@@ -21,16 +17,12 @@ export const followedOperations = {
     kind: 'followed',
     summary: 'Looks at the service now, and installs what it wants.',
     path: 'update',
-    title: 'an update',
-    doing: 'looking for an update',
     input: installFlags(),
   },
   install: {
     kind: 'followed',
     summary: 'Installs an artifact or an image in a local file, under the same rules.',
     path: 'install',
-    title: 'the installation of a file',
-    doing: 'installing a file',
     input: installFlags().extend({
       path: filePath(),
       allowDowngrade: z.literal(true).optional().describe('Lifts the floor for this once; root alone may say so.'),
@@ -40,32 +32,24 @@ export const followedOperations = {
     kind: 'followed',
     summary: 'Keeps a trial without waiting for the health gate.',
     path: 'commit',
-    title: 'a commit',
-    doing: 'keeping the firmware on trial',
     input: nothing(),
   },
   rollback: {
     kind: 'followed',
     summary: 'Ends a trial, or goes back to what was installed before.',
     path: 'rollback',
-    title: 'a rollback',
-    doing: 'going back',
     input: installFlags(),
   },
   cancel: {
     kind: 'followed',
     summary: 'Ends a download, or a wait for a reboot. The version is installed again only when a person asks for it.',
     path: 'cancel',
-    title: 'a cancellation',
-    doing: 'cancelling',
     input: nothing(),
   },
   flash: {
     kind: 'followed',
     summary: 'Flashes a board with a local file.',
     path: 'flash',
-    title: 'the flashing of a board',
-    doing: 'flashing',
     input: z.strictObject({
       board: identifier(),
       path: filePath(),
@@ -77,8 +61,6 @@ export const followedOperations = {
     kind: 'followed',
     summary: 'Puts back what a board held before it was flashed last.',
     path: 'restore',
-    title: 'the restoring of a board',
-    doing: 'flashing',
     input: z.strictObject({ board: identifier() }),
   },
 } as const satisfies Readonly<Record<string, Followed>>;

@@ -1,7 +1,7 @@
 import type { OnEvent, OperationEvent } from '../../control/events.ts';
-import { followedOperations } from '../../control/followed-operations.ts';
 import type { FollowedName } from '../../control/followed-operations.ts';
 import { ProgressPace } from '../../control/progress-pace.ts';
+import { operationWords } from '../../control/words/operation-words.ts';
 import { printableJson } from '../../control/words/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
@@ -121,7 +121,7 @@ const ended = new Error('the operation ended');
 
 /** Who asks for another file or board is refused: `the flashing of a board` is that of this one. */
 function followingLine(operation: FollowedName): string {
-  const title = followedOperations[operation].title.replace(' of a ', ' of this ');
+  const title = operationWords[operation].title.replace(' of a ', ' of this ');
   return `${title} is under way already; this is its progress`;
 }
 

@@ -7,9 +7,9 @@ import type { Clock } from '../../system/time/clock.ts';
 import { ControlError } from '../control-errors.ts';
 import type { OnEvent, OperationEvent, OperationOutcome } from '../events.ts';
 import { followedName } from '../followed-operations.ts';
-import { operationTable } from '../operations.ts';
 import { ProgressPace } from '../progress-pace.ts';
 import type { Activity, Of } from '../reports.ts';
+import { operationWords } from '../words/operation-words.ts';
 import { precedence } from './precedence.ts';
 import type { Precedence, Standing, Wanted } from './precedence.ts';
 
@@ -263,5 +263,5 @@ function gaveWay({ operation }: OperationRequest, { to }: GaveWay): AgentError {
 
 function titleOf(wanted: Wanted['operation']): string {
   if (wanted === 'hold') return 'a hold';
-  return wanted === 'reboot' ? 'a reboot' : operationTable[wanted].title;
+  return wanted === 'reboot' ? 'a reboot' : operationWords[wanted].title;
 }

@@ -1,8 +1,8 @@
-import { followedOperations } from '../followed-operations.ts';
 import { stateOf, troublesOf } from '../gateway-state.ts';
 import type { Trouble } from '../gateway-state.ts';
 import type { Activity, StandstillReport, StatusReport } from '../reports.ts';
 import { bytes } from './bytes.ts';
+import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
 import type { Said } from './rows/row.ts';
 import { moment } from './time.ts';
@@ -54,7 +54,7 @@ function headlineOfActivity(activity: Activity, report: StatusReport): Said {
   const { who, operation, board, doneBytes, totalBytes } = activity;
   if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
   if (operation === undefined) return { tone: 'strong', text: `Busy: ${who} is at work.` };
-  const title = activity.phase === undefined ? followedOperations[operation].doing : phaseTitles[activity.phase];
+  const title = activity.phase === undefined ? operationWords[operation].doing : phaseTitles[activity.phase];
   const what = board === undefined ? title : `${title} ${board}`;
   const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
   const far = isMeasured ? `, ${bytes(doneBytes)} of ${bytes(totalBytes)}` : '';
