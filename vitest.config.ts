@@ -19,6 +19,8 @@ export default defineConfig({
       {
         test: {
           ...shared,
+          // What one file has loaded, compiled and started is there for the next one; nothing of the agent's is global.
+          isolate: false,
           name: 'integration',
           include: ['test/**/*.integration.test.ts'],
           globalSetup: 'test/stand-ins/machine/built-agent.ts',

@@ -1,11 +1,10 @@
 import process from 'node:process';
-import { createInterface } from 'node:readline';
 import { Readable, Writable } from 'node:stream';
 
 import { program } from '../../../src/program.ts';
 import type { HostedCommand, HostedResult } from './hosted-agent.ts';
 
-/** Runs the agent's program for one line of standard input after the other, as if each had a process of its own. */
+/** Runs the agent's program for one message after the other, as if each had a process of its own. */
 
 class Collected extends Writable {
   readonly #chunks: Buffer[] = [];
@@ -20,8 +19,6 @@ class Collected extends Writable {
   }
 }
 
-const { stdin, stdout } = process;
-
 async function run({ args, env }: HostedCommand): Promise<HostedResult> {
   const [out, err] = [new Collected(), new Collected()];
   const streams = { stdin: Readable.from([]), stdout: out, stderr: err };
@@ -31,10 +28,5 @@ async function run({ args, env }: HostedCommand): Promise<HostedResult> {
   return { exitCode: await program(args), stdout: out.text, stderr: err.text };
 }
 
-async function serve(): Promise<void> {
-  for await (const line of createInterface({ input: stdin })) {
-    stdout.write(`${JSON.stringify(await run(JSON.parse(line) as HostedCommand))}\n`);
-  }
-}
-
-void serve(); // not awaited here, since what is built of this file is no ES module
+/** A failure of the program ends this process, and is told by it. */
+process.on('message', (command: HostedCommand) => void run(command).then((result) => process.send?.(result)));

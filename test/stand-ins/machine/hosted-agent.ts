@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process';
+import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { Socket } from 'node:net';
 import process from 'node:process';
-import { createInterface } from 'node:readline';
-import type { Interface } from 'node:readline';
 
 export interface HostedCommand {
   readonly args: readonly string[];
@@ -15,30 +15,41 @@ export interface HostedResult {
   readonly stderr: string;
 }
 
-/** The agent's program in a process that stays, for one command after the other: most of a command's cost is its start. */
+/**
+ * The agent's program in a process that stays, for one command after the other: most of a command's cost is its start. It
+ * ends with the process that has started it, and holds that up only while a command is under way.
+ */
 class Host {
   readonly #child: ChildProcess;
-  readonly #replies: AsyncIterator<string>;
   #said = '';
   /** The command that is under way. */
   current: HostedCommand | undefined;
 
   constructor(program: string) {
-    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], { stdio: 'pipe' });
-    const { stdout, stderr } = this.#child;
-    if (stdout === null || stderr === null) throw new TypeError('no pipes');
-    const lines: Interface = createInterface({ input: stdout });
-    this.#replies = lines[Symbol.asyncIterator]();
-    stderr.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
+    const execArgv = ['--disable-warning=ExperimentalWarning'];
+    this.#child = fork(program, [], { execArgv, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+    this.#child.unref();
+    const { stderr } = this.#child;
+    if (stderr instanceof Socket) stderr.unref();
+    stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
   }
 
   async run(command: HostedCommand): Promise<HostedResult> {
     this.current = command;
-    this.#child.stdin?.write(`${JSON.stringify(command)}\n`);
-    const reply = await this.#replies.next();
-    if (reply.done === true) throw new Error(`agent ${command.args.join(' ')} ended its process: ${this.#said}`);
+    this.#child.channel?.ref();
+    const over = new AbortController();
+    const { signal } = over;
+    const ended = once(this.#child, 'close', { signal }).then((): never => {
+      throw new Error(`agent ${command.args.join(' ')} ended its process: ${this.#said}`);
+    });
+    const reply = once(this.#child, 'message', { signal }) as Promise<[HostedResult]>;
+    this.#child.send(command);
+    const [result] = await Promise.race([reply, ended]);
+    ended.catch(() => {}); // which is aborted now
+    over.abort();
+    this.#child.channel?.unref();
     this.current = undefined;
-    return JSON.parse(reply.value) as HostedResult;
+    return result;
   }
 
   kill(): void {

@@ -116,7 +116,7 @@ class ProgramBench implements AsyncDisposable {
 
   async check(input: Case): Promise<void> {
     await this.#reset();
-    const { exitCode, stdout, stderr } = await this.#gateway.run(...(await this.#prepare(input)));
+    const { exitCode, stdout, stderr } = await this.#gateway.runApart(...(await this.#prepare(input)));
     const said = `${stdout}${stderr}`;
     if (!known.has(exitCode)) throw new Error(`exit ${exitCode}: ${said}`);
     if (/\n\s+at .*:\d+:\d+|unexpected failure|internal-error/.test(said))

@@ -255,11 +255,9 @@ describe('status without a daemon says what the next write would meet, and write
 
 /** What is said while the daemon looks is that. */
 async function statusAtRest(): Promise<string> {
-  for (let looks = 0; looks < 30; looks += 1) {
-    const { stdout } = await gateway.run('status');
-    if (!stdout.includes('Busy')) return stdout;
-  }
-  throw new Error('the daemon does not come to rest');
+  const status = async (): Promise<string> => (await gateway.run('status')).stdout;
+  await expect.poll(status, { timeout: 60_000, interval: 100 }).not.toContain('Busy');
+  return status();
 }
 
 // Seen: `agent status` hung, and SIGTERM did not end it.
