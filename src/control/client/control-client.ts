@@ -53,7 +53,7 @@ export async function connectToDaemon(
 export interface ControlPatience {
   /** Until its very first answer, which costs the daemon no work. */
   readonly greetingMs: number;
-  /** Until an answer; the daemon itself gives up after 120 s. */
+  /** Until a whole answer; the daemon itself gives up after 120 s. */
   readonly answerMs: number;
   /** Between two lines of an operation; the daemon says `alive` every 10 s. */
   readonly operationMs: number;
@@ -78,7 +78,7 @@ export function controlClient(socketPath: string, patience: Partial<ControlPatie
     followed: (_, entry) => async (input, onEvent, signal) =>
       exchange(
         socketPath,
-        { ...requestFor(entry, input), silentMs: operationMs },
+        { ...requestFor(entry, input), silentMs: operationMs, isFollowed: true },
         (reply) => readOutcome(reply, onEvent),
         signal,
       ),
@@ -86,7 +86,10 @@ export function controlClient(socketPath: string, patience: Partial<ControlPatie
 }
 
 /** The request for an operation. Its body holds every input that is not in the path. */
-function requestFor(entry: Answered | Followed, input: OperationInput): Omit<ControlRequest, 'silentMs'> {
+function requestFor(
+  entry: Answered | Followed,
+  input: OperationInput,
+): Pick<ControlRequest, 'method' | 'path' | 'body'> {
   const body = { ...input };
   const segments = entry.path.split('/').map((part) => {
     if (!part.startsWith(':')) return part;

@@ -9,8 +9,9 @@ export interface ControlRequest {
   /** The path behind `/v1/`. */
   readonly path: string;
   readonly body?: unknown;
-  /** How long the daemon may be silent. */
+  /** How long the daemon may be silent, and take for its whole reply, or for the head of one that it tells line by line. */
   readonly silentMs: number;
+  readonly isFollowed?: boolean;
 }
 
 /** Makes one request to the daemon on a connection of its own; `read` consumes the reply as it arrives. */
@@ -35,16 +36,20 @@ export async function exchange<T>(
   request.on('error', replied.reject);
   request.on('response', replied.resolve);
   request.setTimeout(asked.silentMs, () => open.destroy(silent()));
+  // who says it byte by byte is never silent
+  const late = setTimeout(() => open.destroy(silent()), asked.silentMs);
   signal.addEventListener('abort', cut, { once: true });
   try {
     request.end(body);
     const reply = await replied.promise;
     open = reply;
+    if (asked.isFollowed === true) clearTimeout(late);
     return await read(reply);
   } catch (error) {
     signal.throwIfAborted();
     throw translate(error, socketPath);
   } finally {
+    clearTimeout(late);
     signal.removeEventListener('abort', cut);
     request.destroy();
   }

@@ -108,14 +108,20 @@ export function requestText(method: string, path: string, body = ''): string {
   return `${method} ${path} HTTP/1.1\r\nhost: agent\r\n${length}\r\n${body}`;
 }
 
-/** Something on the socket that is not our daemon: it says this and, if told, hangs up. */
-export async function impostor(path: string, says: string, hangsUp: boolean): Promise<AsyncDisposable> {
+/** Something on the socket that is not our daemon: it says this and, if told, hangs up, or says the second part again and again. */
+export async function impostor(
+  path: string,
+  says: string,
+  hangsUp: boolean,
+  again?: { readonly says: string; readonly times: number; readonly everyMs: number },
+): Promise<AsyncDisposable> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {
     open.add(socket);
     socket.on('error', () => {});
     socket.once('data', () => {
       socket.write(says);
+      if (again !== undefined) goOn(socket, again);
       if (hangsUp) socket.end();
     });
   });
@@ -126,4 +132,17 @@ export async function impostor(path: string, says: string, hangsUp: boolean): Pr
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+function goOn(
+  socket: Socket,
+  { says, times, everyMs }: { readonly says: string; readonly times: number; readonly everyMs: number },
+): void {
+  let said = 0;
+  const timer = setInterval(() => {
+    said += 1;
+    if (said > times) socket.destroy();
+    else socket.write(says);
+  }, everyMs);
+  socket.once('close', () => clearInterval(timer));
 }

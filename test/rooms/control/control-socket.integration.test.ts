@@ -259,6 +259,30 @@ describe('who calls', () => {
     await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
   });
 
+  // Seen: who was never silent for long, as an agent that somebody has broken into, kept commands of root for ever.
+  test.each([
+    ['replies that are none', '', 'HTTP/1.1 102 Processing\r\n\r\n'],
+    ['a head byte by byte', 'HTTP/1.1 200 OK\r\nx: ', 'x'],
+  ])('does not wait for ever for one who gives it %s', async (_name, says, more) => {
+    await using directory = await runDirectory();
+    const again = { says: more, times: 100, everyMs: 10 };
+    await using _other = await impostor(directory.socket, says, false, again);
+    const client = controlClient(directory.socket, { answerMs: 100, operationMs: 100 });
+    const silent = { code: 'daemon-silent', exit: 'tryAgain' };
+    await expect(client.status({}, forever)).rejects.toMatchObject(silent);
+    await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
+    await expect(connectToDaemon(directory.path, { greetingMs: 100 }, forever)).rejects.toMatchObject(silent);
+  });
+
+  test('does not wait for ever for an answer that comes byte by byte, but for an operation that goes on', async () => {
+    await using directory = await runDirectory();
+    const head = 'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n';
+    await using _other = await impostor(directory.socket, head, false, { says: '\n', times: 100, everyMs: 10 });
+    const client = controlClient(directory.socket, { answerMs: 100, operationMs: 30_000 });
+    await expect(client.status({}, forever)).rejects.toMatchObject({ code: 'daemon-silent' });
+    await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject({ code: 'daemon-reply-invalid' });
+  });
+
   // Seen: a daemon stopped by a signal; its socket takes connections, and status waited for 150 s. A hold was done later.
   test('learns at once that a daemon is silent, before it is asked for anything', async () => {
     await using directory = await runDirectory();
