@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 
@@ -214,6 +216,19 @@ describe('an agent that somebody has broken into', () => {
     expect(second.notes).toEqual([{ topic: 'leaving', content: { why: 'busy' } }]);
     impostor.link.close();
     expect(await first).toBe('the helper hung up');
+  });
+
+  test('keeps the helper from nothing by hundreds of connections, and leaves none of them open', async () => {
+    const impostor = await attached();
+    const open = async (): Promise<number> => (await readdir(`/proc/${helper.pid}/fd`)).length;
+    const before = await open();
+    // none of them hangs up by itself
+    const path = join(gateway.directory, 'helper/helper.sock');
+    const crowd = Array.from({ length: 300 }, () => connect({ path, allowHalfOpen: true }).on('error', () => {}));
+    await Promise.all(crowd.map(async (socket) => once(socket.resume(), 'end')));
+    expect(await impostor.say('probe')).toEqual({});
+    await expect.poll(open, { timeout: 30_000 }).toBeLessThanOrEqual(before);
+    for (const socket of crowd) socket.destroy();
   });
 
   test('says what is too long, is no message, or nests without an end, and is hung up on', async () => {
