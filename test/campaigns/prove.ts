@@ -59,6 +59,11 @@ const campaigns: readonly Campaign[] = [
     script: 'campaigns/boots/main.ts',
     args: (seed, scale) => ['--cuts', whole(8000, scale), '--boots', whole(100, scale), '--seed', String(seed)],
   },
+  {
+    name: 'package-power',
+    script: 'campaigns/package-power/main.ts',
+    args: (seed, scale) => ['--cuts', whole(200, scale), '--seed', String(seed)],
+  },
   { name: 'tests', script: 'campaigns/full-tests.ts', args: () => [] },
   { name: 'replay', script: 'rooms/telemetry/replay.ts', args: (_seed, scale) => [whole(1_000_000, scale)] },
   {

@@ -3,6 +3,9 @@ import type { Recording } from './recording.ts';
 import { SECTOR } from './write-log.ts';
 import type { DiskEvent } from './write-log.ts';
 
+/** What of a recording says what a cut leaves. */
+export type History = Pick<Recording, 'events' | 'boardWrites' | 'partitions'>;
+
 /** What becomes of writes that the disk had taken, but not flushed. */
 export type Loss = 'none' | 'all' | 'some' | 'torn';
 
@@ -47,7 +50,7 @@ export class Flushes {
 const losses: readonly Loss[] = ['none', 'all', 'some', 'some', 'some', 'some', 'some', 'torn', 'torn', 'torn'];
 
 /** Half of the cuts anywhere in the log, half of them about what changes boot environment, journal and board. */
-export function drawCut(recording: Recording, seed: number): Cut {
+export function drawCut(recording: History, seed: number): Cut {
   const random = seededRandom(seed);
   const { events } = recording;
   const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(random() * list.length)];
@@ -61,9 +64,9 @@ export function drawCut(recording: Recording, seed: number): Cut {
   return { seed, event, position: from + random() * (to - from), loss: pick(losses) ?? 'some' };
 }
 
-const decisiveByRecording = new WeakMap<Recording, readonly number[]>();
+const decisiveByRecording = new WeakMap<History, readonly number[]>();
 
-function decisiveEvents(recording: Recording): readonly number[] {
+function decisiveEvents(recording: History): readonly number[] {
   const known = decisiveByRecording.get(recording);
   if (known !== undefined) return known;
   const areas = recording.partitions.filter(({ name }) => name === 'boot' || name === 'state');
@@ -80,7 +83,7 @@ function decisiveEvents(recording: Recording): readonly number[] {
 }
 
 /** What of the writes that were not durable yet has reached the medium, in order; the one under way among them. */
-export function survivors(recording: Recording, flushes: Flushes, cut: Cut): readonly Survivor[] {
+export function survivors(recording: History, flushes: Flushes, cut: Cut): readonly Survivor[] {
   const random = seededRandom(cut.seed ^ 0x5bd1e995);
   const share = random();
   const found: Survivor[] = [];

@@ -22,17 +22,19 @@ const never = new AbortController().signal;
 export class PackageMachine implements AsyncDisposable {
   readonly console = new Console();
   readonly root: string;
-  readonly #folder: string;
+  /** Of its own, which goes with it. */
+  readonly #folder: string | undefined;
   readonly #cgroup = new OwnCgroup();
   /** Place there → place here. */
   readonly #binds: Readonly<Record<string, string>>;
+  #isGone = false;
   #container: ChildProcess | undefined;
   #ended: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string, binds: Readonly<Record<string, string>>) {
-    this.#folder = folder;
+  private constructor(root: string, binds: Readonly<Record<string, string>>, folder?: string) {
+    this.root = root;
     this.#binds = binds;
-    this.root = join(folder, 'root');
+    this.#folder = folder;
   }
 
   /** Booted. What `packages` holds is at /packages there, and what `runtime` holds at /opt/runtime. */
@@ -40,19 +42,13 @@ export class PackageMachine implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), 'package-machine-'));
     const root = join(folder, 'root');
     await mkdir(root);
-    await tool(['tar', '-xf', await debianRootFileSystem(), '-C', root]);
-    await writeFile(join(root, 'etc/machine-id'), '');
-    await rm(join(root, 'etc/systemd/system/console-getty.service'), { force: true });
-    await writeFile(join(root, 'etc/systemd/system/console-getty.service'), '');
-    const binds = { '/packages': packages, ...(runtime !== undefined && { '/opt/runtime': runtime }) };
-    const machine = new PackageMachine(folder, binds);
-    try {
-      await machine.powerOn();
-    } catch (error) {
-      await machine[Symbol.asyncDispose]();
-      throw error;
-    }
-    return machine;
+    await unpackDebian(root);
+    return poweredOn(new PackageMachine(root, bindsOf(packages, runtime), folder));
+  }
+
+  /** Booted from what is mounted there, and stays. */
+  static async bootOn(root: string, packages: string, runtime: string): Promise<PackageMachine> {
+    return poweredOn(new PackageMachine(root, bindsOf(packages, runtime)));
   }
 
   async powerOn(): Promise<void> {
@@ -103,10 +99,13 @@ export class PackageMachine implements AsyncDisposable {
     return existsSync(join(this.root, path));
   }
 
+  /** Once, however often it is asked for. */
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isGone) return;
+    this.#isGone = true;
     await this.powerOff();
     await this.#cgroup[Symbol.asyncDispose]();
-    await rm(this.#folder, { recursive: true, force: true });
+    if (this.#folder !== undefined) await rm(this.#folder, { recursive: true, force: true });
   }
 
   get #leader(): number {
@@ -114,6 +113,28 @@ export class PackageMachine implements AsyncDisposable {
     if (leader === undefined) throw new Error('the machine does not run');
     return leader;
   }
+}
+
+/** Of Debian, as it starts in a container. */
+export async function unpackDebian(root: string): Promise<void> {
+  await tool(['tar', '-xf', await debianRootFileSystem(), '-C', root]);
+  await writeFile(join(root, 'etc/machine-id'), '');
+  await rm(join(root, 'etc/systemd/system/console-getty.service'), { force: true });
+  await writeFile(join(root, 'etc/systemd/system/console-getty.service'), '');
+}
+
+function bindsOf(packages: string, runtime: string | undefined): Readonly<Record<string, string>> {
+  return { '/packages': packages, ...(runtime !== undefined && { '/opt/runtime': runtime }) };
+}
+
+async function poweredOn(machine: PackageMachine): Promise<PackageMachine> {
+  try {
+    await machine.powerOn();
+  } catch (error) {
+    await machine[Symbol.asyncDispose]();
+    throw error;
+  }
+  return machine;
 }
 
 function childOf(pid: number | undefined): number | undefined {

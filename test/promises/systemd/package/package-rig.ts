@@ -28,10 +28,14 @@ export const variants = {
   foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
 } as const;
 
+/** What is in the folders, at /packages and /opt/runtime. */
+type Boot = (packages: string, runtime: string) => Promise<PackageMachine>;
+
 /** A stand-in of the service and a Debian without slots, on which the agent was installed from its package; disposed as a whole. */
 export class PackageRig implements AsyncDisposable {
   readonly service: StandIn;
-  readonly machine: PackageMachine;
+  /** Goes with it; another one may take its place. */
+  machine: PackageMachine;
   readonly #packages: string;
   readonly #opened: AsyncDisposableStack;
   readonly #keys = makeKeyPair('ecdsa-p256');
@@ -45,7 +49,10 @@ export class PackageRig implements AsyncDisposable {
   }
 
   /** With what npm run deb made, or makes now. */
-  static async open(made?: string): Promise<PackageRig> {
+  static async open(
+    made?: string,
+    boot: Boot = async (...given) => PackageMachine.boot(...given),
+  ): Promise<PackageRig> {
     await using opened = new AsyncDisposableStack();
     const directory = await newDirectory();
     opened.defer(async () => rm(directory, { recursive: true }));
@@ -55,8 +62,11 @@ export class PackageRig implements AsyncDisposable {
     await tool(['cp', made ?? (await buildPackage(directory)), join(packages, '1.0.deb')]);
     const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
     service.world.targetVersionId = undefined;
-    const machine = opened.use(await PackageMachine.boot(packages, runtime));
-    return new PackageRig({ service, machine }, packages, opened.move());
+    const machine = await boot(packages, runtime);
+    const all = opened.move();
+    const rig = new PackageRig({ service, machine }, packages, all);
+    all.defer(async () => rig.machine[Symbol.asyncDispose]());
+    return rig;
   }
 
   /** With dpkg, as a person does it first. */

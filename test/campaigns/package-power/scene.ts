@@ -1,0 +1,66 @@
+import type { PackageMachine } from '../../promises/systemd/package/package-machine.ts';
+import type { PackageRig } from '../../promises/systemd/package/package-rig.ts';
+
+export type PhaseName = keyof typeof phases;
+
+interface Phase {
+  readonly says: string;
+  readonly play: (rig: PackageRig) => Promise<void>;
+  /** What a person does again after a cut, or, where the guard is at work, then. */
+  readonly again: readonly (readonly string[])[];
+  /** What is installed when that is done. */
+  readonly ends: string;
+  /** Whether an agent must run by itself after a cut, in the phase or at its end. */
+  readonly hasAgent: boolean;
+}
+
+const installed = (version: string): readonly string[] => ['--force-confold', '--install', `/packages/${version}.deb`];
+const removed = ['--remove', 'thing-agent'];
+
+async function dpkg(rig: PackageRig, args: readonly string[]): Promise<void> {
+  await rig.machine.tell('dpkg', ...args);
+  // A start that the manager has begun is of this phase.
+  const settled = 'while [ "$(systemctl show --value --property=Job thing-agent.service)" != "" ]; do sleep 0.2; done';
+  await rig.machine.tell('sh', '-c', settled);
+}
+
+function byHand(says: string, args: readonly string[], ends: string, hasAgent = true): Phase {
+  return { says, play: async (rig) => dpkg(rig, args), again: [args], ends, hasAgent };
+}
+
+/** The life of a package, one phase after the other; 1.0 is installed at first, and an agent of one process runs. */
+export const phases = {
+  upgraded: byHand('a person installs a newer one', installed('1.1'), '1.1'),
+  downgraded: byHand('a person installs an older one', installed('1.0'), '1.0'),
+  removed: { ...byHand('a person removes it', removed, '1.0', false), again: [removed, installed('1.0')] },
+  reinstalled: byHand('a person installs it again', installed('1.0'), '1.0', false),
+  'two-processes': {
+    ...byHand('a person makes two processes of one', installed('1.0'), '1.0'),
+    play: async (rig) => rig.twoProcesses(),
+  },
+  'two-upgraded': byHand('a person installs a newer one, of two processes', installed('1.1'), '1.1'),
+  'two-downgraded': byHand('a person installs an older one, of two processes', installed('1.0'), '1.0'),
+  'put-back': {
+    ...byHand(
+      'dpkg cannot configure what the agent installs, and the guard puts back what stood before',
+      installed('1.1'),
+      '1.1',
+    ),
+    play: async (rig) => {
+      await rig.offer('v2', '1.2', 'refused');
+      const report = rig.nextReport();
+      await rig.order();
+      await report;
+    },
+  },
+} as const satisfies Readonly<Record<string, Phase>>;
+
+/** Nobody is there: what the guard began, it has ended, the package is whole, and the agent runs. */
+export async function untilAtRest(machine: PackageMachine): Promise<void> {
+  const request = '/var/lib/thing-agent/packages/agent/request';
+  const atRest = `
+    until systemctl is-active --quiet thing-agent.service && [ ! -e ${request} ] && agent status --json | grep -q '"phase": *"idle"'; do
+      sleep 1
+    done`;
+  await machine.tell('timeout', '110', 'sh', '-c', atRest);
+}
