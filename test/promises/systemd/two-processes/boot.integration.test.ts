@@ -299,7 +299,7 @@ describe('the same gateway', () => {
     await gateway.tell('sh', '-c', `umount ${CONFIG} && mount --bind /run/line.toml ${CONFIG}`);
     await gateway.tell('systemctl', 'restart', 'thing-agent.service');
     const runsAsRoot = matching(
-      /system\.helper: thing-agent\.service\s+is\s+not\s+linked[^]*runs\s+as\s+root[^]*ln\s+-s/,
+      /thing-agent\.service\s+is\s+not\s+linked\s+to\s+the\s+helper[^]*runs\s+as\s+root[^]*ln\s+-s/,
     );
     await expect
       .poll(async () => (await gateway.exec(['agent', 'status'], 'reader')).stdout, { timeout: 60_000 })
