@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import type { Answer } from '../../../../src/helper/link/link.ts';
 import { PROTOCOL } from '../../../../src/helper/verbs.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
@@ -179,6 +180,33 @@ describe('who has broken into the agent', () => {
     expect(await gateway.tell(...bootOrder)).toBe(before);
   });
 
+  test('looks into no helper, and ends none', async () => {
+    const stuck = Promise.withResolvers<Answer>();
+    const asked = refusal({ targetVersion: async () => stuck.promise }, 'look', { manual: true, force: false });
+    const pid = async (): Promise<string> => show('thing-helper.service', 'MainPID');
+    await expect.poll(pid, { timeout: 60_000 }).not.toBe('0');
+    const helper = await pid();
+    const tries = [
+      `openSync('/proc/${helper}/mem', 'r+')`,
+      `readFileSync('/proc/${helper}/environ')`,
+      `openSync('/proc/${helper}/fd/3')`,
+      `process.kill(${helper}, 'SIGKILL')`,
+      `process.kill(${helper}, 'SIGSTOP')`,
+    ];
+    expect(await asThief(tries)).toEqual(tries.map((one) => `${one} refused`));
+    stuck.resolve({ output: { id: 'v1', name: 'v1' } });
+    expect(await asked).toMatch(/^done/);
+    expect(await pid()).toBe(helper);
+  });
+
+  /** Each of these, with how it ended. */
+  async function asThief(tries: readonly string[]): Promise<readonly string[]> {
+    const script = `const {readFileSync,readdirSync,writeFileSync,renameSync,openSync,unlinkSync} = require('node:fs');
+      for (const one of ${JSON.stringify(tries)}) { try { eval(one); console.log(one, 'done'); } catch ({ code, message }) {
+        console.log(one, /^(EACCES|EPERM|EROFS)$/.test(code) ? 'refused' : message); } }`;
+    return (await gateway.exec([NODE, '-e', script], 'thing-agent')).stdout.trim().split('\n');
+  }
+
   test('reads what is of others, writes a device, the state or the boot environment, becomes root and asks systemd: all refused', async () => {
     const files = [
       `readFileSync('${STATE}/journal.json')`,
@@ -199,11 +227,7 @@ describe('who has broken into the agent', () => {
       `process.setuid(0)`,
       `process.kill(1, 'SIGTERM')`,
     ];
-    const script = `const {readFileSync,readdirSync,writeFileSync,renameSync,openSync,unlinkSync} = require('node:fs');
-      for (const one of ${JSON.stringify(files)}) { try { eval(one); console.log(one, 'done'); } catch ({ code, message }) {
-        console.log(one, /^(EACCES|EPERM|EROFS)$/.test(code) ? 'refused' : message); } }`;
-    const tried = await gateway.exec([NODE, '-e', script], 'thing-agent');
-    expect(tried.stdout.trim().split('\n')).toEqual(files.map((one) => `${one} refused`));
+    expect(await asThief(files)).toEqual(files.map((one) => `${one} refused`));
     for (const command of [
       ['systemctl', 'stop', 'thing-helper.socket'],
       ['systemctl', 'reboot'],
