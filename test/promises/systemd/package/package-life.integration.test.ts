@@ -131,7 +131,6 @@ describe('the package', () => {
     const pinned = [
       'starts /bin/sh /usr/lib/thing-agent/wait-for-update',
       'renames /usr/lib/thing-agent/agent',
-      'thing-agent.postinst configure',
       'deb-systemd-invoke restart',
     ];
     expect(await rig.killAtEach(await chosenSteps(pinned), async () => rig.isActive())).toEqual([]);
@@ -195,5 +194,14 @@ describe('the package', () => {
     await rig.installWell(older);
     expect(await rig.isActive()).toBe('inactive');
     expect(await readFile(join(machine.root, 'etc/thing-agent/config.toml'), 'utf8')).toContain('things.example.com');
+  });
+
+  test('is set up by a factory, and all is well', async () => {
+    service.clearFaults();
+    await machine.put('root/factory.toml', rig.config());
+    await machine.tell('agent', 'setup', '--yes', '--from', '/root/factory.toml');
+    await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
+    await machine.console.until(/activated serialNumber=GW-1/);
+    expect(await machine.exec('agent', 'doctor')).toMatchObject({ exitCode: 0 });
   });
 });
