@@ -18,9 +18,12 @@ import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
 
 const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
+/** No person types it: the word by which this program starts the writer of a file (`helper/root-writer.ts`). */
+const TAKE_FILE = '--take-file';
 
 /** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
 export async function program(args: readonly string[]): Promise<number> {
+  if (args[0] === TAKE_FILE) return takeFile(args.slice(1));
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
@@ -53,6 +56,7 @@ export async function program(args: readonly string[]): Promise<number> {
       return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
     },
     permit: async (order, ending) => (parsed.single ? undefined : permit(parsed.configFile, order, ending)),
+    rootWriter: async (file) => rootWriter(await load(), file),
     inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
     runHelper: async () => runHelper(parsed.configFile, signal),
@@ -180,6 +184,22 @@ async function become({ config }: LoadedConfig): Promise<void> {
   if (config.system.helper === undefined) return;
   const { becomeAgent } = await import('./helper/agent/become-agent.ts');
   await becomeAgent(config);
+}
+
+async function rootWriter(
+  { config }: LoadedConfig,
+  file: Parameters<CliContext['rootWriter']>[0],
+): ReturnType<CliContext['rootWriter']> {
+  if (config.system.helper === undefined) return undefined;
+  const { keepRootWriter } = await import('./helper/root-writer.ts');
+  const [, main = ''] = process.argv;
+  return keepRootWriter(config, file, [process.execPath, ...process.execArgv, main, TAKE_FILE]);
+}
+
+async function takeFile(order: readonly string[]): Promise<number> {
+  const writer = await import('./helper/root-writer.ts');
+  process.stdout.write(await writer.takeFile(order, process.stdin));
+  return 0;
 }
 
 /** Loads nothing of service, telemetry and boards. */

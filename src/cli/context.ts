@@ -79,6 +79,12 @@ export type RootOrder =
   | { readonly kind: 'board'; readonly board: string; readonly path: string }
   | { readonly kind: 'rollback' };
 
+/** Writes one file with rights that this process has given up since. */
+export interface FileWriter extends AsyncDisposable {
+  /** Returns the size. Throws NewFileError or the system's error. */
+  write(chunks: AsyncIterable<Uint8Array>): Promise<number>;
+}
+
 /** The person who answers questions. */
 export interface Person extends Disposable {
   /** The answer; undefined: nobody answers any more. */
@@ -177,6 +183,11 @@ export interface CliContext {
    * called before the agent is asked, and the permit lasts until it is disposed, or some minutes.
    */
   permit(order: RootOrder, signal: AbortSignal): Promise<AsyncDisposable | undefined>;
+  /**
+   * Keeps the rights of root for one file. Undefined: `look` takes none away, or root must not write there. It must be
+   * called before `look`.
+   */
+  rootWriter(file: { readonly path: string; readonly mayReplace: boolean }): Promise<FileWriter | undefined>;
   /** What a file contains, as far as that can be told without a configuration. */
   inspect(path: string, signal: AbortSignal): Promise<FileReport>;
   /** Runs the daemon; resolves with the exit code when it has stopped. */

@@ -68,6 +68,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     permit: async () => undefined,
+    rootWriter: async () => undefined,
     inspect: async (file) => ({ file, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
     runDaemon: async () => 0,
     runHelper: async () => 0,
