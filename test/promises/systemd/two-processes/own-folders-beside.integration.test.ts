@@ -93,6 +93,19 @@ describe('own-folders beside an agent', () => {
     expect(await asked({ INVOCATION_ID: '1' })).toBe(stopped);
   });
 
+  // Seen: neither reinstalling nor going back to one process helped against a folder in place of the socket.
+  test('is not kept from its sockets by what the agent has put in their place', async () => {
+    const { run } = await runDirectory();
+    rig.ownFolders('nobody');
+    const programs = await rig.withoutGroup();
+    const plant =
+      'mkdir $0/operators; mkdir $0/root.sock; ln -s /etc/shadow $0/control.sock; mkfifo $0/operators/status.sock';
+    spawnSync('sh', ['-c', plant, run]);
+    expect(rig.runAs('root', programs, run).stdout.match(/is no socket, and set aside/g)).toHaveLength(3);
+    const left = [...(await readdir(run)), ...(await readdir(join(run, 'operators')))];
+    expect(left.filter((name) => name.endsWith('.sock'))).toEqual([]);
+  });
+
   test.each(['mkdir -p $0/folder', 'mkfifo $0', 'ln -s $1 $0', 'ln $1 $0'])(
     'is not kept out by what the agent has put in place of the lock: %s',
     async (plant) => {
