@@ -173,6 +173,7 @@ describe('the package', () => {
 
   test('leaves nothing when it is purged but groups and the keys of a person, and begins anew', async () => {
     await machine.put('var/lib/thing-agent/packages/agent/request', 'id=asked\n');
+    await machine.put('etc/thing-agent/config.toml.before', '');
     await machine.put('etc/systemd/system/thing-agent-package-agent.service', '[Service]\nExecStart=sleep 600\n');
     await machine.tell('systemctl', 'add-wants', 'multi-user.target', 'thing-agent-package-agent.service');
     await machine.tell('systemctl', 'start', 'thing-agent-package-agent.service');
@@ -189,6 +190,7 @@ describe('the package', () => {
     expect(await machine.tell('find', '/run', '-name', '*thing-*')).toBe('');
     expect(await machine.tell('systemctl', 'list-units', '--all', '--plain', '--no-legend', 'thing-*')).toBe('');
     expect(machine.has('etc/thing-agent/trust/release.pem')).toBe(true);
+    expect(machine.has('etc/thing-agent/config.toml.before')).toBe(false);
     expect(await machine.tell('getent', 'group', 'thing-agent')).toMatch(/^thing-agent/);
     expect(await readdir(join(machine.root, 'etc/systemd/system'))).not.toContain('emergency.target.wants');
     await rig.installWell(older);
