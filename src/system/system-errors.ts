@@ -60,6 +60,6 @@ export class SystemError extends defineErrors('SystemError', {
     remedy: 'give-up',
     exit: 'configuration',
     means: 'The serial number of this gateway is not known.',
-    advice: 'set [device] serial_number or serial_number_file',
+    advice: 'let agent setup ask for it, or set [device] serial_number or serial_number_file',
   },
 }) {}

@@ -20,7 +20,10 @@ export function parseToml(text: string): Record<string, unknown> {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const [firstLine = ''] = error.message.split('\n', 1);
-    throw new TomlSyntaxError(firstLine.replace(/^Invalid TOML document: /, ''), error.line, error.column);
+    const said = firstLine.replace(/^Invalid TOML document: /, '');
+    // A line's end is one: what the parser says of a string that nothing closes.
+    const meant = said.includes('control characters') ? `${said}; is the quote that ends one missing?` : said;
+    throw new TomlSyntaxError(meant, error.line, error.column);
   }
 }
 

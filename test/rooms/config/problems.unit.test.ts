@@ -257,6 +257,11 @@ describe('the error', () => {
     expect(error.omitted).toBe(5);
   });
 
+  test('of a string that nothing closes asks for its quote', () => {
+    const error = errorOf('[device]\nserial_number = "GW-1\n');
+    expect(error.message).toContain('is the quote that ends one missing?');
+  });
+
   test('of a text that is not TOML names line and column and shows nothing of the text', () => {
     const error = errorOf('[service]\npassword = "hunter2\n');
     expect(error.code).toBe('config-syntax');

@@ -54,7 +54,7 @@ describe('findSerialNumber', () => {
       exit: 'configuration',
       remedy: 'retry',
       message: expect.stringContaining(why) as string,
-      advice: 'set [device] serial_number or serial_number_file',
+      advice: 'let agent setup ask for it, or set [device] serial_number or serial_number_file',
     });
   });
 
@@ -62,7 +62,7 @@ describe('findSerialNumber', () => {
     await expect(find({}, machine({}, ['', '-', '0']))).rejects.toMatchObject({
       code: 'serial-number-unknown',
       remedy: 'give-up',
-      advice: 'set [device] serial_number or serial_number_file',
+      advice: 'let agent setup ask for it, or set [device] serial_number or serial_number_file',
     });
   });
 
