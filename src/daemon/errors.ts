@@ -18,7 +18,8 @@ export class DaemonError extends defineErrors('DaemonError', {
     remedy: 'give-up',
     exit: 'configuration',
     means: 'The configuration has no targets, so there is nothing to update.',
-    advice: 'add [targets.gateway] with kind = "slots", or a board with kind = "mcu"',
+    advice:
+      'add a target: [targets.gateway] with kind = "slots", a package with kind = "package", or a board with kind = "mcu"',
   },
   'state-not-permitted': {
     remedy: 'give-up',
