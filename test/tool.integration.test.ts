@@ -12,6 +12,7 @@ test.each([
   ['fuzz/main.ts', '--target=nothing'],
   ['kills/main.ts', '--kills=1.5'],
   ['bench/main.ts', '--only=nothing'],
+  ['arm64/main.ts', '--deb=nothing'],
 ])('%s %s: one line says what is wrong', (script, option) => {
   const args = [join(import.meta.dirname, 'campaigns', script), option];
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });

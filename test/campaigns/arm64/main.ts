@@ -39,6 +39,7 @@ const options = {
 } as const;
 
 await runTool(help, options, async ({ boot, deb, console: isShown }) => {
+  if (deb !== undefined && !existsSync(deb)) throw new WrongUse(`--deb names ${deb}, which is not there`);
   const libraries = [join(LIBRARIES, 'lib/libstdc++.so.6'), join(LIBRARIES, 'lib/libatomic.so.1')];
   const missing = boot ? [EMULATOR, MACHINE] : [EMULATOR, ...libraries];
   const lacks = missing.filter((path) => !existsSync(path));
