@@ -45,12 +45,13 @@ async function timeOf([file, ...args]: readonly [string, ...string[]], env: Node
 }
 
 /** Until systemd would have read the message. */
-async function timeToReady(gateway: IdleGateway): Promise<number> {
+export async function timeToReady(gateway: IdleGateway): Promise<number> {
   const before = performance.now();
   const { daemon, ready, idle } = gateway.start();
   await ready;
   const time = performance.now() - before;
   await idle;
   await end(daemon);
+  await gateway.helper?.endHelper();
   return time;
 }

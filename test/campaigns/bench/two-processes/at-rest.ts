@@ -1,6 +1,7 @@
 import type { Figure } from '../figures.ts';
 import { end } from '../idle/idle-daemon.ts';
 import type { IdleGateway } from '../idle/idle-daemon.ts';
+import { timeToReady } from '../idle/start-suite.ts';
 import { memoryOf } from '../process-facts.ts';
 import type { ProcessMemory } from '../process-facts.ts';
 import { inRounds, ratioOf, spreadOf } from '../statistics.ts';
@@ -47,15 +48,4 @@ export async function startFigures({ one, two }: Forms, rounds: number): Promise
     { name: 'start to READY, two processes', unit: 'ms', value: spreadOf(apart), how },
     { name: 'start to READY, two / one', unit: '×', value: ratioOf(apart, alone), how: 'pairs' },
   ];
-}
-
-async function timeToReady(gateway: IdleGateway): Promise<number> {
-  const before = performance.now();
-  const { daemon, ready, idle } = gateway.start();
-  await ready;
-  const time = performance.now() - before;
-  await idle;
-  await end(daemon);
-  await gateway.helper?.endHelper();
-  return time;
 }
