@@ -155,7 +155,7 @@ export const updateCodes = {
     advice: 'connect another network, or repeat with --force',
   },
   'installed-by-hand': {
-    means: 'A person installed a file; it stays until the service names another version.',
+    means: 'A person installed a file, or went back: that stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',
   },
   ok: { means: 'The attempt ended well.' },

@@ -97,7 +97,12 @@ function reasonToHold(state: UpdateState, offered: Version, circumstances: Circu
   const still = holdOfStandstill(state, nowMs);
   if (still !== undefined) return held(still.code, still.reason);
   if (state.installed?.overrides === offered.id) {
-    return held('installed-by-hand', `${state.installed.version.name} was installed by hand instead of it`);
+    const { version, wentBack } = state.installed;
+    const how =
+      wentBack === true
+        ? `a person went back to ${version.name}`
+        : `${version.name} was installed by hand instead of it`;
+    return held('installed-by-hand', how);
   }
   if (state.cancelled === offered.id && !circumstances.manual) return held('cancelled', 'a person cancelled it');
   const bad = inForce(state, nowMs, policy.quarantineMs).find(({ version }) => version.id === offered.id);

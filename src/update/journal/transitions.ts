@@ -190,7 +190,8 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
   const { attempt, firmware } = trial;
   const isRollback = attempt.by === 'rollback';
   const isByHand = attempt.by !== 'service';
-  const marks = { overrides: undefined, byHand: undefined, ...(isByHand && overriddenBy(state)) };
+  const none = { overrides: undefined, byHand: undefined, wentBack: isRollback ? true : undefined };
+  const marks = { ...none, ...(isByHand && overriddenBy(state)) };
   const installed: Installed = { ...heldAfter(state, trial, slot), version: attempt.version, slot, at, ...marks };
   const next: UpdateState = {
     ...state,
@@ -225,7 +226,7 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   const { id } = attempt.version;
   const name = state.installed.signedBy === undefined ? attempt.version.name : state.installed.version.name;
   const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
-  const installed = { ...state.installed, ...(isNamed ? named : overriddenBy(state)) };
+  const installed = { ...state.installed, wentBack: undefined, ...(isNamed ? named : overriddenBy(state)) };
   const pendingSwitch = isNamed ? id : state.pendingSwitch;
   const tries = isNamed ? undefined : state.tries;
   const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;

@@ -14,6 +14,8 @@ const knownInstalled = firmwareRecord.extend({
   overrides: z.string().optional(),
   /** A person installed it, and what the service named then is not known yet: the next look will tell. */
   byHand: z.boolean().optional(),
+  /** A person went back to it: what `overrides` names was left, or comes later. */
+  wentBack: z.boolean().optional(),
   /** A version of the service that has the same name, but is another one. */
   namesake: z.string().optional(),
   /** A list of keys was taken later: the service knows the firmware by the list's id, and knew it by `ownId` before. */

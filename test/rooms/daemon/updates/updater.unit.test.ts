@@ -108,11 +108,12 @@ describe('what a person installed', () => {
     await technician.update();
     technician.gateway.service.target = '2';
     await technician.update();
-    expect(await technician.rollback()).toMatchObject({ kind: 'held-back', code: 'installed-by-hand' });
-    expect(await technician.install('image from a stick')).toMatchObject({
-      kind: 'held-back',
-      code: 'installed-by-hand',
-    });
+    // seen: told of both that it was installed by hand
+    const stays = { kind: 'held-back', code: 'installed-by-hand' };
+    const wentBack = 'a person went back to version 1';
+    expect(await technician.rollback()).toMatchObject({ ...stays, reason: wentBack });
+    const byHand = 'by-hand was installed by hand instead of it';
+    expect(await technician.install('image from a stick')).toMatchObject({ ...stays, reason: byHand });
     expect(technician.gateway.running).toBe('image from a stick');
     technician.gateway.service.target = '3';
     expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 3' });
