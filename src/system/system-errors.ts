@@ -43,7 +43,8 @@ export class SystemError extends defineErrors('SystemError', {
     remedy: 'retry',
     exit: 'failed',
     means: 'The command that reboots the machine failed.',
-    advice: 'see [system] reboot_command, or reboot the gateway by hand',
+    advice:
+      'see who holds it back: systemd-inhibit --list; or what is run: [system] reboot_command. For a staged firmware the agent tries again, after 1, 2, 4 and at most 60 minutes, or with the next look where a person had asked for it; at once: agent reboot',
   },
   'writable-by-others': sharedErrors['writable-by-others'],
   'user-not-possible': {
