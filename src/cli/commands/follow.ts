@@ -5,8 +5,11 @@ import { exitCodes } from '../../system/errors.ts';
 import type { Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { Detached, LeftHalfWritten } from '../interruption.ts';
+import { renderParagraph } from '../screen/layout.ts';
+import { pageFor } from '../screen/page.ts';
 import { renderOutcome } from '../screen/pages/render-reports.ts';
 import { openProgressView } from '../screen/progress-view.ts';
+import { followThroughExchange } from './self-update.ts';
 import { tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
@@ -40,7 +43,11 @@ async function run(
   return withAgent(context, async (agent, worker) => {
     await using view = openProgressView(context, json);
     try {
-      if (worker === 'daemon') return await begin(agent, view.show);
+      if (worker === 'daemon') {
+        const onWait = (): void => sayWaiting(json, context);
+        const beginAt = async (onEvent: OnEvent): Promise<OperationOutcome> => begin(agent, onEvent);
+        return await followThroughExchange(beginAt, view.show, agent, { context, onWait });
+      }
       using guard = guardWriting(context);
       return await begin(agent, (event) => {
         guard.note(event);
@@ -52,6 +59,12 @@ async function run(
       throw (await leftBehind(agent, isByHand)) ?? error;
     }
   });
+}
+
+/** Says what a person waits for, and that nobody has to. */
+function sayWaiting(json: boolean, context: CliContext): void {
+  const text = 'the agent itself is exchanged; this waits for the new one';
+  if (!json) context.err.write(renderParagraph(text, pageFor(context.err, context)));
 }
 
 /** Makes Ctrl-C ask first while a board is being written: no daemon would finish the board. */

@@ -25,6 +25,7 @@ export const updateCommands: readonly Command[] = [
       'Does not wait for [update] reboot_window. With --force nothing that holds a version back counts, this once: windows, metered links, ' +
         'agent hold, quarantine, attempts that are used up, a file that a person installed, hooks. Whom the gateway trusts always counts.',
       `${throughDaemon} If an update is under way already, its progress is shown. Ctrl-C leaves a daemon's update running.`,
+      'Where the agent itself is exchanged as a package, the new one is waited for, an hour at most, and says how the update ended.',
     ],
     run: updateNow,
   },

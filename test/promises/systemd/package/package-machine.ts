@@ -80,7 +80,7 @@ export class PackageMachine implements AsyncDisposable {
   async exec(...command: readonly string[]): Promise<Finished> {
     const inside = ['nsenter', '--all', '--target', String(this.#leader), '--', ...command];
     const environment = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LANG=C.UTF-8', 'DEBIAN_FRONTEND=noninteractive'];
-    return runProgram(['env', '-i', ...environment, ...inside], { timeoutMs: 120_000 }, never);
+    return runProgram(['env', '-i', ...environment, ...inside], { timeoutMs: 280_000 }, never);
   }
 
   /** What a command prints that must succeed. */

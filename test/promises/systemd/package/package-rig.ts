@@ -6,6 +6,7 @@ import { buildTree } from '../../../../systemd/build.ts';
 import { buildDeb } from '../../../../systemd/deb.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import type { Finished } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -120,9 +121,14 @@ export class PackageRig implements AsyncDisposable {
     this.service.world.targetVersionId = id;
   }
 
-  /** The update that a person asks for; its command ends with the agent, in the middle. */
+  /** The update that a person asks for, who does not wait for its end. */
   async order(): Promise<void> {
     await this.machine.tell('sh', '-c', 'agent --update-now >/dev/null 2>&1 &');
+  }
+
+  /** What a person sees who waits for the end, beyond the exchange of the agent in the middle. */
+  async waitFor(command: '--update-now' | 'rollback'): Promise<Finished> {
+    return this.machine.exec('agent', command);
   }
 
   /** How the attempt ended that is under way, or about to be, as the service is told. */

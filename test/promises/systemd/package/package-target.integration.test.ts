@@ -44,23 +44,27 @@ test('a package that dpkg cannot configure gives way to what stood there, packed
 test('a newer package of the agent is installed from a signed artifact, judged by the agent in it, and kept', async () => {
   await rig.offer('v1', '1.1');
   const report = rig.nextReport();
-  await rig.order();
+  const { exitCode, stdout, stderr } = await rig.waitFor('--update-now');
+  expect([exitCode, stdout]).toEqual([0, 'Done: v1 is installed.\n']);
+  expect(stderr).toContain('the agent itself is exchanged; this waits for the new one');
   expect(await report).toMatchObject({ version: 'v1', outcome: 'installed' });
   await expectRest('1.1');
   expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);
 }, 300_000);
 
 test.each([
-  { id: 'v2', version: '1.2', variant: 'broken', outcome: 'rolled-back', code: 'package-put-back' },
-  { id: 'v3', version: '1.3', variant: 'refused', outcome: 'rolled-back', code: 'package-refused' },
-  { id: 'v4', version: '1.4', variant: 'stranger', outcome: 'refused', code: 'package-wrong' },
-  { id: 'v5', version: '1.5', variant: 'foreign', outcome: 'refused', code: 'package-architecture' },
+  { id: 'v2', version: '1.2', variant: 'broken', outcome: 'rolled-back', code: 'package-put-back', exit: 70 },
+  { id: 'v3', version: '1.3', variant: 'refused', outcome: 'rolled-back', code: 'package-refused', exit: 70 },
+  { id: 'v4', version: '1.4', variant: 'stranger', outcome: 'refused', code: 'package-wrong', exit: 77 },
+  { id: 'v5', version: '1.5', variant: 'foreign', outcome: 'refused', code: 'package-architecture', exit: 77 },
 ] as const)(
   '$id, version $version, is $variant: that is reported, and what stood before stands',
-  async ({ id, version, variant, outcome, code }) => {
+  async ({ id, version, variant, outcome, code, exit }) => {
     await rig.offer(id, version, variant);
     const report = rig.nextReport();
-    await rig.order();
+    const { exitCode, stdout, stderr } = await rig.waitFor('--update-now');
+    expect(exitCode).toBe(exit);
+    expect(exit === 70 ? stdout : stderr).toContain(exit === 70 ? `${id} was rolled back: agent: ` : `(${code})`);
     expect(await report).toMatchObject({ version: id, outcome, code });
     await expectRest('1.1');
     expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);
@@ -129,7 +133,8 @@ test('a machine that goes off while dpkg unpacks goes on when it is on again', a
 
 test('a person goes back to what stood before', async () => {
   const report = rig.nextReport();
-  await rig.machine.exec('agent', 'rollback');
+  const { exitCode, stdout } = await rig.waitFor('rollback');
+  expect([exitCode, stdout]).toEqual([0, 'Done: v7 is installed.\n']);
   expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
   await expectRest('1.7');
 }, 300_000);
