@@ -1,5 +1,6 @@
 import type { CheckReport, InstalledReport } from '../control/reports.ts';
 import type { Look } from '../update/choice/lookout.ts';
+import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Installed, Phase, UpdateState } from '../update/journal/state.ts';
 import { ownVersion } from '../update/journal/transitions/naming.ts';
 
@@ -9,8 +10,10 @@ import { ownVersion } from '../update/journal/transitions/naming.ts';
  */
 export function installedReport(installed: Installed | undefined, state: UpdateState): InstalledReport | undefined {
   if (installed === undefined) return undefined;
-  const { digest, slot, signedBy, at, factory } = installed;
+  const { digest, signedBy, at, factory } = installed;
   const { id: versionId, name: versionName } = ownVersion(installed, state);
+  // a system without slots counts as slot A in the journal
+  const slot = hasSlotPayload(installed) ? installed.slot : undefined;
   return { versionId, versionName, digest, slot, signedBy, at, ...(factory && { factory }) };
 }
 

@@ -24,6 +24,7 @@ import type { Looks } from './rounds/agenda.ts';
 /** What the status is made of, beside the journal: things that only a running process knows. */
 interface Known {
   readonly daemon: DaemonSeen;
+  /** Undefined: the gateway has no slots, or the bootloader fails, which is then the obstacle. */
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
@@ -223,27 +224,30 @@ function describePhase(phase: Phase, awaitsReboot: boolean, around: Known): stri
     case 'idle':
       return undefined;
     case 'lost':
-      return 'what the journal says cannot be understood; a committed slot stays, and a trial is judged';
+      return `what the journal says cannot be understood; ${around.booted === undefined ? 'what is installed stays' : 'a committed slot stays, and a trial is judged'}`;
     case 'staging':
       return describeStaging(phase, around);
     case 'staged':
-      return `slot ${phase.slot} holds version ${phase.attempt.version.name} and waits for its trial`;
+      return hasSlotPayload(phase.firmware)
+        ? `slot ${phase.slot} holds version ${phase.attempt.version.name} and waits for its trial`
+        : `version ${phase.attempt.version.name} is staged, and waits for its trial`;
     case 'trial':
       return awaitsReboot
         ? `slot ${phase.slot} waits for a reboot into version ${phase.attempt.version.name}`
-        : `version ${phase.attempt.version.name} is on trial in slot ${phase.slot}`;
+        : `version ${phase.attempt.version.name} is on trial${hasSlotPayload(phase.firmware) ? ` in slot ${phase.slot}` : ''}`;
     case 'rolling-back':
       return `version ${phase.attempt.version.name} is being rolled back: ${phase.reason}`;
   }
 }
 
 /** An interrupted staging. It continues with the next look, unless it was from a file, which cannot be read again. */
-function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon }: Known): string {
+function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }: Known): string {
   const { version, by } = phase.attempt;
-  if (activity !== undefined) return `version ${version.name} is being staged into slot ${phase.slot}`;
+  const place = booted === undefined ? '' : ` into slot ${phase.slot}`;
+  if (activity !== undefined) return `version ${version.name} is being staged${place}`;
   if (by === 'file') return `the installation of ${version.name} from a file was interrupted`;
   const goesOn = daemon !== false ? 'the next look goes on with it' : 'agent --update-now goes on with it';
-  return `the staging of version ${version.name} into slot ${phase.slot} was interrupted; ${goesOn}`;
+  return `the staging of version ${version.name}${place} was interrupted; ${goesOn}`;
 }
 
 function arrived(phase: Phase): StatusReport['arrived'] {

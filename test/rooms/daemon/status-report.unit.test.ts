@@ -4,7 +4,7 @@ import { checkReport } from '../../../src/daemon/look-report.ts';
 import { statusReport } from '../../../src/daemon/status-report.ts';
 import type { Surroundings } from '../../../src/daemon/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
-import type { PhaseOf } from '../../../src/update/journal/state.ts';
+import type { Phase, PhaseOf } from '../../../src/update/journal/state.ts';
 import { calmSurroundings as around } from './calm-surroundings.ts';
 
 const trial: PhaseOf<'trial'> = {
@@ -82,6 +82,40 @@ describe('a firmware that is armed', () => {
   test('is on trial at once where boards alone are new', () => {
     const firmware = { ...trial.firmware, payloads: [{ ...trial.firmware.payloads[0], kind: 'mcu' as const }] };
     expect(statusReport({ ...state, phase: { ...trial, firmware } as typeof trial }, around).phase).toBe('trial');
+  });
+});
+
+// Seen: "v0 in slot A", "v1 is being staged into slot A", "v1 is on trial in slot A" of a system that is exchanged by packages.
+describe('a gateway without slots', () => {
+  const payload = { target: 'agent', kind: 'package', sizeBytes: 1, digest: 'sha256:00' } as const;
+  const firmware = { ...trial.firmware, payloads: [payload] };
+  const onTrial = { ...trial, slot: 'A', firmware } as const;
+  const installed = { ...firmware, version: trial.attempt.version, slot: 'A', at: '' } as const;
+  const alone = { ...around, booted: undefined };
+
+  test.each<[Phase, Partial<Surroundings>, string]>([
+    [onTrial, {}, 'version two is on trial'],
+    [{ ...onTrial, kind: 'staged' }, {}, 'version two is staged, and waits for its trial'],
+    [
+      { kind: 'staging', attempt: trial.attempt, slot: 'A' },
+      {},
+      'the staging of version two was interrupted; the next look goes on with it',
+    ],
+    [
+      { kind: 'staging', attempt: trial.attempt, slot: 'A' },
+      { activity: { who: 'the daemon' } },
+      'version two is being staged',
+    ],
+    [{ kind: 'lost' }, {}, 'what the journal says cannot be understood; what is installed stays'],
+  ])('is told of $kind without one', (phase, change, told) => {
+    const report = statusReport({ ...initialState, phase, installed, previous: installed }, { ...alone, ...change });
+    expect(report.idleReason).toBe(told);
+    expect(JSON.stringify(report)).not.toMatch(/slot/i);
+  });
+
+  test('has none in what a look says either', () => {
+    const look = { offered: undefined, plan: { kind: 'nothing-offered' } } as const;
+    expect(JSON.stringify(checkReport({ ...initialState, installed }, look))).not.toContain('slot');
   });
 });
 
