@@ -84,6 +84,20 @@ export const boardReport = z.object({
 });
 export type BoardReport = Of<typeof boardReport>;
 
+/** A package of this system that is a target. */
+const packageReport = z.object({
+  name: z.string().describe('Of the target.'),
+  package: z.string().describe('What dpkg calls it.'),
+  version: absent(z.string()).describe('What is installed, by the word of dpkg; undefined: nothing is, as a whole.'),
+  byUpdate: z
+    .string()
+    .optional()
+    .describe(
+      'What an update, or a way back, left there. If `version` is another one, a person has installed that. Undefined: no update has installed it, or one is at it.',
+    ),
+});
+export type PackageReport = Of<typeof packageReport>;
+
 export const boardProbe = z.object({
   name: z.string(),
   chip: z.string(),
@@ -215,6 +229,7 @@ export const statusReport = z.object({
   pendingReports: z.number(),
   droppedReports: z.number().describe('Ends of attempts that the service will not learn, but for their number.'),
   boards: z.array(boardReport),
+  packages: z.array(packageReport).optional().describe('Undefined: none is a target, or the daemon is older.'),
   warnings: z.array(z.string()).describe('`allow_unsigned` and the like: what weakens a promise, said each time.'),
   telemetry: absent(telemetryReply).describe('Undefined: no daemon runs.'),
   service: z.object({

@@ -7,6 +7,7 @@ import type { AgentDeps } from './agent.ts';
 import { showBoards } from './boards.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
+import { showPackages } from './packages.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
 import type { Surroundings } from './status-report.ts';
 import type { Concern } from './wiring/trust.ts';
@@ -18,7 +19,7 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
   const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
   return statusReport(journal.state, {
-    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...(await warningsOf(deps, wiring, concerns))]),
+    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...(await warningsOf(deps, wiring, concerns))], signal),
     daemon: deps.daemon,
     booted: boot.booted,
     boot: boot.state,
@@ -61,12 +62,15 @@ async function toldAsItIs(
   deps: AgentDeps,
   wiring: Wiring,
   warnings: readonly string[],
+  signal: AbortSignal,
 ): Promise<Surroundings['asItIs']> {
+  const packages = await showPackages(wiring, signal);
   return {
     agentVersion: wiring.world.agentVersion,
     serialNumber: wiring.serialNumber,
     thingId: await loadThingId(wiring),
     boards: await showBoards(wiring),
+    ...(packages.length > 0 && { packages: [...packages] }),
     traffic: deps.daemon === true ? wiring.traffic.report : undefined,
     warnings,
     telemetry: deps.telemetry?.()?.status(),

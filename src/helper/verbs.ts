@@ -30,6 +30,8 @@ export interface Snapshot {
   readonly missing?: LinkError | undefined;
   readonly trouble?: LinkError | undefined;
   readonly lastLook?: Look | undefined;
+  /** What updates left of packages, by the names of their targets. */
+  readonly packages?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface Settled {

@@ -1,6 +1,7 @@
+import { access } from 'node:fs/promises';
 import { connect } from 'node:net';
 
-import { describeError } from '../system/errors.ts';
+import { describeError, systemErrorCode } from '../system/errors.ts';
 import { occurrence } from '../system/socket.ts';
 import { Deadline } from '../system/time/deadline.ts';
 import { PackageError } from './errors.ts';
@@ -10,6 +11,19 @@ import { PackageError } from './errors.ts';
  * `guard-unavailable`.
  */
 export type AskGuard = (question: string, timeoutMs: number, signal: AbortSignal) => Promise<void>;
+
+/** Where systemd/thing-agent-package.socket listens. */
+export const PACKAGE_GUARD = '/run/thing-agent-package.sock';
+
+/** Throws `guard-unavailable` if nobody listens there. Starts no guard. */
+export async function requireGuard(path: string): Promise<void> {
+  try {
+    await access(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    throw new PackageError('guard-unavailable', `nobody listens on ${path}: no package can be installed`);
+  }
+}
 
 /** What the guard says at the end; without it, it was killed. */
 const DONE = 'done\n';

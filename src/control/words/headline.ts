@@ -4,6 +4,7 @@ import type { Activity, StandstillReport, StatusReport } from '../reports.ts';
 import { bytes } from './bytes.ts';
 import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
+import { isByHand } from './rows/package-rows.ts';
 import type { Said } from './rows/row.ts';
 import { moment } from './time.ts';
 import type { When } from './time.ts';
@@ -21,7 +22,14 @@ export function headlineOf(report: StatusReport, when: When): Said {
   }
   if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
   if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
-  return { tone: 'good', text: `All is well: ${report.installed.versionName} is installed.` };
+  return headlineOfInstalled(report.installed.versionName, report.packages);
+}
+
+function headlineOfInstalled(version: string, packages: StatusReport['packages'] = []): Said {
+  const names = packages.filter(isByHand).map(({ package: known }) => known);
+  if (names.length === 0) return { tone: 'good', text: `All is well: ${version} is installed.` };
+  const text = `${version} is installed, but ${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} exchanged by hand since: see Packages.`;
+  return { tone: 'attention', text };
 }
 
 type DescribeTrouble = (report: StatusReport) => string;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
+import { describePackage } from '../../control/words/rows/package-rows.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
 import { isPortDenied } from '../../serial/port-holders.ts';
@@ -13,6 +14,7 @@ import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
 import { UpdateError } from '../../update/errors.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
+import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './engine-checks.ts';
@@ -47,6 +49,7 @@ const checksBefore: readonly Check[] = [
 ];
 
 const checksAfter: readonly Check[] = [
+  { name: 'packages', look: lookAtPackages },
   { name: 'boards', look: lookAtBoards },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'watchdog', look: lookAtWatchdog },
@@ -158,6 +161,12 @@ async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> 
   const { url, state, problem } = messaging.report;
   if (problem !== undefined) throw problem;
   return `${url}, ${state}`;
+}
+
+/** What is installed; that a person exchanged a package is no fault. */
+async function lookAtPackages(examined: Examined, signal: AbortSignal): Promise<string | undefined> {
+  const packages = await listPackages(examined, signal);
+  return packages.length === 0 ? undefined : packages.map(describePackage).join('; ');
 }
 
 async function lookAtBoards(examined: Examined): Promise<string | undefined> {

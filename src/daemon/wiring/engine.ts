@@ -8,7 +8,8 @@ import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import type { BoardSettings } from '../../mcu/settings.ts';
-import { guardOn } from '../../package/guard-socket.ts';
+import { guardOn, PACKAGE_GUARD } from '../../package/guard-socket.ts';
+import { leftByUpdates } from '../../package/left-by-updates.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -93,15 +94,18 @@ export function wireBoards(
   );
 }
 
-/** Where systemd/thing-agent-package.socket listens. */
-const PACKAGE_GUARD = '/run/thing-agent-package.sock';
-
 export function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
   const settings = config.targets.filter((target) => target.kind === 'package');
   const { deadlineMs: healthMs } = config.update.health;
   const around = { clock, run: runProgram, healthMs, askGuard: guardOn(PACKAGE_GUARD) };
   const folder = join(config.paths.state, 'packages');
   return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
+}
+
+/** What updates left of the packages that are targets, by the names of these; only who installs may read it. */
+export async function packagesLeft({ targets, paths }: Config): ReturnType<typeof leftByUpdates> {
+  const names = targets.flatMap(({ kind, name }) => (kind === 'package' ? [name] : []));
+  return leftByUpdates(names, (name) => join(paths.state, 'packages', name));
 }
 
 /** All targets by their names. */

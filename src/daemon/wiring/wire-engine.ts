@@ -20,7 +20,7 @@ import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { KeptBoards } from '../kept-boards.ts';
 import type { SecurityLog } from '../security/security-log.ts';
 import type { BoardRoom } from './board-room.ts';
-import { openJournal, targetsOf, wireBoards, wirePackages, wireSlots, wireUpdater } from './engine.ts';
+import { openJournal, packagesLeft, targetsOf, wireBoards, wirePackages, wireSlots, wireUpdater } from './engine.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
@@ -39,6 +39,8 @@ export interface EngineWiring {
   readonly updater: UpdateRoom | undefined;
   /** Undefined: this process installs by itself. */
   readonly remote: RemoteEngine | undefined;
+  /** What updates left of the packages that are targets, by the names of these. */
+  readonly leftByUpdates: () => ReturnType<typeof packagesLeft>;
   /** What `doctor` says about slots and boot environment. */
   readonly examineEngine: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
 }
@@ -109,6 +111,7 @@ export async function wireEngine(deps: EngineWiringDeps, journal: Journal | unde
     bootloader,
     updater: targets.size === 0 ? undefined : wireUpdater(engine),
     remote,
+    leftByUpdates: async () => packagesLeft(config),
     examineEngine: async (signal) => examineEngine({ config, bootloader }, signal),
   };
 }
@@ -135,6 +138,7 @@ function remoteEngine(
     bootloader: hasSlots ? remote.bootloader : undefined,
     updater: config.targets.length === 0 ? undefined : updater,
     remote,
+    leftByUpdates: async () => remote.leftByUpdates,
     examineEngine: async (signal) => remote.examine(signal),
   };
 }

@@ -50,6 +50,7 @@ export class RemoteEngine implements Disposable {
   readonly journal: Journal;
   readonly #journal: JournalCopy;
   #lastLook: Look | undefined;
+  #leftByUpdates: Readonly<Record<string, string>> = {};
 
   constructor({ onJournal, onlyLooks = false, ...deps }: RemoteEngineDeps) {
     this.path = deps.path;
@@ -67,6 +68,11 @@ export class RemoteEngine implements Disposable {
 
   get lastLook(): Look | undefined {
     return this.#lastLook;
+  }
+
+  /** Of packages, by the names of their targets, after the last order. */
+  get leftByUpdates(): Readonly<Record<string, string>> {
+    return this.#leftByUpdates;
   }
 
   [Symbol.dispose](): void {
@@ -94,6 +100,7 @@ export class RemoteEngine implements Disposable {
   #show(snapshot: Snapshot): void {
     this.#journal.show(snapshot);
     this.#lastLook = snapshot.lastLook ?? this.#lastLook;
+    this.#leftByUpdates = snapshot.packages ?? this.#leftByUpdates;
   }
 }
 

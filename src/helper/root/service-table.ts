@@ -8,7 +8,9 @@ import type { OnEvent } from '../../control/events.ts';
 import { readImageSource } from '../../daemon/board-files.ts';
 import { examineEngine } from '../../daemon/doctor/engine-checks.ts';
 import { stateFs } from '../../daemon/doctor/state-directory.ts';
+import { packagesLeft } from '../../daemon/wiring/engine.ts';
 import { tellingOfLists } from '../../daemon/wiring/trust.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { readTextFile } from '../../system/files/durable-file.ts';
 import { belowFloor } from '../../update/choice/release-rules.ts';
 import type { Updater } from '../../update/updater.ts';
@@ -164,12 +166,14 @@ function updaterOf({ engine }: Call): Updater {
   throw new HelperError('helper-refused', 'no target is configured');
 }
 
-export function snapshotOf({ journal, updater }: Engine): Snapshot {
+export async function snapshotOf({ journal, updater, config }: Engine): Promise<Snapshot> {
+  const packages = await valueOrError(packagesLeft(config));
   const { state, missing, trouble } = journal;
   return {
     journal: state,
     missing: missing && toLinkError(missing),
     trouble: trouble && toLinkError(trouble),
     lastLook: updater?.lastLook,
+    packages: packages instanceof AgentError ? undefined : packages,
   };
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { leftByUpdates } from '../../../src/package/left-by-updates.ts';
 import { createPackageTarget } from '../../../src/package/package-target.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, PackageTarget, WrittenPayload } from '../../../src/update/ports.ts';
@@ -154,6 +155,27 @@ describe('a package of an update', () => {
     dpkg.refused.clear();
     await installWell(newer);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.0', '1.0 → 1.1']);
+  });
+});
+
+describe('what an update left', () => {
+  const left = async (): Promise<unknown> => leftByUpdates(['app', 'other'], (name) => join(root, name));
+
+  test('is remembered beside what a person installs over it, and follows the way back', async () => {
+    expect(await left()).toEqual({});
+    await installWell(newer);
+    dpkg.installed = newest;
+    expect(await left()).toEqual({ app: '1.1' });
+    dpkg.installed = newer;
+    await target.restore(payload(newer), evidenceOfKept, signal);
+    expect(await left()).toEqual({ app: '1.0' });
+  });
+
+  test('is nothing where it removed the package', async () => {
+    dpkg.installed = undefined;
+    await installWell(newer);
+    await target.restore(payload(newer), evidenceOfKept, signal);
+    expect(await left()).toEqual({});
   });
 });
 

@@ -6,6 +6,7 @@ import { listOf } from '../outcome.ts';
 import { distance, moment } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
+import { describePackage, isByHand } from './package-rows.ts';
 import type { Row, Said } from './row.ts';
 import { summarizeSpool } from './spool-rows.ts';
 
@@ -28,6 +29,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     { label: 'Next look', paragraphs: [nextLook(report, when)] },
     { label: 'Last update', ...lastUpdate(report.lastOutcome, when) },
     { label: 'Previous', paragraphs: previous(report.previous) },
+    { label: 'Packages', ...packages(report.packages) },
     { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, when)) },
     { label: 'Quarantine', paragraphs: quarantine(report, when) },
     { label: 'To report', paragraphs: toReport(report) },
@@ -136,6 +138,10 @@ function previous(installed: InstalledReport | undefined): readonly string[] {
   if (installed === undefined) return [];
   const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
   return [`${installed.versionName}${place}; to go back to it: agent rollback`];
+}
+
+function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' | 'tone'> {
+  return { paragraphs: told.map(describePackage), tone: told.some(isByHand) ? 'attention' : undefined };
 }
 
 function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {

@@ -138,3 +138,12 @@ test('a person goes back to what stood before', async () => {
   expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
   await expectRest('1.7');
 }, 300_000);
+
+test('what a person installs by hand is told by status, with what the update had left', async () => {
+  const { machine } = rig;
+  await machine.tell('dpkg', '--install', '--force-confold', '/packages/1.1.deb');
+  const status = async (): Promise<string> => (await machine.exec('agent', 'status')).stdout.replaceAll(/\s+/g, ' ');
+  await expect
+    .poll(status, { timeout: 60_000 })
+    .toContain('agent: thing-agent 1.1, installed by hand and not by an update, which left 1.7');
+}, 120_000);

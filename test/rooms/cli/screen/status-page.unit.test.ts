@@ -85,3 +85,29 @@ test('what was not verified again stands beside the last update, though it ended
   expect(text(reason)).toContain(reason);
   expect(text('went back to what was installed before')).not.toContain('went back');
 });
+
+// Seen: `dpkg -i` of another agent, and "All is well: gateway-1.4.2 is installed."
+test('a package that a person exchanged is told with both versions, and first of all', () => {
+  const packages = [
+    { name: 'agent', package: 'thing-agent', version: '1.9', byUpdate: '1.1' },
+    { name: 'app', package: 'pump', version: '2.0', byUpdate: '2.0' },
+    { name: 'tools', package: 'tools', version: '7', byUpdate: undefined },
+    { name: 'gone', package: 'gone', version: undefined, byUpdate: '3.1' },
+  ];
+  const told = renderStatus({ ...calmStatus, packages }, { ...page, columns: 400 });
+  expect(beside('State', told)).toBe(
+    'gateway-1.4.2 is installed, but thing-agent and gone were exchanged by hand since: see Packages.',
+  );
+  expect(beside('Packages', told)).toBe(
+    'agent: thing-agent 1.9, installed by hand and not by an update, which left 1.1 ' +
+      'app: pump 2.0 tools: tools 7 gone: gone is not installed; an update had left 3.1',
+  );
+});
+
+test('packages as updates left them are no reason for more than their versions', () => {
+  const packages = [{ name: 'agent', package: 'thing-agent', version: '1.1', byUpdate: '1.1' }];
+  const told = renderStatus({ ...calmStatus, packages }, page);
+  expect(beside('State', told)).toBe('All is well: gateway-1.4.2 is installed.');
+  expect(beside('Packages', told)).toBe('agent: thing-agent 1.1');
+  expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
+});

@@ -1,0 +1,34 @@
+import type { Config } from '../config/config.ts';
+import type { PackageReport } from '../control/reports.ts';
+import { describeInstalled } from '../package/dpkg.ts';
+import { AgentError, valueOrError } from '../system/errors.ts';
+import { runProgram } from '../system/processes/child-process.ts';
+import type { Wiring } from './wiring/wiring.ts';
+
+type PackagePlace = Pick<Wiring, 'journal' | 'leftByUpdates'> & { readonly config: Pick<Config, 'targets'> };
+
+/** The packages that are targets: what dpkg says, and what updates left there. */
+export async function listPackages(
+  { config, journal, leftByUpdates }: PackagePlace,
+  signal: AbortSignal,
+  run = runProgram,
+): Promise<readonly PackageReport[]> {
+  const targets = config.targets.filter((target) => target.kind === 'package');
+  if (targets.length === 0) return [];
+  const { kind } = journal.state.phase;
+  const isExchanging = kind === 'trial' || kind === 'rolling-back';
+  const left = isExchanging ? {} : await leftByUpdates();
+  const reports: PackageReport[] = [];
+  for (const { name, package: known } of targets) {
+    const version = await describeInstalled(known, run, signal);
+    const byUpdate = left[name];
+    reports.push({ name, package: known, version, ...(byUpdate !== undefined && { byUpdate }) });
+  }
+  return reports;
+}
+
+/** The same for a view that always answers; none where they cannot be asked for. */
+export async function showPackages(...given: Parameters<typeof listPackages>): ReturnType<typeof listPackages> {
+  const found = await valueOrError(listPackages(...given));
+  return found instanceof AgentError ? [] : found;
+}

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+
+import { listPackages, showPackages } from '../../../src/daemon/packages.ts';
+import { SystemError } from '../../../src/system/system-errors.ts';
+import { MemoryJournal } from '../../../src/update/journal/memory-journal.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Phase } from '../../../src/update/journal/state.ts';
+import { deb, FakeDpkg } from '../package/fake-dpkg.ts';
+
+const { signal } = new AbortController();
+const settings = { installDeadlineMs: 60_000, patienceMs: 60_000 };
+const agent = { kind: 'package', name: 'agent', package: 'thing-agent', ...settings } as const;
+const dpkg = new FakeDpkg(deb('1.9'));
+const attempt = { id: '1', version: { name: 'v2' }, by: 'file', startedAt: '' } as const;
+const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
+
+const place = {
+  config: { targets: [agent] },
+  journal: new MemoryJournal(),
+  leftByUpdates: async () => ({ agent: '1.1' }),
+};
+
+test('a package is told with what dpkg says, and with what an update left', async () => {
+  const told = { name: 'agent', package: 'thing-agent', version: '1.9' };
+  expect(await listPackages(place, signal, dpkg.run)).toEqual([{ ...told, byUpdate: '1.1' }]);
+  const untouched = { ...place, leftByUpdates: async () => ({}) };
+  expect(await listPackages(untouched, signal, dpkg.run)).toEqual([told]);
+});
+
+test('a package that is not there is told without a version', async () => {
+  const empty = new FakeDpkg(undefined);
+  const told = { name: 'agent', package: 'thing-agent', version: undefined, byUpdate: '1.1' };
+  expect(await listPackages(place, signal, empty.run)).toEqual([told]);
+});
+
+test.each<Phase>([
+  {
+    kind: 'trial',
+    attempt,
+    slot: 'A',
+    firmware,
+    trialsLeft: 0,
+    bootId: '',
+    rebootByHand: false,
+    judgements: 1,
+    approved: false,
+    boards: {},
+  },
+  { kind: 'rolling-back', attempt, slot: 'A', firmware, code: '', reason: '', fault: 'world', boards: {}, restores: 0 },
+])('what an update is exchanging in phase $kind is not taken for what a person did', async (phase) => {
+  const journal = new MemoryJournal({ ...initialState, phase });
+  const [told] = await listPackages({ ...place, journal }, signal, dpkg.run);
+  expect(told).not.toHaveProperty('byUpdate');
+});
+
+test('a status that cannot ask dpkg tells of no packages, and a gateway without such targets asks nothing', async () => {
+  const run = async (): Promise<never> => {
+    throw new SystemError('program-missing', 'dpkg-query cannot be started');
+  };
+  expect(await showPackages(place, signal, run)).toEqual([]);
+  expect(await listPackages({ ...place, config: { targets: [] } }, signal, run)).toEqual([]);
+});
