@@ -1,7 +1,9 @@
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 
+import type { Config } from '../../config/config.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
+import { PACKAGE_GUARD, requireGuard } from '../../package/guard-socket.ts';
 import { lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
@@ -11,14 +13,20 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
-import type { Wiring } from '../wiring/wiring.ts';
 import { noTargets } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
 
 const NO_SLOTS = 'not needed: no slots are configured';
 
 /** The engine in the process that owns slots and bootloader: this one, or the helper. */
-export type ExaminedEngine = Pick<Wiring, 'config'> & { readonly bootloader: Bootloader | undefined };
+export interface ExaminedEngine {
+  readonly config: Targets;
+  readonly bootloader: Bootloader | undefined;
+  /** The socket of the guard of packages. Default: that of the system. */
+  readonly packageGuard?: string;
+}
+
+type Targets = Pick<Config, 'targets'>;
 
 interface Check {
   readonly name: string;
@@ -55,7 +63,10 @@ export async function finding(
   }
 }
 
-async function lookAtBootEnvironment({ bootloader, config }: ExaminedEngine, signal: AbortSignal): Promise<string> {
+async function lookAtBootEnvironment(
+  { bootloader, config }: ExaminedEngine,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   if (bootloader === undefined) return withoutSlots(config);
   const where = await lookAsBootloader(config, signal);
   const booted = await bootloader.bootedSlot(signal);
@@ -65,7 +76,7 @@ async function lookAtBootEnvironment({ bootloader, config }: ExaminedEngine, sig
 }
 
 /** Says whether the environment can be written. A handler is not asked: it has no write that changes nothing. */
-function canWrite({ targets }: Wiring['config']): string {
+function canWrite({ targets }: Targets): string {
   const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
   return isHandler
     ? 'its handler answers; whether it can write is known after the first update'
@@ -73,13 +84,17 @@ function canWrite({ targets }: Wiring['config']): string {
 }
 
 /** The finding for a gateway that only has boards. Throws if it has no targets at all. */
-function withoutSlots({ targets }: Wiring['config']): string {
-  if (targets.length === 0) throw noTargets();
-  return NO_SLOTS;
+function withoutSlots(config: Targets): string | undefined {
+  if (config.targets.length === 0) throw noTargets();
+  return hasPackages(config) ? undefined : NO_SLOTS;
+}
+
+function hasPackages({ targets }: Targets): boolean {
+  return targets.some(({ kind }) => kind === 'package');
 }
 
 /** Checks that the bootloader reads what is written to the environment. */
-async function lookAsBootloader({ targets }: Wiring['config'], signal: AbortSignal): Promise<string> {
+async function lookAsBootloader({ targets }: Targets, signal: AbortSignal): Promise<string> {
   const target = targets.find(hasBootloader);
   if (target === undefined) return '';
   const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
@@ -108,8 +123,14 @@ async function lookAtStagingSlot(
 }
 
 /** Checks that what ends a trial nobody judges can be started, which only root may do. */
-async function lookAtSafetyNet({ bootloader }: ExaminedEngine, signal: AbortSignal): Promise<string> {
-  return bootloader === undefined ? NO_SLOTS : trySafetyNet(signal);
+async function lookAtSafetyNet(
+  { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
+  signal: AbortSignal,
+): Promise<string> {
+  if (bootloader !== undefined) return trySafetyNet(signal);
+  if (!hasPackages(config)) return NO_SLOTS;
+  await requireGuard(packageGuard);
+  return `the guard of packages is started by ${packageGuard}`;
 }
 
 /** Refuses a file that stands for a slot where this process may not write. */

@@ -26,6 +26,8 @@ export interface HistoryDeps {
   readonly clock: Pick<Clock, 'nowMs'>;
   readonly log: Log;
   readonly fs?: DurableFs;
+  /** Default: true. */
+  readonly hasSlots?: boolean | undefined;
 }
 
 /**
@@ -75,7 +77,8 @@ export class History {
     const { before, event } = happened;
     try {
       const kept = (this.#kept ??= await this.#load(before));
-      const attempts = tellEvent(kept.attempts, { ...happened, at: new Date(clock.nowMs()).toISOString() });
+      const at = new Date(clock.nowMs()).toISOString();
+      const attempts = tellEvent(kept.attempts, { ...happened, at }, this.#deps.hasSlots);
       if (attempts === kept.attempts) return;
       this.#kept = bounded({ ...kept, attempts });
       if (!waits.has(event.type)) await replaceFileDurably(this.#path, JSON.stringify(this.#kept), this.#fs);

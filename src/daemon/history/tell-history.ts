@@ -21,7 +21,11 @@ export interface Happened {
 }
 
 /** The attempts after an event; the same array if the event concerns no attempt. */
-export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happened): readonly HistoryAttempt[] {
+export function tellEvent(
+  attempts: readonly HistoryAttempt[],
+  happened: Happened,
+  hasSlots = true,
+): readonly HistoryAttempt[] {
   const { event, before, after, at } = happened;
   const ended = [...newOutcomes(before, after), ...calledOff(happened)];
   const attempt = attemptIn(after) ?? attemptIn(before);
@@ -32,7 +36,8 @@ export function tellEvent(attempts: readonly HistoryAttempt[], happened: Happene
     told = changeOne(told, one, (known) => ({ ...known, ...factsOf(one, event) }), before);
   }
   if (tellingSteps.has(event.type)) {
-    told = changeOne(told, attempt, (known) => withStep(known, { at, step: event.type, ...detailOf(event) }), before);
+    const step = { at, step: event.type, ...detailOf(event, hasSlots) };
+    told = changeOne(told, attempt, (known) => withStep(known, step), before);
   }
   for (const outcome of ended) told = withEnd(told, outcome);
   return told;
@@ -102,12 +107,12 @@ const tellingSteps: ReadonlySet<string> = new Set<EventType>([
 ]);
 
 /** The detail of a step, from members that several events have. */
-function detailOf(event: Happened['event']): Pick<HistoryStep, 'detail'> {
+function detailOf(event: Happened['event'], hasSlots: boolean): Pick<HistoryStep, 'detail'> {
   if (event.type === 'rollback-started' && 'reason' in event && 'code' in event) {
     return { detail: text(`${String(event.reason)} (${String(event.code)})`) };
   }
   if ('target' in event) return { detail: text(String(event.target)) };
-  return 'slot' in event ? { detail: `slot ${String(event.slot)}` } : {};
+  return hasSlots && 'slot' in event ? { detail: `slot ${String(event.slot)}` } : {};
 }
 
 function factsOf(attempt: Attempt, event: object = {}): Partial<HistoryAttempt> {

@@ -7,7 +7,7 @@ export function hasBootloader(target: TargetSettings): target is BootingSlotsSet
 }
 
 /** The slots of other targets, to which no slot of this one may lead. */
-export function otherSlots({ targets }: Config, { name }: TargetSettings): readonly string[] {
+export function otherSlots({ targets }: Pick<Config, 'targets'>, { name }: TargetSettings): readonly string[] {
   return targets.flatMap((target) =>
     target.kind === 'slots' && target.name !== name ? [target.slots.A, target.slots.B] : [],
   );

@@ -21,6 +21,7 @@ import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { wireTrust } from './engine.ts';
 import { hookPrograms } from './settings.ts';
+import { hasBootloader } from './slot-settings.ts';
 import type { Trust } from './trust.ts';
 import { findRemote, wireEngine } from './wire-engine.ts';
 import type { EngineWiring } from './wire-engine.ts';
@@ -86,7 +87,7 @@ export async function wire(
   await prepareStateDirectory(config, log);
   const place = { stateDirectory: config.paths.state, fs: stateFs(config) };
   const security = before?.security ?? new SecurityLog({ ...world, ...place, onEvent: world.onSecurityEvent });
-  const history = before?.history ?? new History({ ...world, ...place });
+  const history = before?.history ?? new History({ ...world, ...place, hasSlots: config.targets.some(hasBootloader) });
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const remote = opened.use(await findRemote(config, before, { world, security, history }));

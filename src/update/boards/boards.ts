@@ -80,6 +80,11 @@ export async function restoreBoards(
   return failure;
 }
 
+/** What a rollback is reported with that could not give back what this firmware had replaced. */
+export function codeOfLoss(firmware: FirmwareRecord): 'board-not-restored' | 'package-not-restored' {
+  return boardPayloads(firmware).some(({ kind }) => kind === 'mcu') ? 'board-not-restored' : 'package-not-restored';
+}
+
 async function undo(task: BoardTask, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
   return task.target.flash(payloadOf(task, ports), await readKept(task, signal), signal);

@@ -38,10 +38,11 @@ export async function goBack(
     const boards = await boardsThatGoBack(installed, beforeBoards, flags.force, ports);
     if (boards.length > 0)
       return goBackOnBoards({ before: beforeBoards, boards, booted: otherSlot(slot) }, ports, signal);
-    if (!flags.force) throw nothing('no board can go back to what it held before');
+    if (!flags.force)
+      throw nothing(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
   }
   if (![...ports.targets.values()].some(({ kind }) => kind === 'slots'))
-    throw nothing('no update has changed anything here that could go back');
+    throw nothing('no update has changed anything here that could go back', ports);
   requireGoal(slot, { slots });
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
@@ -150,8 +151,9 @@ async function boardsThatGoBack(
   installed: Installed | undefined,
   previous: Installed | undefined,
   force: boolean,
-  { targets, log }: UpdatePorts,
+  ports: UpdatePorts,
 ): Promise<Payload[]> {
+  const { targets, log } = ports;
   const tasks: Payload[] = [];
   for (const target of targets.values()) {
     if (target.kind === 'slots') continue;
@@ -162,6 +164,7 @@ async function boardsThatGoBack(
     else
       throw nothing(
         `what ${target.kind === 'mcu' ? 'the board' : 'the package'} ${target.name} held before is not kept any more`,
+        ports,
       );
   }
   return tasks;
@@ -186,6 +189,16 @@ function payloadFor({ name }: InPlaceTarget, installed: Installed | undefined): 
   return installed?.payloads.find(({ kind, target }) => kind !== 'slots' && target === name);
 }
 
-function nothing(message: string): AgentError {
-  return new UpdateError('nothing-to-go-back-to', message);
+/** The advice of the code is about boards. */
+function nothing(message: string, ports?: Pick<UpdatePorts, 'targets'>): AgentError {
+  const isWithoutBoards = ports !== undefined && !hasBoards(ports);
+  return new UpdateError(
+    'nothing-to-go-back-to',
+    message,
+    isWithoutBoards ? { advice: 'agent status shows what runs' } : {},
+  );
+}
+
+function hasBoards({ targets }: Pick<UpdatePorts, 'targets'>): boolean {
+  return [...targets.values()].some(({ kind }) => kind === 'mcu');
 }

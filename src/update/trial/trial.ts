@@ -1,7 +1,7 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../../system/errors.ts';
-import { flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
+import { codeOfLoss, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { askConsent } from '../hooks/consent.ts';
@@ -177,7 +177,8 @@ export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   if (!phase.approved) await journal.append({ type: 'approved' });
   const slot = await bootloader.bootedSlot(signal);
   assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
-  ports.onProgress({ kind: 'phase', phase: 'committing', detail: `slot ${slot}` });
+  const detail = hasSlotPayload(phase.firmware) ? { detail: `slot ${slot}` } : {};
+  ports.onProgress({ kind: 'phase', phase: 'committing', ...detail });
   await bootloader.commit(slot, signal);
   const owesHook = ports.wantsHook?.('after_commit') ?? false;
   await journal.append({ type: 'committed', at: isoTime(clock), slot, owesHook });
@@ -239,7 +240,7 @@ export async function finishRollback(
   const { journal, clock } = ports;
   const given = await restoreBoards(phase, ports, signal);
   const found = await findFault(phase, ports.health, signal);
-  const code = given === undefined ? found.code : 'board-not-restored';
+  const code = given === undefined ? found.code : codeOfLoss(phase.firmware);
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
   const owesHook = ports.wantsHook?.('after_rollback') ?? false;
   await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault, owesHook });

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 
+import type { OperationEvent } from '../../../src/control/events.ts';
+import { settle } from '../../../src/update/trial/settle.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { openContents } from './board-firmware.ts';
@@ -79,6 +81,33 @@ test('a package that was put back while no agent ran is not taken as installed b
   expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
   expect(running()).toBe(NEW);
   expect(app?.flashed).toEqual([NEW, NEW]);
+});
+
+// Seen: "committing: slot A".
+test('a package is judged and kept without a word of slots', async () => {
+  const { gateway, cutAtHealth } = benchOf('good');
+  cutAtHealth();
+  await expect(gateway.look()).rejects.toThrow(Cut);
+  gateway.start();
+  const told: OperationEvent[] = [];
+  const ports = { ...(await gateway.ports()), onProgress: (event: OperationEvent) => void told.push(event) };
+  expect(await settle(ports, new AbortController().signal)).toMatchObject({ kind: 'installed' });
+  expect(told).toContainEqual({ kind: 'phase', phase: 'committing' });
+  expect(JSON.stringify(told)).not.toContain('slot');
+});
+
+// Seen: "board-not-restored", and the advice "agent mcu restore NAME".
+test('a package that cannot be put back, however often that is tried, is told as one', async () => {
+  const { gateway, cutAtHealth } = benchOf('bad');
+  cutAtHealth();
+  await expect(gateway.look()).rejects.toThrow(Cut);
+  const app = gateway.boards.get('app');
+  if (app !== undefined) app.unplugged = true;
+  for (let round = 0; round < 15; round += 1) await gateway.settle().catch(() => undefined);
+  expect((await gateway.journal()).state).toMatchObject({
+    phase: { kind: 'idle' },
+    lastOutcome: { outcome: 'rolled-back', code: 'package-not-restored' },
+  });
 });
 
 test('a package goes back with the board of its firmware', async () => {

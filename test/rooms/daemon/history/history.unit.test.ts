@@ -43,6 +43,19 @@ async function fail(journal: JournalWithHistory, id: string, failure: Partial<At
 }
 
 describe('the history of attempts', () => {
+  // Seen: "begun, slot A" of a package, which goes into no slot.
+  test.each([
+    [undefined, 'slot B'],
+    [true, 'slot B'],
+    [false, undefined],
+  ])('names the slot unless the gateway has none: %s', async (hasSlots, detail) => {
+    const history = new History({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs, hasSlots });
+    const journal = begin(history);
+    await fail(journal, 'a1');
+    const { attempts } = await history.report(journal.state);
+    expect(attempts[0]?.steps[0]).toEqual({ at: someText, step: 'staging-started', ...(detail && { detail }) });
+  });
+
   test('says when, from what to what, who asked, how it ended and what it cost, also after a start', async () => {
     const before = { version: { id: 'v1', name: 'one' }, digest: 'sha256:00', provides: {}, payloads: [], at };
     const journal = begin(open(), { ...new MemoryJournal().state, installed: before });

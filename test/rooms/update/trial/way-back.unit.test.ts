@@ -153,6 +153,7 @@ describe('a rollback', () => {
     await expect(end).rejects.toMatchObject({
       code: 'nothing-to-go-back-to',
       message: expect.not.stringMatching(/slot/) as string,
+      advice: expect.not.stringMatching(/slot|board/) as string,
     });
   });
 
