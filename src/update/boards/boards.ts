@@ -72,7 +72,7 @@ export async function restoreBoards(
       await journal.append({ type: 'board-restored', target: payload.target });
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      log.error({ board: payload.target, code: error.code }, `the board is not as it was: ${error.message}`);
+      log.error({ board: payload.target, code: error.code }, `${payload.target} is not as it was: ${error.message}`);
       failure = error;
     }
   }

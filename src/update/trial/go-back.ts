@@ -160,7 +160,7 @@ async function boardsThatGoBack(
     const task = await boardTask(target, payloadFor(target, installed), payloadFor(target, previous));
     if (task === 'stays') continue;
     if (task !== 'cannot') tasks.push(task);
-    else if (force) log.warn({ board: target.name }, 'the board stays as it is: what it held before is not kept');
+    else if (force) log.warn({ board: target.name }, `${target.name} stays as it is: what it held before is not kept`);
     else
       throw nothing(
         `what ${target.kind === 'mcu' ? 'the board' : 'the package'} ${target.name} held before is not kept any more`,

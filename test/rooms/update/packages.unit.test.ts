@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent } from '../../../src/control/events.ts';
+import { cancelByHand, commitByHand, rollBackByHand } from '../../../src/update/by-hand.ts';
+import type { Intervention } from '../../../src/update/by-hand.ts';
 import { settle } from '../../../src/update/trial/settle.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
@@ -116,4 +118,38 @@ test('a package goes back with the board of its firmware', async () => {
   if (meter !== undefined) meter.failures = 1;
   expect(await gateway.look()).toMatchObject({ kind: 'rolled-back' });
   expect([running(), meter?.running]).toEqual([OLD, 'old meter program']);
+});
+
+describe('a package on trial', () => {
+  const { signal } = new AbortController();
+  const byHand = async (gateway: Gateway): Promise<Intervention> => {
+    const ports = await gateway.ports();
+    return { ports, settle: async () => settle(ports, signal), deliver: async () => undefined };
+  };
+  const onTrial = async (): Promise<Bench> => {
+    const bench = benchOf('bad');
+    bench.cutAtHealth();
+    await expect(bench.gateway.look()).rejects.toThrow(Cut);
+    return bench;
+  };
+
+  test('is kept by a person', async () => {
+    const { gateway, running } = await onTrial();
+    expect(await commitByHand(await byHand(gateway), signal)).toEqual({ kind: 'installed', version: 'version bad' });
+    expect(running()).toBe(BAD);
+  });
+
+  test('is ended by a person, and what stood before is put back', async () => {
+    const { gateway, running } = await onTrial();
+    const end = await rollBackByHand({ reboot: true, force: false }, await byHand(gateway), signal);
+    expect(end).toMatchObject({ kind: 'rolled-back', reason: 'a person rolled it back' });
+    expect(running()).toBe(OLD);
+    expect((await gateway.journal()).state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'by-hand' });
+  });
+
+  test('is past the point where it could be cancelled', async () => {
+    const { gateway, running } = await onTrial();
+    await expect(cancelByHand(await byHand(gateway), signal)).rejects.toMatchObject({ code: 'trial-runs' });
+    expect(running()).toBe(BAD);
+  });
 });
