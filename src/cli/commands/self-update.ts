@@ -7,8 +7,8 @@ import type { CliContext } from '../context.ts';
 
 /** The agent's own package is exchanged like any other: its scripts end the daemon that a command follows. */
 
-/** The steps of a package in which its scripts run. */
-const exchangeSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
+/** The steps of a package in which its scripts run; a board has none of these names. */
+export const exchangeSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
 
 /** What a command meets whose daemon, or the helper of that, goes away. */
 const goneCodes: ReadonlySet<string> = new Set([

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { exchangeSteps } from '../../../src/cli/commands/self-update.ts';
 import { leftByUpdates } from '../../../src/package/left-by-updates.ts';
 import { createPackageTarget } from '../../../src/package/package-target.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
@@ -108,6 +109,19 @@ describe('a package of an update', () => {
     await truncate(join(root, 'app', `${digestOf(newer).slice(7)}.deb`), 5);
     await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-damaged' });
     expect(dpkg.exchanges).toEqual([]);
+  });
+
+  test('tells of each exchange by the step at which a command reckons with the end of the agent', async () => {
+    const steps: string[] = [];
+    const told = (bytes: Buffer): BoardPayload => ({
+      digest: digestOf(bytes),
+      onProgress: ({ step }) => void steps.push(step),
+    });
+    await stage(newer);
+    await target.flash(...vouched(told(newer)), signal);
+    await target.restore(told(newer), evidenceOfKept, signal);
+    expect(steps).toEqual(['keeping', 'installing', 'restoring']);
+    expect(steps.filter((step) => exchangeSteps.has(step))).toEqual(['installing', 'restoring']);
   });
 
   test('goes on where its own scripts ended the agent, and is installed once', async () => {
