@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { howMuch } from '../../full.ts';
 import { bootCuts, describeBooted, describeJudged, judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
 import type { Recording } from './disk/recording.ts';
@@ -11,7 +12,7 @@ import type { Rig } from './gateways/rigs.ts';
 import { sceneNamed } from './scenes.ts';
 import { recordingOf } from './stage.ts';
 
-const CUTS = 200;
+const CUTS = howMuch(200, 60);
 const BOOTS = 1;
 const SEED = 1;
 /** A recording takes 15 s; so does a cut until it is at rest, and again until it has taken an update. */

@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
+import { howMuch } from '../../full.ts';
 import { judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
 import { SECTOR } from './disk/write-log.ts';
 import { DrawnGateway } from './drawn-gateway.ts';
 
-const CUTS = 200;
+const CUTS = howMuch(200, 60);
 const B_FIRST = 'ORDER="B A";A_OK=1;A_TRY=0;B_OK=1;B_TRY=2';
 const B_KEPT = 'ORDER="B A";A_OK=1;A_TRY=0;B_OK=1;B_TRY=0';
 const A_ONLY = 'ORDER=A;A_OK=1;A_TRY=0;B_OK=0;B_TRY=0';

@@ -28,16 +28,19 @@ export interface SoakReport {
 }
 
 const HOUR_MS = 3_600_000;
-const SAMPLE_HOURS = 6;
+/** Samples of a week, and of less than one. */
+const LEAST_SAMPLES = 28;
 /** How often something may happen to the gateway. */
 const OCCASION_MS = 5 * 60_000;
-/** Every other half of a week is quiet, so that a daemon lives for long. */
-const HALF_WEEK_MS = 84 * HOUR_MS;
+/** Every other half of a week, or of less than one, is quiet, so that a daemon lives for long. */
+const HALF_WEEK_HOURS = 84;
 const START_MS = Date.UTC(2027, 0, 1);
 const weeksAreOver = new Error('the weeks are over');
 
 /** Weeks of a gateway's life in one process: the real daemon with its real rooms, on small files and a quick clock. */
 export async function runSoak({ weeks, seed, onSample }: SoakOptions): Promise<SoakReport> {
+  const halfHours = Math.min(weeks * HALF_WEEK_HOURS, HALF_WEEK_HOURS);
+  const sampleHours = (2 * halfHours) / LEAST_SAMPLES;
   await using service = await SoakService.start();
   await using gateway = await SoakGateway.create(service);
   const random = seededRandom(seed);
@@ -52,8 +55,8 @@ export async function runSoak({ weeks, seed, onSample }: SoakOptions): Promise<S
     life.abort(reason);
   };
   const measureNowAndThen = async (): Promise<void> => {
-    for (let hour = 0; hour < weeks * 7 * 24; hour += SAMPLE_HOURS) {
-      await time.sleep(SAMPLE_HOURS * HOUR_MS, over.signal);
+    for (let hour = 0; hour < weeks * 7 * 24; hour += sampleHours) {
+      await time.sleep(sampleHours * HOUR_MS, over.signal);
       const sample = measure(hour / 24, lives, life.signal);
       samples.push(sample);
       onSample?.(sample);
@@ -63,7 +66,7 @@ export async function runSoak({ weeks, seed, onSample }: SoakOptions): Promise<S
   const letThingsHappen = async (): Promise<void> => {
     for (;;) {
       await time.sleep(OCCASION_MS, over.signal);
-      await scenario.happen(Math.floor(time.monotonicMs() / HALF_WEEK_MS) % 2 === 1);
+      await scenario.happen(Math.floor(time.monotonicMs() / (halfHours * HOUR_MS)) % 2 === 1);
     }
   };
   const beside = [measureNowAndThen(), letThingsHappen()].map((loop) => loop.catch(end));

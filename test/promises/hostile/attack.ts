@@ -33,6 +33,8 @@ export function shell(script: string): string {
 
 /** All at once. */
 export function together(attacks: readonly Attack[]): Attack {
+  const [only] = attacks;
+  if (only !== undefined && attacks.length === 1) return only;
   return {
     name: attacks.map(({ name }) => name).join(', and '),
     prepare: async (place) => {
