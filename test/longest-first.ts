@@ -4,7 +4,7 @@ import type { TestSpecification } from 'vitest/node';
 /** The files that wait longest, for boots and deadlines: begun late, one of them would run on alone at the end. */
 const longest = [
   'promises/systemd/package/package-target',
-  'promises/systemd/updates',
+  'promises/systemd/updates/updates',
   'rooms/daemon/doctor/state-trouble',
   'promises/systemd/trust',
   'promises/systemd/package/package-life',
