@@ -3,14 +3,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { tool } from '../../stand-ins/machine/tool.ts';
+import { SECTOR } from '../boots/disk/write-log.ts';
 
 /** Enough for Debian, and for a package that is there twice. */
 const SIZE = '1G';
 
 /** An empty disk with one file system. */
-export async function makeDisk(path: string): Promise<void> {
+export async function makeFileSystem(path: string): Promise<void> {
   await tool(['truncate', '-s', SIZE, path]);
   await tool(['mkfs.ext4', '-q', path]);
+}
+
+/** Holes stay holes. */
+export async function copyDisk(from: string, to: string): Promise<void> {
+  await tool(['cp', '--sparse=always', from, to]);
 }
 
 /** A disk in a file, mounted on this machine, until it is disposed; its file system's journal is played first. */
@@ -23,8 +29,9 @@ export class MountedDisk implements AsyncDisposable {
     this.#device = device;
   }
 
-  static async of(path: string): Promise<MountedDisk> {
-    const device = await tool(['losetup', '--find', '--show', path]);
+  /** The whole of it, or what begins at this sector. */
+  static async of(path: string, sector = 0): Promise<MountedDisk> {
+    const device = await tool(['losetup', '--find', '--show', '--offset', String(sector * SECTOR), path]);
     const root = await mkdtemp(join(tmpdir(), 'mounted-disk-'));
     const disk = new MountedDisk(root, device);
     try {

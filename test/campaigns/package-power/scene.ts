@@ -1,23 +1,28 @@
-import type { PackageMachine } from '../../promises/systemd/package/package-machine.ts';
+import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
 import type { PackageRig } from '../../promises/systemd/package/package-rig.ts';
+
+type Rig = PackageRig<DebianMachine>;
 
 export type PhaseName = keyof typeof phases;
 
 interface Phase {
   readonly says: string;
-  readonly play: (rig: PackageRig) => Promise<void>;
+  readonly play: (rig: Rig) => Promise<void>;
   /** What a person does again after a cut, or, where the guard is at work, then. */
   readonly again: readonly (readonly string[])[];
-  /** What is installed when that is done. */
-  readonly ends: string;
+  /** What is installed when that is done; undefined: nothing, and nothing is left. */
+  readonly ends: string | undefined;
   /** Whether an agent must run by itself after a cut, in the phase or at its end. */
   readonly hasAgent: boolean;
+  /** Whether identity, journal and spool must be there after a cut. */
+  readonly hasMemory: boolean;
 }
 
 const installed = (version: string): readonly string[] => ['--force-confold', '--install', `/packages/${version}.deb`];
 const removed = ['--remove', 'thing-agent'];
+const purged = ['--purge', 'thing-agent'];
 
-async function dpkg(rig: PackageRig, args: readonly string[]): Promise<void> {
+async function dpkg(rig: Rig, args: readonly string[]): Promise<void> {
   await rig.machine.tell('dpkg', ...args);
   // A start that the manager has begun is of this phase.
   const settled = 'while [ "$(systemctl show --value --property=Job thing-agent.service)" != "" ]; do sleep 0.2; done';
@@ -25,7 +30,7 @@ async function dpkg(rig: PackageRig, args: readonly string[]): Promise<void> {
 }
 
 function byHand(says: string, args: readonly string[], ends: string, hasAgent = true): Phase {
-  return { says, play: async (rig) => dpkg(rig, args), again: [args], ends, hasAgent };
+  return { says, play: async (rig) => dpkg(rig, args), again: [args], ends, hasAgent, hasMemory: true };
 }
 
 /** The life of a package, one phase after the other; 1.0 is installed at first, and an agent of one process runs. */
@@ -53,14 +58,19 @@ export const phases = {
       await report;
     },
   },
+  purged: { ...byHand('a person purges it', purged, '', false), ends: undefined, hasMemory: false },
+  installed: {
+    ...byHand('a person installs it on a machine that never had it', installed('1.0'), '1.0', false),
+    hasMemory: false,
+  },
 } as const satisfies Readonly<Record<string, Phase>>;
 
 /** Nobody is there: what the guard began, it has ended, the package is whole, and the agent runs. */
-export async function untilAtRest(machine: PackageMachine): Promise<void> {
+export async function untilAtRest(machine: DebianMachine, seconds: number): Promise<void> {
   const request = '/var/lib/thing-agent/packages/agent/request';
   const atRest = `
     until systemctl is-active --quiet thing-agent.service && [ ! -e ${request} ] && agent status --json | grep -q '"phase": *"idle"'; do
       sleep 1
     done`;
-  await machine.tell('timeout', '110', 'sh', '-c', atRest);
+  await machine.tell('timeout', String(seconds), 'sh', '-c', atRest);
 }

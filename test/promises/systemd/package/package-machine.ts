@@ -18,8 +18,26 @@ import { tool } from '../../../stand-ins/machine/tool.ts';
 
 const never = new AbortController().signal;
 
-/** A machine with Debian on one writable disk, booted by systemd-nspawn, where packages are installed by dpkg. */
-export class PackageMachine implements AsyncDisposable {
+/** Of a command of root. */
+export const rootEnvironment = [
+  'PATH=/usr/sbin:/usr/bin:/sbin:/bin',
+  'LANG=C.UTF-8',
+  'DEBIAN_FRONTEND=noninteractive',
+] as const;
+
+/** A machine with Debian on one writable disk that has booted, where packages are installed by dpkg; ends when it is disposed. */
+export interface DebianMachine extends AsyncDisposable {
+  readonly console: Pick<Console, 'until'>;
+  /** A command of root, at its end. */
+  readonly exec: (...command: readonly string[]) => Promise<Finished>;
+  /** What a command prints that must succeed. */
+  readonly tell: (...command: readonly string[]) => Promise<string>;
+  /** What begins with `#!` is a program. */
+  readonly put: (path: string, text: string) => Promise<void>;
+}
+
+/** One that systemd-nspawn boots. */
+export class PackageMachine implements DebianMachine {
   readonly console = new Console();
   readonly root: string;
   /** Of its own, which goes with it. */
@@ -76,18 +94,13 @@ export class PackageMachine implements AsyncDisposable {
     await this.#ended;
   }
 
-  /** A command of root, at its end. */
   async exec(...command: readonly string[]): Promise<Finished> {
     const inside = ['nsenter', '--all', '--target', String(this.#leader), '--', ...command];
-    const environment = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LANG=C.UTF-8', 'DEBIAN_FRONTEND=noninteractive'];
-    return runProgram(['env', '-i', ...environment, ...inside], { timeoutMs: 280_000 }, never);
+    return runProgram(['env', '-i', ...rootEnvironment, ...inside], { timeoutMs: 280_000 }, never);
   }
 
-  /** What a command prints that must succeed. */
   async tell(...command: readonly string[]): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.exec(...command);
-    if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit ${exitCode}: ${stdout}${stderr}`);
-    return stdout.trim();
+    return said(command, await this.exec(...command));
   }
 
   async put(path: string, text: string): Promise<void> {
@@ -113,6 +126,12 @@ export class PackageMachine implements AsyncDisposable {
     if (leader === undefined) throw new Error('the machine does not run');
     return leader;
   }
+}
+
+/** What a command printed that must have succeeded. */
+export function said(command: readonly string[], { exitCode, stdout, stderr }: Finished): string {
+  if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit ${exitCode}: ${stdout}${stderr}`);
+  return stdout.trim();
 }
 
 /** Of Debian, as it starts in a container. */

@@ -13,6 +13,7 @@ import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { newDirectory } from '../installed-root.ts';
 import { PackageMachine } from './package-machine.ts';
+import type { DebianMachine } from './package-machine.ts';
 
 const project = resolve(import.meta.dirname, '../../../..');
 
@@ -29,43 +30,84 @@ export const variants = {
   foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
 } as const;
 
-/** What is in the folders, at /packages and /opt/runtime. */
-type Boot = (packages: string, runtime: string) => Promise<PackageMachine>;
+/** What a machine boots with. */
+export interface Lent {
+  readonly service: StandIn;
+  /** A folder here, which is /packages there. */
+  readonly packages: string;
+  /** A folder here, which is /opt/runtime there. */
+  readonly runtime: string;
+}
+
+export interface RigMachines<Machine extends DebianMachine> {
+  readonly boot: (lent: Lent) => Promise<Machine>;
+  /** Where the machine finds the service, in its configuration; as on this machine, if not given. */
+  readonly serviceTable?: string;
+  /** A package of the agent, which is version 1.0; if not given, that is what is built, as all other versions are. */
+  readonly before?: string | undefined;
+}
+
+interface RigParts<Machine extends DebianMachine> extends Lent {
+  readonly machine: Machine;
+  /** The package that others are made of. */
+  readonly newest: string;
+  readonly serviceTable: string;
+}
+
+const containers: RigMachines<PackageMachine> = {
+  boot: async ({ packages, runtime }) => PackageMachine.boot(packages, runtime),
+};
 
 /** A stand-in of the service and a Debian without slots, on which the agent was installed from its package; disposed as a whole. */
-export class PackageRig implements AsyncDisposable {
+export class PackageRig<Machine extends DebianMachine = PackageMachine> implements AsyncDisposable {
   readonly service: StandIn;
   /** Goes with it; another one may take its place. */
-  machine: PackageMachine;
+  machine: Machine;
   readonly #packages: string;
+  readonly #newest: string;
+  readonly #serviceTable: string;
   readonly #opened: AsyncDisposableStack;
   readonly #keys = makeKeyPair('ecdsa-p256');
   #hasHelper = false;
 
-  private constructor(parts: Pick<PackageRig, 'service' | 'machine'>, packages: string, opened: AsyncDisposableStack) {
+  private constructor(parts: RigParts<Machine>, opened: AsyncDisposableStack) {
     this.service = parts.service;
     this.machine = parts.machine;
-    this.#packages = packages;
+    this.#packages = parts.packages;
+    this.#newest = parts.newest;
+    this.#serviceTable = parts.serviceTable;
     this.#opened = opened;
   }
 
-  /** With what npm run deb made, or makes now. */
-  static async open(
+  /** In a container, with what npm run deb made, or makes now. */
+  static async open(made?: string): Promise<PackageRig> {
+    return PackageRig.openOn(containers, made);
+  }
+
+  static async openOn<Machine extends DebianMachine>(
+    machines: RigMachines<Machine>,
     made?: string,
-    boot: Boot = async (...given) => PackageMachine.boot(...given),
-  ): Promise<PackageRig> {
+  ): Promise<PackageRig<Machine>> {
     await using opened = new AsyncDisposableStack();
     const directory = await newDirectory();
     opened.defer(async () => rm(directory, { recursive: true }));
     const [packages, runtime] = [join(directory, 'packages'), join(directory, 'runtime')];
     for (const folder of [packages, runtime]) await mkdir(folder);
     await copyFile(process.execPath, join(runtime, 'node'));
-    await tool(['cp', made ?? (await buildPackage(directory)), join(packages, '1.0.deb')]);
+    const newest = made ?? (await buildPackage(directory));
+    const { before } = machines;
+    await tool([
+      'cp',
+      before === undefined ? newest : await versionBefore(before, directory),
+      join(packages, '1.0.deb'),
+    ]);
     const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
     service.world.targetVersionId = undefined;
-    const machine = await boot(packages, runtime);
+    const lent = { service, packages, runtime };
+    const machine = await machines.boot(lent);
     const all = opened.move();
-    const rig = new PackageRig({ service, machine }, packages, all);
+    const serviceTable = machines.serviceTable ?? `{ url = "${service.url}" }`;
+    const rig = new PackageRig({ ...lent, machine, newest, serviceTable }, all);
     all.defer(async () => rig.machine[Symbol.asyncDispose]());
     return rig;
   }
@@ -96,13 +138,13 @@ export class PackageRig implements AsyncDisposable {
   }
 
   get #config(): string {
-    return configText(this.service.url, this.#hasHelper);
+    return configText(this.#serviceTable, this.#hasHelper);
   }
 
   /** A package of this version; its file. */
   async package(version: string, variant: keyof typeof variants): Promise<string> {
     const [file, work] = [join(this.#packages, `${version}.deb`), join(this.#packages, 'work')];
-    await tool(['dpkg-deb', '--raw-extract', join(this.#packages, '1.0.deb'), work]);
+    await tool(['dpkg-deb', '--raw-extract', this.#newest, work]);
     const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo "# ${version}" >>"$1/etc/thing-agent/config.toml"`;
     await tool(['sh', '-ec', `${edit}\n${variants[variant]}`, 'sh', work]);
     await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
@@ -145,12 +187,12 @@ export class PackageRig implements AsyncDisposable {
 
   /** What a person wrote over the package's own configuration. */
   async config(): Promise<{ readonly written: string; readonly found: string }> {
-    const found = await readFile(join(this.machine.root, 'etc/thing-agent/config.toml'), 'utf8');
-    return { written: this.#config, found };
+    const { stdout } = await this.machine.exec('cat', '/etc/thing-agent/config.toml');
+    return { written: this.#config, found: stdout };
   }
 
   async health(script: string): Promise<void> {
-    await writeFile(join(this.machine.root, 'usr/lib/app/healthy'), `#!/bin/sh\n${script}\n`);
+    await this.machine.put('usr/lib/app/healthy', `#!/bin/sh\n${script}\n`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -166,6 +208,21 @@ async function buildPackage(directory: string): Promise<string> {
   return buildDeb({ out, arch: process.arch, version: '1.0', tree, compression: '-Znone' });
 }
 
+/** A package that npm run deb has made at another time, with a number of its own, and a runtime that is elsewhere. */
+async function versionBefore(deb: string, directory: string): Promise<string> {
+  const [work, file] = [join(directory, 'before'), join(directory, 'before.deb')];
+  await tool(['dpkg-deb', '--raw-extract', deb, work], { timeoutMs: 300_000 });
+  const edit = String.raw`
+    cd "$1"
+    sed -i 's/^Version: .*/Version: 1.0/' DEBIAN/control
+    node=$(echo usr/lib/thing-agent/*/bin/node)
+    cp "$2" "$node"
+    sed -i "s|^[0-9a-f]*  $node\$|$(md5sum "$node")|" DEBIAN/md5sums`;
+  await tool(['sh', '-ec', edit, 'sh', work, join(directory, 'node')]);
+  await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
+  return file;
+}
+
 /** A program in place of the runtime, which is nearly all of a package, and starts the machine's. */
 async function runtimeElsewhere(directory: string): Promise<string> {
   const [source, program] = [join(directory, 'node.c'), join(directory, 'node')];
@@ -175,9 +232,9 @@ async function runtimeElsewhere(directory: string): Promise<string> {
   return program;
 }
 
-function configText(url: string, hasHelper: boolean): string {
+function configText(service: string, hasHelper: boolean): string {
   return `
-service = { url = "${url}" }
+service = ${service}
 device = { serial_number = "GW-1", factory_version = "v0", device_type = "test-gateway" }
 update = { splay = "0s", schedule = "0 0 1 1 *", health = { deadline = "5s", commands = [["/usr/lib/app/healthy"]] } }
 trust = { keys = ["/etc/thing-agent/trust/release.pem"] }

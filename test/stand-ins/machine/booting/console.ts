@@ -9,9 +9,15 @@ const SHOWN_LINES = 60;
 /** The lines of a machine's console, in order; a reader waits for one that matches, and then for one after it. */
 export class Console {
   readonly lines: string[] = [];
+  readonly #deadlineMs: number;
   #read = 0;
   #waiting: Waiting | undefined;
   #closed: string | undefined;
+
+  /** For each line that a reader names no deadline for. */
+  constructor(deadlineMs = 60_000) {
+    this.#deadlineMs = deadlineMs;
+  }
 
   say(line: string): void {
     this.lines.push(line);
@@ -35,7 +41,7 @@ export class Console {
   }
 
   /** The next line that matches, after the one that was waited for before. */
-  async until(pattern: RegExp, deadlineMs = 60_000): Promise<string> {
+  async until(pattern: RegExp, deadlineMs = this.#deadlineMs): Promise<string> {
     for (const [index, line] of this.lines.entries()) {
       if (index < this.#read || !pattern.test(line)) continue;
       this.#read = index + 1;

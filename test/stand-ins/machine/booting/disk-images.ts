@@ -151,27 +151,29 @@ export interface DiskOptions {
   readonly arm64Modules?: string | undefined;
   /** Of the second pair of partitions. */
   readonly kernel?: string | undefined;
+  /** More of the kernel's arguments; if not given, that nothing is written to the root file system. */
+  readonly more?: string | undefined;
 }
 
 /**
- * The kernel's command line, beside what the page for integrators says. Without random addresses the emulator finds again what it
- * translated of a library for another program.
+ * The kernel's command line of an emulated machine. Without random addresses the emulator finds again what it translated of a library
+ * for another program.
  */
 const kernelArguments = [
-  'systemd.volatile=state systemd.journald.forward_to_console=1 systemd.show_status=no quiet mitigations=off',
+  'systemd.journald.forward_to_console=1 systemd.show_status=no quiet mitigations=off',
   'apparmor=0 selinux=0 audit=0 cryptomgr.notests nokaslr norandmaps random.trust_cpu=on',
 ].join(' ');
 
 /** A gateway's whole disk, as the factory delivers it. */
 export async function makeGrubDisk(disk: DiskOptions): Promise<void> {
-  const { slot, out, bootType, firmware = 'bios', kernel, arm64Modules } = disk;
+  const { slot, out, bootType, firmware = 'bios', kernel, arm64Modules, more = 'systemd.volatile=state' } = disk;
   const port = arm64Modules === undefined ? 'ttyS0' : 'ttyAMA0';
   const options = {
     slot,
     out,
     'boot-type': bootType,
     firmware,
-    args: `console=${port} ${kernelArguments}`,
+    args: `console=${port} ${more} ${kernelArguments}`,
     'state-size': '16',
     'boot-size': '12',
     ...(kernel === undefined ? {} : { kernel }),

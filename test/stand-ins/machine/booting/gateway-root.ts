@@ -24,42 +24,52 @@ export const gatewayPackages = [
   'grub-common',
 ];
 
-/** Shell commands, in the root file system, that take out what nobody uses there. */
-export function slimming(triplet: string, more = '', rulesOfPackages: readonly string[] = []): string {
-  return String.raw`
+/** Shell commands in the root file system, the first of all: the kernel in one place, and of its modules these alone. */
+export const kernelAlone = String.raw`
     set -e
     cp -L boot/vmlinuz-* vmlinuz.new && rm -rf boot/* initrd.img* vmlinuz vmlinuz.old && mv vmlinuz.new vmlinuz
     version=$(ls usr/lib/modules) && mkdir kept
     (cd usr/lib/modules/$version/kernel && cp -r --parents ${drivers.join(' ')} /$OLDPWD/kept/)
     rm -rf usr/lib/modules/$version/kernel && mv kept usr/lib/modules/$version/kernel
     chroot . depmod $version
-    rm -rf usr/share/perl* usr/lib/${triplet}/perl* usr/lib/${triplet}/gconv usr/lib/${triplet}/libperl*
-    rm -rf usr/bin/perl* usr/share/grub usr/lib/udev/hwdb* var/lib/dpkg var/lib/apt var/cache/* usr/share/zsh usr/lib/grub
-    find usr/bin usr/sbin -name 'grub-*' ! -name grub-editenv -delete
-    rm -f usr/bin/localedef usr/sbin/ldconfig usr/lib/${triplet}/libfreetype* usr/bin/dpkg*
-    mkdir -p etc/systemd/system/multi-user.target.wants
+`;
+
+/** Of systemd's units and udev's rules, those that a gateway needs. */
+export function unitsInUse(rulesOfPackages: readonly string[]): string {
+  return String.raw`    mkdir -p etc/systemd/system/multi-user.target.wants
     ln -sf /usr/lib/systemd/system/systemd-networkd.service etc/systemd/system/multi-user.target.wants/
     find usr/lib/systemd/system-generators -type f ! -name systemd-fstab-generator -delete
     rm -f usr/lib/systemd/system/sysinit.target.wants/*.automount usr/lib/systemd/system/sysinit.target.wants/*.mount
     rm -rf usr/lib/systemd/system/modprobe@* etc/systemd/system/timers.target.wants usr/lib/systemd/system/timers.target.wants
     (cd usr/lib/udev/rules.d && ls | grep -Ev '${[...rules, ...rulesOfPackages].join('|')}' | xargs rm)
-${more}    true
+`;
+}
+
+/** Shell commands, in the root file system, that take out what nobody uses there. */
+export function slimming(triplet: string, more = '', rulesOfPackages: readonly string[] = []): string {
+  const programs = String.raw`    rm -rf usr/share/perl* usr/lib/${triplet}/perl* usr/lib/${triplet}/gconv usr/lib/${triplet}/libperl*
+    rm -rf usr/bin/perl* usr/share/grub usr/lib/udev/hwdb* var/lib/dpkg var/lib/apt var/cache/* usr/share/zsh usr/lib/grub
+    find usr/bin usr/sbin -name 'grub-*' ! -name grub-editenv -delete
+    rm -f usr/bin/localedef usr/sbin/ldconfig usr/lib/${triplet}/libfreetype* usr/bin/dpkg*
+`;
+  return `${kernelAlone}${programs}${unitsInUse(rulesOfPackages)}${more}    true
   `;
 }
 
 /**
- * A gateway's root file system: Debian's kernel, which has NVMe and ext4 built in and needs no initrd, systemd, and what
- * README.md and the bootloader want. What nobody uses there is taken out, because an emulated machine moves each byte slowly.
  * The kernel prefers another address (`pref_address` of the Linux/x86 boot protocol), where it is also read to: GRUB of a BIOS
  * would move its 52 MiB byte by byte, and the kernel unpacks itself to the same place as ever.
  */
+export const kernelWhereItIsRead = String.raw`    printf '\000\000\020\000' | dd of=vmlinuz bs=1 seek=600 conv=notrunc status=none
+`;
+
+/**
+ * A gateway's root file system: Debian's kernel, which has NVMe and ext4 built in and needs no initrd, systemd, and what
+ * README.md and the bootloader want. What nobody uses there is taken out, because an emulated machine moves each byte slowly.
+ */
 export const debian: DebianRecipe = {
   packages: [...gatewayPackages, 'linux-image-cloud-amd64'],
-  finish: slimming(
-    'x86_64-linux-gnu',
-    String.raw`    printf '\000\000\020\000' | dd of=vmlinuz bs=1 seek=600 conv=notrunc status=none
-`,
-  ),
+  finish: slimming('x86_64-linux-gnu', kernelWhereItIsRead),
 };
 
 const masked = [
