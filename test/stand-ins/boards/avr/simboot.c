@@ -2,7 +2,7 @@
  * simboot: a real AVR bootloader in simavr, in real time, with UART0 on a pseudo-terminal.
  *
  *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o]
- *           [-c CONTROL] [-w FOLDER] [-s TIMES]
+ *           [-c CONTROL] [-w FOLDER] [-s TIMES] [-q]
  *
  *   -l  symbolic link to make to the pty
  *   -p  how long a page erase and a page write take each (data sheets: 3.7 to 4.5 ms)
@@ -12,6 +12,8 @@
  *   -c  datagram socket that hears from ptymodem.so, which gives the pty modem lines: reset when DTR is asserted. While that
  *       program waits for a processor, the time of the chip stands still: an emulated machine does not notice how slow it is
  *   -s  so many times slower than real time
+ *   -q  pass over the time in which the chip waits for a byte: for a bootloader that does not count how often it asks for
+ *       one, and so measures time. While it waits until it may send the next one, time is passed over in any case
  *   -w  append each page that changed to FOLDER/board-writes: how many bytes FOLDER/writes-0, writes-1, … have by then (the
  *       logs of a gateway's disk), its address, and its bytes in hex
  *
@@ -77,6 +79,12 @@ static avr_cycle_count_t rww_busy_until;
 static long die_at = -1;
 static int dead;
 static unsigned long drop_every, flip_every, mute_every;
+
+/* The cycle that real time is at, and the one at which the chip takes the next byte, where there is one. */
+static avr_cycle_count_t due, next_input;
+static int has_input, is_waiting, passes_over;
+static avr_io_read_t simavr_read_status;
+static void *simavr_read_status_parameter;
 
 static unsigned char to_host[65536];
 static size_t to_host_length;
@@ -161,9 +169,36 @@ static int on_flash_ioctl(avr_io_t *io, uint32_t control, void *parameter) {
   return simavr_flash_ioctl(io, control, parameter);
 }
 
+/* The chip asks in a loop for what is not so yet: nothing changes before the next timer, byte or moment of real time. */
+static void pass_over(avr_t *chip, avr_cycle_count_t until) {
+  avr_cycle_timer_slot_p timer = chip->cycle_timers.timer;
+  if (timer && timer->when < until) until = timer->when;
+  if (has_input && next_input < until) until = next_input;
+  if (due < until) until = due;
+  if (until > chip->cycle) chip->cycle = until;
+  chip->run_cycle_count = 0; /* simavr looks at its timers before the next instruction */
+  is_waiting = 1;
+}
+
+static uint8_t on_read_status(avr_t *chip, avr_io_addr_t address, void *parameter) {
+  static avr_flashaddr_t last_pc;
+  static uint8_t last_value;
+  static avr_cycle_count_t last_cycle;
+  (void)parameter;
+  uint8_t value = simavr_read_status ? simavr_read_status(chip, address, simavr_read_status_parameter) : chip->data[address];
+  int may_pass = passes_over || !(value & 1 << 5); /* UDRE */
+  int is_again = chip->pc == last_pc && value == last_value && chip->cycle - last_cycle < 16;
+  if (may_pass && is_again) pass_over(chip, due);
+  last_pc = chip->pc;
+  last_value = value;
+  last_cycle = chip->cycle;
+  return value;
+}
+
 static uint8_t on_read_spmcsr(avr_t *chip, avr_io_addr_t address, void *parameter) {
   (void)parameter;
   uint8_t value = chip->data[address];
+  if (chip->cycle < rww_busy_until) pass_over(chip, rww_busy_until);
   return chip->cycle < rww_busy_until ? value | 1 : value & ~1;
 }
 
@@ -334,6 +369,10 @@ static void hook_peripherals(void) {
     if (!strcmp(io->kind, "uart") && ((avr_uart_t *)io)->name == '0') uart = (avr_uart_t *)io;
   }
   if (!flash || !uart) fail("this core has no self-programming or no UART0");
+  avr_io_addr_t status = AVR_DATA_TO_IO(uart->r_ucsra);
+  simavr_read_status = avr->io[status].r.c;
+  simavr_read_status_parameter = avr->io[status].r.param;
+  avr->io[status].r.c = on_read_status;
   uint32_t flags = 0;
   avr_ioctl(avr, AVR_IOCTL_UART_GET_FLAGS('0'), &flags);
   flags &= ~(AVR_UART_FLAG_STDIO | AVR_UART_FLAG_POLL_SLEEP);
@@ -359,16 +398,22 @@ static void open_pty(void) {
 
 /* Host to chip: one byte per character time of the chip's own baud rate. */
 static void feed_chip(avr_irq_t *input, const unsigned char *bytes, int *position, int length) {
-  static avr_cycle_count_t next;
-  while (*position < length && avr->cycle >= next) {
+  while (*position < length && avr->cycle >= next_input) {
     unsigned char byte = bytes[(*position)++];
-    next = (next + uart->cycles_per_byte > avr->cycle ? next : avr->cycle) + uart->cycles_per_byte;
+    next_input = (next_input + uart->cycles_per_byte > avr->cycle ? next_input : avr->cycle) + uart->cycles_per_byte;
     count.to_chip++;
     if (drop_every && count.to_chip % drop_every == 0) continue;
     if (flip_every && count.to_chip % flip_every == 0) byte ^= 1 << (count.to_chip % 8);
     if (!chip_listens) { count.overruns++; continue; }
     avr_raise_irq(input, byte);
   }
+  has_input = *position < length;
+}
+
+/* Until somebody sends something, or for a millisecond; of a pty that nobody has open that cannot be told. */
+static void wait_for_host(int is_open) {
+  struct pollfd sources[] = {{0, POLLIN, 0}, {control, POLLIN, 0}, {is_open ? pty : -1, POLLIN, 0}};
+  poll(sources, sizeof sources / sizeof *sources, 1);
 }
 
 static void feed_host(void) {
@@ -423,11 +468,17 @@ static void run(void) {
     int64_t behind = (int64_t)((double)(int64_t)(now - started) * avr->frequency / 1e9 / slowness) - (int64_t)(avr->cycle - start_cycle);
     if (behind <= 0) {
       int is_early = avr->state == cpu_Sleeping || (host_process && behind < -(int64_t)avr->frequency / 1000);
-      usleep(is_early ? 1000 : 80);
+      if (is_waiting && !has_input && to_host_length == 0) {
+        wait_for_host(resets_on_open && is_open);
+        polled = 0;
+      }
+      else usleep(is_early ? 1000 : 80);
       continue;
     }
     if (behind > (int64_t)avr->frequency / 20) { started = now; start_cycle = avr->cycle; } /* too slow: do not rush after */
-    for (int i = 0; i < 16 && !halt_ns && !dead; i++) {
+    due = avr->cycle + behind;
+    is_waiting = 0;
+    for (int i = 0; i < 16 && !halt_ns && !dead && !(is_waiting && avr->cycle >= due); i++) {
       int state = avr_run(avr);
       if (state == cpu_Done || state == cpu_Crashed) reset(0);
     }
@@ -444,7 +495,7 @@ int main(int argc, char **argv) {
   const char *model = "atmega328p", *bootloader = 0, *contents = 0;
   long frequency = 16000000;
   int option;
-  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:oc:w:s:")) > 0) switch (option) {
+  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:oc:w:s:q")) > 0) switch (option) {
     case 'm': model = optarg; break;
     case 'b': bootloader = optarg; break;
     case 'l': link_path = optarg; break;
@@ -455,6 +506,7 @@ int main(int argc, char **argv) {
     case 'o': resets_on_open = 1; break;
     case 'c': open_control(optarg); break;
     case 'w': watched = optarg; break;
+    case 'q': passes_over = 1; break;
     case 's': slowness = atof(optarg); break;
     default: return 64;
   }

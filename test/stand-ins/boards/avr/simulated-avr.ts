@@ -18,10 +18,12 @@ interface Model {
   readonly mcu: string;
   readonly baud: number;
   readonly hex: () => Promise<string>;
+  /** Its deadlines are those of the watchdog: it does not count how often it asked the UART. */
+  readonly hasWatchdog?: boolean;
 }
 
 const models: Readonly<Record<Bootloader, Model>> = {
-  optiboot: { mcu: 'atmega328p', baud: 115_200, hex: buildOptiboot },
+  optiboot: { mcu: 'atmega328p', baud: 115_200, hex: buildOptiboot, hasWatchdog: true },
   atmegaboot: {
     mcu: 'atmega328p',
     baud: 57_600,
@@ -86,6 +88,7 @@ export class SimulatedAvr implements AsyncDisposable {
       await writeFile(join(folder, 'contents.bin'), contents);
       options.push('-i', join(folder, 'contents.bin'));
     }
+    if (model.hasWatchdog === true && slowness === 1) options.push('-q');
     if (notesFolder !== undefined) options.push('-w', notesFolder);
     if (user !== undefined) {
       await chown(folder, user, user);
