@@ -69,8 +69,10 @@ export async function program(args: readonly string[]): Promise<number> {
     writeDelta: async (...order) => (await import('./firmware/delta/write-delta.ts')).writeDelta(...order),
     setup: async (from) => {
       const { beginSetup } = await import('./setup/setup.ts');
-      const check = async (path: string): Promise<unknown> => checkConfig(path, signal);
-      return beginSetup({ path: await configPath(parsed.configFile), check }, from, signal);
+      const { checkOnGateway: checkAll, checkStateFirst: checkState } =
+        await import('./daemon/doctor/gateway-check.ts');
+      const check = async (path: string): Promise<unknown> => checkAll(path, process.env, signal);
+      return beginSetup({ path: await configPath(parsed.configFile), check, checkState }, from, signal);
     },
     scan: async (...order) => (await import('./daemon/support/scan.ts')).scanForSensors(...order),
     support: async () => openSupport(parsed.configFile),
@@ -91,7 +93,7 @@ function configRoom(typed: string | undefined, signal: AbortSignal): CliContext[
   return {
     check: async (around) =>
       around.kind === 'gateway'
-        ? checkConfig(await configPath(typed), signal)
+        ? checkOnGateway(await configPath(typed), signal)
         : checkElsewhere(await checkedPath(typed, around), around),
     show: async () => showConfig(await configPath(typed)),
     schema: async () => (await import('./config/schema/json-schema.ts')).configJsonSchema(),
@@ -236,22 +238,8 @@ async function checkElsewhere(path: string, around: Surroundings): ReturnType<Cl
   return { path, warnings: warnings.map(({ message }) => message) };
 }
 
-/** What the file says, then what this gateway makes of it. */
-async function checkConfig(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
-  const { findSerialNumber } = await import('./system/device/serial-number.ts');
-  const { warnings } = await checkElsewhere(path, { kind: 'gateway', findSerialNumber });
-  const { ConfigError } = await import('./config/errors.ts');
-  const { loadConfig } = await import('./config/load-config.ts');
-  const { refuseExposedState, refuseMisplacedState } = await import('./daemon/doctor/state-directory.ts');
-  const { checkBootEnvironment } = await import('./daemon/doctor/boot-check.ts');
-  const { config } = await loadConfig(path, process.env);
-  await refuseMisplacedState(config);
-  await refuseExposedState(config);
-  const { readConfigText, withLines } = await import('./config/read-config.ts');
-  const text = await readConfigText(path);
-  const boot = await checkBootEnvironment(config, signal);
-  if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
-  return { path, warnings: [...warnings, ...withLines(boot.warnings, text).map(({ message }) => message)] };
+async function checkOnGateway(path: string, signal: AbortSignal): ReturnType<CliContext['config']['check']> {
+  return (await import('./daemon/doctor/gateway-check.ts')).checkOnGateway(path, process.env, signal);
 }
 
 async function showConfig(path: string): ReturnType<CliContext['config']['show']> {

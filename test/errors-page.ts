@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { errorCatalogue } from '../src/error-catalogue.ts';
 import { exitCodes } from '../src/system/errors.ts';
+import { runTool } from './tool.ts';
 
 /** The page of error codes for people: `npm run errors` writes it, a test compares. */
 export const errorsPagePath = join(import.meta.dirname, '../src/ERRORS.md');
@@ -25,4 +26,9 @@ made of the tables in the rooms (\`npm run errors\`).
 ${sections.join('\n')}`;
 }
 
-if (import.meta.main) writeFileSync(errorsPagePath, errorsPage());
+if (import.meta.main) {
+  await runTool('usage: npm run errors', {}, async () => {
+    writeFileSync(errorsPagePath, errorsPage());
+    return 0;
+  });
+}

@@ -104,6 +104,8 @@ export interface SetupQuestion {
 /** The way to a configuration. Answers are kept by the names of their questions. */
 export interface ConfigSetup {
   readonly path: string;
+  /** What is to be known before anything is answered. */
+  readonly notes: readonly string[];
   questionsLeft(answers: Readonly<Record<string, string>>): readonly SetupQuestion[];
   /** What is wrong with the answer; undefined: nothing that can be told yet. */
   complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): Promise<string | undefined>;

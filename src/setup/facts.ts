@@ -2,10 +2,12 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { findDropIn, HELPER_SOCKET } from '../config/check/two-processes.ts';
+import { findImageVersion, OS_RELEASE } from '../system/device/image-version.ts';
 import { findSerialNumber } from '../system/device/serial-number.ts';
 import { AgentError, systemErrorCode } from '../system/errors.ts';
 import { ImageFiles } from '../system/files/image-files.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
+import { silentLog } from '../system/log/log.ts';
 import { PARTITION_NAMES } from './slot-pairs.ts';
 
 /** The value of `[targets.NAME] bootloader` for a bootloader whose files were found. */
@@ -27,13 +29,20 @@ export interface GatewayFacts {
   readonly releaseKeys: readonly string[];
   /** The serial number of the hardware; undefined: there is none that can be used. */
   readonly serialNumber: string | undefined;
+  /** What the image says that it is, which needs no setting; undefined: it says nothing. */
+  readonly imageVersion: string | undefined;
+  /** What dpkg has installed here; undefined: there is no dpkg. */
+  readonly packages: ReadonlySet<string> | undefined;
   /** The socket of the helper, if the unit gives the agent a user of its own; undefined: one process does all. */
   readonly helper: string | undefined;
 }
 
 const SERIAL_PORTS = '/dev/serial/by-id';
 const RELEASE_KEYS = '/etc/thing-agent/trust';
+/** Source: dpkg-query(1), --listfiles: `NAME.list`, or `NAME:ARCHITECTURE.list`. */
+const PACKAGES = '/var/lib/dpkg/info';
 const MAX_NAMES = 100;
+const MAX_PACKAGE_FILES = 200_000;
 const MAX_DEVICE_TYPE_BYTES = 4096;
 
 /** Files in which Mender's clients and images state the type: `device_type=raspberrypi4-64`. */
@@ -63,6 +72,12 @@ export async function lookAround(signal: AbortSignal, root = '/'): Promise<Gatew
     deviceType: await deviceType(root),
     releaseKeys: keys.filter((name) => name.endsWith('.pem')).map((name) => join(RELEASE_KEYS, name)),
     serialNumber: await serialNumber(signal),
+    imageVersion: await findImageVersion(
+      { factoryVersion: undefined, factoryVersionFile: undefined },
+      silentLog,
+      OS_RELEASE.map((file) => join(root, file)),
+    ),
+    packages: await packagesIn(join(root, PACKAGES)),
     helper: (await findDropIn(new ImageFiles(root))) === undefined ? undefined : HELPER_SOCKET,
   };
 }
@@ -89,9 +104,15 @@ async function serialNumber(signal: AbortSignal): Promise<string | undefined> {
   }
 }
 
-async function namesIn(folder: string): Promise<readonly string[]> {
+async function packagesIn(folder: string): Promise<ReadonlySet<string> | undefined> {
+  const names = await namesIn(folder, MAX_PACKAGE_FILES);
+  const packages = names.flatMap((name) => /^([^:]+?)(?::[^:]+)?\.list$/.exec(name)?.[1] ?? []);
+  return packages.length === 0 ? undefined : new Set(packages);
+}
+
+async function namesIn(folder: string, most = MAX_NAMES): Promise<readonly string[]> {
   try {
-    return (await readdir(folder)).sort().slice(0, MAX_NAMES);
+    return (await readdir(folder)).sort().slice(0, most);
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
     return [];

@@ -15,7 +15,9 @@ export type QuestionName =
   | 'slot-a'
   | 'slot-b'
   | 'bootloader'
-  | 'handler';
+  | 'handler'
+  | 'packages'
+  | 'version';
 
 export interface Question {
   readonly name: QuestionName;
@@ -31,6 +33,7 @@ export interface Question {
 export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
 
 const TARGET = 'gateway';
+const AGENT = 'thing-agent';
 const NONE = 'none';
 
 /**
@@ -38,7 +41,8 @@ const NONE = 'none';
  * settles.
  */
 export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
-  const asked = [...aboutDevice(facts, given), ...(hasSlots(given) ? [] : aboutSlots(facts, given, answers))];
+  const places = hasSlots(given) ? [] : [...aboutSlots(facts, given, answers), ...aboutPackages(facts, given, answers)];
+  const asked = [...aboutDevice(facts, given), ...places, ...aboutVersion(facts, given, answers)];
   return asked.filter(({ name }) => answers[name] === undefined);
 }
 
@@ -88,7 +92,7 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
 function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
   if (isWithoutSlots(answers)) return [];
   const [pair] = findSlotPairs(partitions);
-  const hasBoardsAlone = pair === undefined && Object.keys(asTable(given['targets'])).length > 0;
+  const hasBoardsAlone = pair === undefined && targetsOf(given).length > 0;
   const [bootloader, ...others] = bootloaders;
   const whereNone = hasBoardsAlone ? NONE : undefined;
   const slot = (name: 'A' | 'B'): Question => ({
@@ -114,11 +118,47 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
   return [slot('A'), slot('B'), chosen, ...(answers.bootloader === 'custom' ? [handler] : [])];
 }
 
+/** Where there is no second slot. */
+function aboutPackages({ packages }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+  const hasTargets = targetsOf(given).length > 0;
+  if (packages === undefined || !isWithoutSlots(answers) || kindsOf(given).includes('package')) return [];
+  const text = 'Packages that releases bring, as dpkg calls them (several: separated by commas)';
+  const found = packages.has(AGENT) && !hasTargets ? AGENT : NONE;
+  return [{ name: 'packages', key: 'targets', text, found, otherwise: `${NONE}, if releases bring no packages` }];
+}
+
+/** An image that names itself needs no setting, which would be wrong after the first update. */
+function aboutVersion({ imageVersion }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+  const isSaid = ['device.factory_version', 'device.factory_version_file'].some((key) => says(given, key));
+  if (isSaid || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
+  const text = 'What the service calls the release that runs here, so that it is not downloaded again';
+  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `${NONE}, if nobody knows` }];
+}
+
+/** Whether the first look downloads what runs here, as nobody says what that is. */
+export function isVersionUnknown(facts: GatewayFacts, given: Table, answers: Answers): boolean {
+  return (answers.version ?? NONE) === NONE && aboutVersion(facts, given, answers).length > 0;
+}
+
+/** Which packages an answer names, by the names of their targets. */
+export function packagesIn(answers: Answers): ReadonlyMap<string, string> {
+  const { packages = NONE } = answers;
+  return new Map(packages === NONE ? [] : listOf(packages).map((name) => [targetNameOf(name), name]));
+}
+
+function targetNameOf(name: string): string {
+  return name === AGENT ? 'agent' : name.replace(/^[^A-Za-z]/, 'package-$&').replaceAll(/[^A-Za-z0-9_-]/g, '-');
+}
+
 /** The configuration that follows from facts, answers and what was given; the latter wins. */
 export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answers): Table {
   const found: Table = {
     service: present({ url: answers.url }),
-    device: present({ device_type: answers['device-type'], serial_number: answers['serial-number'] }),
+    device: present({
+      device_type: answers['device-type'],
+      serial_number: answers['serial-number'],
+      factory_version: answers.version === NONE ? undefined : answers.version,
+    }),
     trust: present({ keys: answers.keys === undefined ? undefined : listOf(answers.keys) }),
     system: present({ helper: facts.helper }),
     targets: hasSlots(given) ? {} : proposeTargets(facts, answers),
@@ -127,13 +167,21 @@ export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answer
   return merge(Object.fromEntries(filled), given);
 }
 
+function isWithoutTargets(given: Table, answers: Answers): boolean {
+  return targetsOf(given).length === 0 && isWithoutSlots(answers) && packagesIn(answers).size === 0;
+}
+
 function isWithoutSlots(answers: Answers): boolean {
   return answers['slot-a'] === NONE || answers['slot-b'] === NONE;
 }
 
 function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
   const { 'slot-a': A, 'slot-b': B } = answers;
-  if (A === undefined || isWithoutSlots(answers)) return {};
+  if (A === undefined || isWithoutSlots(answers)) {
+    return Object.fromEntries(
+      [...packagesIn(answers)].map(([target, name]) => [target, { kind: 'package', package: name }]),
+    );
+  }
   const targets: Record<string, unknown> = {
     [TARGET]: present({ kind: 'slots', slots: present({ A, B }), bootloader: proposeBootloader(facts, answers) }),
   };
@@ -156,9 +204,22 @@ function proposeBootloader({ bootloaders }: GatewayFacts, { bootloader: kind, ha
   return found ?? present({ kind, handler });
 }
 
+/** The state directory that a part of a configuration names. */
+export function stateIn(given: Table): string | undefined {
+  const { state } = asTable(given['paths']);
+  return typeof state === 'string' ? state : undefined;
+}
+
 function hasSlots(given: Table): boolean {
-  const targets = Object.values(asTable(given['targets']));
-  return targets.some((target) => asTable(target)['kind'] === 'slots');
+  return kindsOf(given).includes('slots');
+}
+
+function kindsOf(given: Table): readonly unknown[] {
+  return targetsOf(given).map((target) => asTable(target)['kind']);
+}
+
+function targetsOf(given: Table): readonly unknown[] {
+  return Object.values(asTable(given['targets']));
 }
 
 function says(given: Table, key: string): boolean {

@@ -1,24 +1,21 @@
 import { mkdir, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
+import { rightParts } from '../config/check/right-parts.ts';
 import { ConfigError } from '../config/errors.ts';
+import type { ConfigProblem } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
-import {
-  keepDraft,
-  ownFs,
-  readTextFile,
-  replaceFileDurably,
-  StorageError,
-  writeDraft,
-} from '../system/files/durable-file.ts';
+import { keepDraft, ownFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
+import { keepEarlier } from './earlier-configs.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
 import { linkHelper } from './helper-link.ts';
-import { filesOf, proposeConfig, questionsLeft } from './propose.ts';
+import { filesOf, isVersionUnknown, packagesIn, proposeConfig, questionsLeft, stateIn } from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
+import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 
 /** Everybody may read the configuration: passwords are in files that it names. */
 const MODE = 0o644;
@@ -36,6 +33,8 @@ export interface SetupDeps {
   /** A configuration, or a part of one, whose settings are not asked for. */
   readonly given: Table;
   readonly facts: GatewayFacts;
+  /** What is to be known before anything is answered. */
+  readonly notes?: readonly string[];
   /** Throws ConfigError if a configuration file cannot be used on this gateway. */
   readonly check: (path: string) => Promise<unknown>;
   /** Makes the link to two processes, if that is what lacks; returns what takes it away. Default: on this gateway. */
@@ -45,10 +44,12 @@ export interface SetupDeps {
 /** Leads from a gateway without a configuration to one with it. */
 export class Setup {
   readonly path: string;
+  readonly notes: readonly string[];
   readonly #deps: SetupDeps;
 
   constructor(deps: SetupDeps) {
     this.path = deps.path;
+    this.notes = deps.notes ?? [];
     this.#deps = deps;
   }
 
@@ -67,12 +68,23 @@ export class Setup {
       const why = await examine({ path: [key], file, need });
       if (why !== undefined) return `${key}: ${file} ${why}`;
     }
+    return name === 'packages' ? this.#packageComplaint(answers, problems) : undefined;
+  }
+
+  #packageComplaint(answers: Answers, problems: readonly ConfigProblem[]): string | undefined {
+    for (const [target, name] of packagesIn(answers)) {
+      const formal = problems.find(({ message }) => message.startsWith(`targets.${target}`));
+      if (formal !== undefined) return formal.message;
+      if (this.#deps.facts.packages?.has(name) !== true) return `targets.${target}: dpkg has no ${name} installed here`;
+    }
     return undefined;
   }
 
   text(answers: Answers): string {
-    const { serialPorts } = this.#deps.facts;
-    return [HEADER, writeToml(this.#proposal(answers)).trimEnd(), '', ...serialPorts.map(boardExample)].join('\n');
+    const { facts, given } = this.#deps;
+    const version = isVersionUnknown(facts, given, answers) ? VERSION_UNKNOWN : imageVersionNote(facts);
+    const settings = writeToml(this.#proposal(answers)).trimEnd();
+    return [HEADER + version, settings, '', ...facts.serialPorts.map(boardExample)].join('\n');
   }
 
   /**
@@ -87,10 +99,11 @@ export class Setup {
     try {
       unlink = helper === undefined ? undefined : await link(helper);
       await check(draft);
-      const before = await this.#keepBefore();
+      const before = await readTextFile(path);
+      const kept = before === undefined || before === text ? undefined : await keepEarlier(path, before);
       await keepDraft(draft, path);
-      const helperBefore = before === undefined ? undefined : helperOf(path, before.text);
-      return { path, before: before?.path, takenBy: helper === helperBefore ? 'reload' : 'restart' };
+      const helperBefore = before === undefined ? undefined : helperOf(path, before);
+      return { path, before: kept, takenBy: helper === helperBefore ? 'reload' : 'restart' };
     } catch (error) {
       await rm(draft, { force: true });
       await unlink?.();
@@ -104,28 +117,55 @@ export class Setup {
     return new ConfigError('config-invalid', this.path, told, 'nothing was written; answer again: agent setup');
   }
 
-  async #keepBefore(): Promise<{ readonly path: string; readonly text: string } | undefined> {
-    const { path } = this.#deps;
-    const text = await readTextFile(path);
-    if (text === undefined) return undefined;
-    const before = `${path}.before`;
-    await replaceFileDurably(before, text);
-    return { path: before, text };
-  }
-
   #proposal(answers: Answers): Table {
     return proposeConfig(this.#deps.facts, this.#deps.given, answers);
   }
 }
 
-/** `from` is a file with a part of a configuration. Throws ConfigError. */
+/** The two places of a target of kind slots. */
+export type SlotPlaces = Readonly<Record<'A' | 'B', string>>;
+
+export interface BeginDeps extends Pick<SetupDeps, 'path' | 'check'> {
+  /**
+   * Throws an AgentError if the state directory cannot be kept beside these slots. Returns what else is to be known of
+   * it.
+   */
+  readonly checkState: (state: string | undefined, slots: readonly SlotPlaces[]) => Promise<readonly string[]>;
+}
+
+/**
+ * `from` is a file with a part of a configuration. Throws ConfigError, and what `checkState` throws: no answer mends a
+ * state directory.
+ */
 export async function beginSetup(
-  { path, check }: Pick<SetupDeps, 'path' | 'check'>,
+  { path, check, checkState }: BeginDeps,
   from: string | undefined,
   signal: AbortSignal,
 ): Promise<Setup> {
-  const given = from === undefined ? {} : examineConfig(from, await readConfigText(from)).input;
-  return new Setup({ path, check, given, facts: await lookAround(signal) });
+  const given = from === undefined ? {} : examineConfig(from, await readPart(from)).input;
+  const facts = await lookAround(signal);
+  const { tables } = rightParts(given);
+  const named = Object.values(tables.targets ?? {}).flatMap((target) =>
+    target.kind === 'slots' ? [target.slots] : [],
+  );
+  const found = findSlotPairs(facts.partitions).map(({ A, B }) => ({
+    A: join(PARTITION_NAMES, A),
+    B: join(PARTITION_NAMES, B),
+  }));
+  const notes = await checkState(stateIn(given), named.length > 0 ? named : found);
+  return new Setup({ path, check, given, facts, notes });
+}
+
+/** `agent setup` is no advice to who just typed it. */
+async function readPart(from: string): Promise<string> {
+  try {
+    return await readConfigText(from);
+  } catch (error) {
+    if (!(error instanceof ConfigError) || error.code !== 'config-missing') throw error;
+    throw new ConfigError('config-unreadable', from, [
+      { line: undefined, message: 'there is no such file for --from' },
+    ]);
+  }
 }
 
 async function makeFolderOf(path: string): Promise<void> {
@@ -142,6 +182,14 @@ function helperOf(path: string, text: string): string | undefined {
 
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check
 `;
+
+const VERSION_UNKNOWN = `# Nobody said which release runs here ([device] factory_version, or better IMAGE_VERSION of /etc/os-release): the
+# first look downloads the one that the service names, even if it is the same.
+`;
+
+function imageVersionNote({ imageVersion }: GatewayFacts): string {
+  return imageVersion === undefined ? '' : `# /etc/os-release calls this image ${JSON.stringify(imageVersion)}.\n`;
+}
 
 function withoutKey(message: string, key: string): string {
   return message.startsWith(key) ? message.slice(key.length) : '';

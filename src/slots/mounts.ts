@@ -1,17 +1,16 @@
-import { realpath, statfs } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { systemErrorCode } from '../system/errors.ts';
-import { SystemError } from '../system/system-errors.ts';
 import type { SlotName } from '../update/ports.ts';
 import type { DeviceIdentity, SystemView } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
-import { SlotError, slotError } from './errors.ts';
+import { SlotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';
 import { coveringMount, lowerLayers, parseMountinfo, parseSwaps, upperLayer } from './mountinfo.ts';
 
 /** An overlay may lie on another overlay. */
-const maxOverlayDepth = 8;
+export const maxOverlayDepth = 8;
 
 /** Who else uses a device or file. */
 export type DeviceUse =
@@ -56,69 +55,8 @@ export async function refuseStateOnSlot(
   }
 }
 
-/**
- * Promise `trial-without-state`: throws `state-unavailable` if the directory is lost with the power while a slot, being
- * a device, is not. An update that is begun there would be forgotten at its own reboot. Slots that are files may be as
- * short-lived as the directory.
- */
-export async function refuseStateInMemory(
-  directory: string,
-  slots: readonly string[],
-  system: SystemView = realSystem,
-  isMemory: (path: string) => Promise<boolean> = liesInMemory,
-): Promise<void> {
-  const place = await nearestExisting(directory);
-  if (!(await isMemory(place)) && !isMemoryWrittenTo(place, await readMounts(system))) return;
-  for (const slot of slots) {
-    if (!(await isDevice(slot))) continue;
-    throw new SystemError(
-      'state-unavailable',
-      `${directory} lies in memory: the state partition is not mounted there`,
-      {
-        advice: `mount the state partition at ${directory}, in the image of both slots (systemctl status, /etc/fstab)`,
-      },
-    );
-  }
-}
-
-/**
- * The types of tmpfs and ramfs. Source: statfs(2). The path itself is asked, since in the list of mounts one may hide
- * another.
- */
-const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
-
-async function liesInMemory(path: string): Promise<boolean> {
-  try {
-    return memoryTypes.has((await statfs(path)).type);
-  } catch (error) {
-    throw slotError(path, 'look at it', error);
-  }
-}
-
-const memoryFileSystems: ReadonlySet<string> = new Set(['tmpfs', 'ramfs', 'rootfs']);
-
-/** Whether an overlay is written to memory, in any of its layers that take writes. */
-function isMemoryWrittenTo(path: string, mounts: readonly Mount[], depth = 0): boolean {
-  const mount = coveringMount(path, mounts);
-  const upper = mount === undefined ? undefined : upperLayer(mount);
-  if (mount?.fileSystem !== 'overlay' || upper === undefined || depth >= maxOverlayDepth) {
-    return depth > 0 && memoryFileSystems.has(mount?.fileSystem ?? '');
-  }
-  return isMemoryWrittenTo(
-    upper,
-    mounts.filter((other) => other !== mount),
-    depth + 1,
-  );
-}
-
-/** Whether a slot is a device, including one that has not appeared yet. */
-async function isDevice(slot: string): Promise<boolean> {
-  const identity = await identityAt(slot);
-  return identity === undefined ? slot.startsWith('/dev/') : identity.startsWith('block:');
-}
-
 /** The nearest existing directory above a path. A directory that is made later will be on its file system. */
-async function nearestExisting(path: string): Promise<string> {
+export async function nearestExisting(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {

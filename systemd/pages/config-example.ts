@@ -1,6 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
+import { parseArgs } from 'node:util';
 
+import { runTool } from '../run-tool.ts';
 import { choicesOf, configTree, describe, kindOf, listed, propertiesOf, requires } from './config-tree.ts';
 import type { SchemaNode } from './config-tree.ts';
 import { assignment, comment, isTable, unbroken } from './toml-text.ts';
@@ -216,4 +219,9 @@ function isThere(node: SchemaNode, key: string): boolean {
   return requires(node, key) || propertiesOf(node)[key]?.default !== undefined;
 }
 
-if (import.meta.main) writeFileSync(configExamplePath, configExample());
+if (import.meta.main) {
+  process.exitCode = await runTool('config', 'usage: npm run config\n', async () => {
+    parseArgs({ options: {} });
+    writeFileSync(configExamplePath, configExample());
+  });
+}

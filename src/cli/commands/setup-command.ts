@@ -22,8 +22,9 @@ export const setupCommand: Command = {
   summary: 'make the configuration of this gateway',
   details: [
     'Looks for slots, bootloader and serial ports, asks for the rest, checks what follows on this gateway, and writes it. What was ' +
-      'there before is kept beside it. Then it does what agent doctor does; or, where a daemon runs, which still has the ' +
+      'there before is kept beside it (.before, then .before.2 and so on). Then it does what agent doctor does; or, where a daemon runs, which still has the ' +
       'configuration from before, it says how that takes the new one.',
+    'Before it asks anything, it looks whether the state directory outlasts the power and the slots.',
     'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it.',
     'Where --from names a helper ([system] helper), the agent is linked to it, too, as two processes.',
     'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
@@ -46,6 +47,7 @@ async function setUp(typed: Typed, context: CliContext): Promise<number> {
 async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   const from = typed.values.get('from');
   const setup = await context.setup(from === undefined ? undefined : resolve(context.directory, from));
+  for (const note of setup.notes) context.err.write(`Note: ${printable(note)}\n`);
   const written = typed.flags.has('yes') ? await setup.write(unasked(setup)) : await writeAsked(setup, context);
   if (written === undefined) {
     context.err.write('agent: nothing was written\n');
@@ -78,7 +80,7 @@ const toTakeBy = {
   restart: `${RUNS}, as one process in place of two, or two in place of one. It takes this one with: systemctl daemon-reload; systemctl restart thing-agent; then see how all is: agent doctor`,
 } as const;
 
-const NEXT = `What comes next: systemctl enable --now thing-agent thing-agent-trial.timer
+const NEXT = `What comes next: systemctl enable --now thing-agent
 `;
 
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';

@@ -16,7 +16,7 @@ import type { ConfigProblem } from '../errors.ts';
 import { describeValue, keyPath } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
 import { findInImage, mixtureFindings } from './check-image.ts';
-import { findFault, guarded, MISSING, programs } from './named-file.ts';
+import { denials, findFault, guarded, MISSING, programs } from './named-file.ts';
 import { findOpenSecrets } from './open-secrets.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
@@ -39,6 +39,7 @@ export type Surroundings =
   | {
       readonly kind: 'gateway';
       /** Undefined: what the hardware tells is not looked at. */ readonly findSerialNumber?: FindSerialNumber;
+      /** The agent runs as root, and this user is not: what may not be seen is no error. */ readonly isRoots?: boolean;
     }
   /** In a root file system in a folder, on a machine that builds images. */
   | { readonly kind: 'image'; readonly root: string }
@@ -72,12 +73,14 @@ interface Looked {
 async function lookAt(right: RightParts, path: string, around: Surroundings): Promise<Looked> {
   switch (around.kind) {
     case 'gateway': {
-      const named = await lookAtReferences(right);
+      const named = await lookAtReferences(right, around.isRoots);
       const serial = await lookForSerialNumber(right, around.findSerialNumber);
       const processes = await mixtureFindings(right, new ImageFiles('/'));
       const unfit = [...(await slotFindings(right)), ...(await userFindings(right)), ...processes];
-      const wrong = [...named.wrong, ...serial.wrong, ...unfit];
-      return { wrong, doubtful: [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))] };
+      const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
+      if (around.isRoots === true)
+        return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };
+      return { wrong: [...named.wrong, ...serial.wrong, ...unfit], doubtful };
     }
     case 'image':
       return findInImage(right, around.root);
@@ -112,15 +115,17 @@ async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Pr
   return [{ path, message }];
 }
 
-async function lookAtReferences({ tables, placeOf }: RightParts): Promise<Looked> {
+async function lookAtReferences({ tables, placeOf }: RightParts, isRoots = false): Promise<Looked> {
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
     const path = placeOf(reference.path);
     const why = path === undefined ? undefined : await examine(reference);
     if (path === undefined || why === undefined) continue;
-    const isDoubt = why === MISSING && mayComeLater(reference.need);
-    (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${why}` });
+    const isOurs = isRoots && denials.has(why);
+    const isDoubt = isOurs || (why === MISSING && mayComeLater(reference.need));
+    const said = isOurs ? `${why} by this user; perhaps by root: sudo agent config check` : why;
+    (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${said}` });
   }
   return { wrong, doubtful };
 }

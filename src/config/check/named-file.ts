@@ -40,6 +40,9 @@ function isExecuted(need: Need): boolean {
 }
 
 export const MISSING = 'does not exist';
+const [NOT_EXECUTED, NOT_READ] = ['may not be executed', 'may not be read'];
+/** What another user is perhaps not told. */
+export const denials: ReadonlySet<string> = new Set([NOT_EXECUTED, NOT_READ]);
 
 async function open(file: string, need: Need): Promise<void> {
   if (need === 'release key') parsePublicKey(await keyText(file));
@@ -55,7 +58,7 @@ function describeFailure(error: unknown, need: Need): string {
   if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
   const code = systemErrorCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
-  if (code === 'EACCES') return isExecuted(need) ? 'may not be executed' : 'may not be read';
+  if (code === 'EACCES') return isExecuted(need) ? NOT_EXECUTED : NOT_READ;
   return `cannot be used: ${describeError(error)}`;
 }
 

@@ -19,7 +19,7 @@ import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './engine-checks.ts';
 import { tryUsers } from './program-users.ts';
-import { refuseExposedState, refuseMisplacedState } from './state-directory.ts';
+import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
@@ -126,7 +126,8 @@ async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   const path = join(config.paths.state, '.doctor');
   await replaceFileDurably(path, 'written by agent doctor\n');
   await rm(path, { force: true });
-  return `${config.paths.state} is writable`;
+  const doubt = await stateDoubt(config);
+  return `${config.paths.state} is writable${doubt === undefined ? '' : `; ${doubt}`}`;
 }
 
 async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {

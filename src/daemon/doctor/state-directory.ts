@@ -3,8 +3,9 @@ import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
 import { agentFolder } from '../../helper/agent-side.ts';
-import { refuseStateInMemory, refuseStateOnSlot } from '../../slots/mounts.ts';
+import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
+import { findKeeping, refuseStateInMemory } from '../../slots/state-in-memory.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { ownFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -34,9 +35,17 @@ export async function admitStateDirectory(config: Config): Promise<void> {
  * Throws `state-on-slot` if an update would overwrite the state directory or not find it, and `state-unavailable` if a
  * loss of power would erase it.
  */
-export async function refuseMisplacedState(config: Config): Promise<void> {
+export async function refuseMisplacedState(config: StatePlace): Promise<void> {
   await refuseStateOnSlot(config.paths.state, slotsOf(config));
   await refuseForgetfulState(config);
+}
+
+/** What nobody refuses, and a person should know of the state directory; undefined: nothing. */
+export async function stateDoubt(config: StatePlace): Promise<string | undefined> {
+  const { state } = config.paths;
+  const keeping = await findKeeping(state);
+  if (keeping.kind !== 'unknown') return undefined;
+  return `whether ${state} lies in memory is not known: it is written to ${keeping.layer}, outside of this container`;
 }
 
 /**

@@ -11,7 +11,7 @@ export interface ImageVersionSettings {
 }
 
 /** Source: os-release(5). The first file that exists is read. */
-const OS_RELEASE = ['/etc/os-release', '/usr/lib/os-release'];
+export const OS_RELEASE = ['/etc/os-release', '/usr/lib/os-release'];
 
 const MAX_FILE_BYTES = 65_536;
 const MAX_VERSION_LENGTH = 200;

@@ -122,7 +122,7 @@ async function install(root: string, deb: string, publicPem: string): Promise<vo
     tool(['unshare', '--net', '--mount', 'sh', '-ec', IN_CHROOT, 'sh', root, command], EMULATED);
   await inside('apt-get install -y /root/thing-agent.deb');
   await inside(`agent setup --yes --from /${factoryFile}`);
-  await inside('systemctl enable thing-agent thing-agent-trial.timer');
+  await inside('systemctl enable thing-agent');
   for (const path of [...Object.keys(lent), factoryFile, 'root/thing-agent.deb']) await rm(join(root, path));
 }
 

@@ -118,7 +118,8 @@ describe('the installed service', () => {
     expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net/);
     await gateway.tell('systemctl', 'stop', 'thing-agent-trial.timer');
     const missing = await gateway.exec(['agent', 'doctor']);
-    await gateway.tell('systemctl', 'start', 'thing-agent-trial.timer');
+    await restart();
+    expect(await gateway.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
     expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +safety net[^]*systemctl enable --now/) });
   });
 

@@ -67,13 +67,16 @@ async function pretend(name: string, body: string): Promise<void> {
   await chmod(join(directory, name), 0o755);
 }
 
-/** `mount`: what it says of the mount unit of the state directory. */
-async function pretendSystemctl(mount = 'LoadState=not-found', reboot = 'true'): Promise<void> {
+/** `mount`: what it says of the mount unit of the state directory; `timer`: when the timer began, with microseconds. */
+async function pretendSystemctl(mount = 'LoadState=not-found', reboot = 'true', timer = STARTED): Promise<void> {
   const unit = String.raw`*state.mount) printf '%s\n'`;
-  const show = `case $3 in ${unit} ${mount} ;; *) printf 'LoadState=not-found\\nActiveState=inactive\\n' ;; esac; exit`;
+  const times = `*Userspace*) echo ${STARTED} ;; *-trial.timer) echo ${timer} ;;`;
+  const show = `case $* in ${times} ${unit} ${mount} ;; *) printf 'LoadState=not-found\\nActiveState=inactive\\n' ;; esac; exit`;
   await pretend('systemctl', `if [ "$1" = show ]; then ${show}; fi\necho "$*" >> '${directory}/asked'; ${reboot}`);
 }
 
+/** Microseconds after the kernel. */
+const STARTED = '4100200';
 const MOUNTED = 'ActiveState=active LoadState=loaded';
 const NOT_MOUNTED = 'LoadState=loaded ActiveState=failed';
 
@@ -324,6 +327,44 @@ describe('trial-guard', () => {
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
     await rm(join(directory, 'committed'));
     expect(await guard()).toMatchObject({ exitCode: 0, output: expect.stringContaining('is not mounted') as string });
+    expect(await asked()).toBe('reboot\n');
+  });
+
+  // Started with the agent by a person, the timer elapses at once: who judges the trial has only begun.
+  test.each<[string, string, readonly UpdateEvent[], string | undefined]>([
+    ['the bootloader’s word', 'thing.trial=1', [], undefined],
+    ['the journal', 'quiet', judged, undefined],
+    ['a state that is not mounted', 'quiet', [], NOT_MOUNTED],
+  ])(
+    'gives a trial by %s half an hour from the start of its timer, where that came late',
+    async (_, commandLine, events, mount) => {
+      await bootedWith(commandLine);
+      await write(events);
+      await pretendSystemctl(mount, undefined, '1900000000');
+      expect(await guard()).toMatchObject({ exitCode: 75, output: expect.stringContaining('began late') as string });
+      expect(await guard('--look')).toMatchObject({ exitCode: 3 });
+      expect(await asked()).toBe('');
+      await writeFile(join(directory, 'uptime'), '3700.17 7000.00\n');
+      expect(await guard()).toMatchObject({ exitCode: 0 });
+      expect(await asked()).toBe('reboot\n');
+    },
+  );
+
+  test('with a timer that began late leaves a boot that is no trial, too', async () => {
+    await write(toStaging.slice(0, 1));
+    await pretendSystemctl(undefined, undefined, '1900000000');
+    expect(await guard()).toEqual({ exitCode: 0, output: '' });
+  });
+
+  test.each([
+    ['began with the system', '30000000'],
+    ['does not run, as in emergency mode', '0'],
+    ['is unknown to systemd, which does not answer', ''],
+  ])('waits for no timer that %s', async (_, timer) => {
+    await writeFile(join(directory, 'uptime'), '65.03 60.00\n');
+    await bootedWith('thing.trial=1');
+    await pretendSystemctl(undefined, undefined, timer);
+    expect(await guard()).toMatchObject({ exitCode: 0 });
     expect(await asked()).toBe('reboot\n');
   });
 

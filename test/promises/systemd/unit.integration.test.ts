@@ -75,6 +75,13 @@ describe('thing-agent.service', () => {
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);
   });
 
+  test('starts its safety net, which needs nothing of it', async () => {
+    expect(await readFile(unitFile, 'utf8')).toMatch(/^Wants=thing-agent-trial.timer$/m);
+    const timer = await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8');
+    expect(timer).toMatch(/^WantedBy=sysinit.target$/m);
+    expect(timer).not.toMatch(/^(PartOf|BindsTo|Requires|Requisite|StopWhenUnneeded)=/m);
+  });
+
   test('gives a reason for every right that it keeps', async () => {
     const lines = (await readFile(unitFile, 'utf8')).split('\n');
     const rights = /^(CapabilityBoundingSet|ReadWritePaths|ProtectHome|DeviceAllow|NotifyAccess|User)=/;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { GatewayFacts } from '../../../src/setup/facts.ts';
-import { proposeConfig, questionsLeft } from '../../../src/setup/propose.ts';
+import { isVersionUnknown, proposeConfig, questionsLeft } from '../../../src/setup/propose.ts';
 import type { Answers, Table } from '../../../src/setup/propose.ts';
 import { findSlotPairs } from '../../../src/setup/slot-pairs.ts';
 
@@ -12,6 +12,8 @@ const bare: GatewayFacts = {
   deviceType: undefined,
   releaseKeys: [],
   serialNumber: 'SN-1',
+  imageVersion: undefined,
+  packages: undefined,
   helper: undefined,
 };
 
@@ -59,10 +61,10 @@ describe('partitions are taken for slots', () => {
 describe('a setup asks', () => {
   test('for everything where nothing is known, and for the handler of a bootloader of its own', () => {
     const questions = ['url', 'device-type', 'keys', 'slot-a', 'slot-b', 'bootloader'];
-    expect(names(bare)).toEqual(questions);
+    expect(names(bare)).toEqual([...questions, 'version']);
     expect(names({ ...bare, serialNumber: undefined })).toContain('serial-number');
     expect(names(bare, {}, { bootloader: 'custom' })).toContain('handler');
-    expect(questionsLeft(bare, {}, {}).map(({ found }) => found)).toEqual(questions.map(() => undefined));
+    expect(questionsLeft(bare, {}, {}).map(({ found }) => found)).toEqual([...questions.map(() => undefined), 'none']);
   });
 
   test('only for the address where the gateway tells the rest', () => {
@@ -73,7 +75,7 @@ describe('a setup asks', () => {
   test('for nothing that a given configuration says', () => {
     const given = {
       service: { url: 'https://x' },
-      device: { device_type: 'y', serial_number: 'z' },
+      device: { device_type: 'y', serial_number: 'z', factory_version: '1.0' },
       trust: { allow_unsigned: true },
       targets: { main: { kind: 'slots' } },
     };
@@ -92,6 +94,59 @@ describe('a setup asks', () => {
   test('not for a second slot, nor for a bootloader, where only boards are updated', () => {
     expect(names(bare, {}, { ...said, 'slot-a': 'none' })).toEqual([]);
     expect(proposeConfig(bare, {}, { ...said, 'slot-a': 'none' })).not.toHaveProperty('targets');
+  });
+});
+
+describe('which release runs here', () => {
+  const withSlots: Answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' };
+
+  // Seen: without it the first look downloads what runs already.
+  test('is asked for where something is updated, and not known to nobody', () => {
+    expect(questionsLeft(bare, {}, withSlots)).toMatchObject([{ name: 'version', found: 'none' }]);
+    expect(proposeConfig(bare, {}, { ...withSlots, version: '1.4.0' })).toMatchObject({
+      device: { factory_version: '1.4.0' },
+    });
+    expect(proposeConfig(bare, {}, { ...withSlots, version: 'none' })).not.toHaveProperty('device.factory_version');
+    const unknown = ['none', '1.4.0'].map((version) => isVersionUnknown(bare, {}, { ...withSlots, version }));
+    expect(unknown).toEqual([true, false]);
+  });
+
+  test.each<[string, GatewayFacts, Table, Answers]>([
+    ['the image says', { ...bare, imageVersion: '1.4.0' }, {}, withSlots],
+    ['the given part says', bare, { device: { factory_version: '1.4.0' } }, withSlots],
+    ['a file says, as the given part names it', bare, { device: { factory_version_file: '/etc/v' } }, withSlots],
+    ['matters to nobody, as nothing is updated', bare, {}, { ...said, 'slot-a': 'none' }],
+  ])('is not asked where it %s', (_, facts, given, answers) => {
+    expect(names(facts, given, answers)).toEqual([]);
+    expect(isVersionUnknown(facts, given, answers)).toBe(false);
+  });
+});
+
+describe('packages', () => {
+  const debian: GatewayFacts = { ...bare, packages: new Set(['libc6', 'thing-agent', 'app2.0']) };
+  const without: Answers = { ...said, 'slot-a': 'none' };
+
+  test('are asked for where there is a dpkg and no slot: the agent’s own, if it came as one', () => {
+    expect(names(debian)).not.toContain('packages');
+    expect(questionsLeft(debian, {}, without)).toMatchObject([{ name: 'packages', found: 'thing-agent' }]);
+    expect(questionsLeft({ ...bare, packages: new Set(['libc6']) }, {}, without)).toMatchObject([{ found: 'none' }]);
+    expect(names(debian, {}, { ...without, packages: 'thing-agent' })).toEqual(['version']);
+  });
+
+  test('are added to boards only where somebody says so, and not to packages', () => {
+    const boards = { targets: { meter: { kind: 'mcu' } } };
+    expect(questionsLeft(debian, boards, without)).toMatchObject([{ name: 'packages', found: 'none' }, {}]);
+    const packages = { targets: { app: { kind: 'package', package: 'app' } } };
+    expect(names(debian, packages, without)).toEqual(['version']);
+  });
+
+  test('become targets, whose names are those that releases use', () => {
+    const answers = { ...without, packages: 'thing-agent, app2.0' };
+    expect(proposeConfig(debian, {}, answers)['targets']).toEqual({
+      agent: { kind: 'package', package: 'thing-agent' },
+      'app2-0': { kind: 'package', package: 'app2.0' },
+    });
+    expect(proposeConfig(debian, {}, { ...without, packages: 'none' })).not.toHaveProperty('targets');
   });
 });
 

@@ -7,11 +7,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { ConfigError } from '../../../src/config/errors.ts';
+import { keepEarlier } from '../../../src/setup/earlier-configs.ts';
 import { lookAround } from '../../../src/setup/facts.ts';
 import { linkHelper } from '../../../src/setup/helper-link.ts';
-import { Setup } from '../../../src/setup/setup.ts';
+import { beginSetup, Setup } from '../../../src/setup/setup.ts';
+import type { BeginDeps } from '../../../src/setup/setup.ts';
 import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
 
+const never = new AbortController().signal;
 let directory: string;
 
 beforeEach(async () => {
@@ -30,12 +33,17 @@ test('a look around finds slots, bootloader, serial ports, device type and keys 
   const files = ['dev/disk/by-partlabel/rootfs-a', 'dev/serial/by-id/usb-meter', 'boot/grub/grubenv'];
   for (const file of [...files, 'etc/thing-agent/trust/release.pem', 'etc/thing-agent/trust/README']) await place(file);
   await place('etc/mender/device_type', 'device_type=my-board\n');
+  await place('usr/lib/os-release', 'ID=debian\nIMAGE_VERSION=1.4.0\n');
+  for (const name of ['thing-agent.list', 'libc6:arm64.list', 'libc6:arm64.md5sums'])
+    await place(`var/lib/dpkg/info/${name}`);
   expect(await lookAround(new AbortController().signal, directory)).toMatchObject({
     partitions: ['rootfs-a'],
     bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],
     serialPorts: ['/dev/serial/by-id/usb-meter'],
     deviceType: 'my-board',
     releaseKeys: ['/etc/thing-agent/trust/release.pem'],
+    imageVersion: '1.4.0',
+    packages: new Set(['libc6', 'thing-agent']),
   });
 });
 
@@ -64,6 +72,27 @@ test('a configuration that names a helper is written together with the link, and
   });
 });
 
+test('earlier configurations are kept: the first as it is, and the last eight', async () => {
+  const path = join(directory, 'config.toml');
+  for (let round = 1; round <= 11; round += 1) await keepEarlier(path, `# ${round}`);
+  const numbers = [4, 5, 6, 7, 8, 9, 10, 11].map((number) => `config.toml.before.${number}`);
+  expect((await readdir(directory)).toSorted()).toEqual(['config.toml.before', ...numbers].toSorted());
+  const text = async (name: string) => readFile(join(directory, name), 'utf8');
+  expect([await text('config.toml.before'), await text('config.toml.before.11')]).toEqual(['# 1', '# 11']);
+});
+
+test('the state directory is checked before anything is asked, beside the slots that are named', async () => {
+  const slots =
+    '[targets.gateway]\nkind = "slots"\nslots = { A = "/dev/a", B = "/dev/b" }\nbootloader = { kind = "uboot" }\n';
+  const from = await place('part.toml', `[paths]\nstate = "/srv/state"\n${slots}`);
+  const begin = async (checkState: BeginDeps['checkState']): Promise<Setup> =>
+    beginSetup({ path: join(directory, 'config.toml'), check: async () => {}, checkState }, from, never);
+  const setup = await begin(async (...place) => [JSON.stringify(place)]);
+  expect(setup.notes).toEqual(['["/srv/state",[{"A":"/dev/a","B":"/dev/b"}]]']);
+  const wrong = new ConfigError('config-invalid', from, []);
+  await expect(begin(async () => Promise.reject(wrong))).rejects.toBe(wrong);
+});
+
 describe('agent setup', () => {
   let part: string;
   let answers: readonly string[];
@@ -87,6 +116,7 @@ describe('agent setup', () => {
       'part.toml',
       `[device]
 serial_number = "GW-1"
+factory_version = "v0"
 [paths]
 state = "${directory}/state"
 run = "${directory}/run"
@@ -146,7 +176,7 @@ boot_id_file = "${directory}/boot/boot-id"
   test('says that an answer is needed, and that none is one for either slot', async () => {
     const [url = '', type = '', pem = '', slotA = ''] = answers;
     const { exitCode, out } = await setUp(
-      ['', url, type, pem, '', 'nothing', slotA, '', 'none', 'y'],
+      ['', url, type, pem, '', 'nothing', slotA, '', 'none', 'Bash', 'no-such-package', 'bash', 'y'],
       ['--from', part],
     );
     expect(out).toContain('service.url: an answer is needed');
@@ -154,7 +184,19 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(out).toMatch(/expected an absolute path [^?]*"nothing" Or answer none/);
     expect(out).toContain('Partition of slot B (or none, if this gateway has no slots):');
     expect(exitCode).toBe(0);
-    expect(await readFile(join(directory, 'config.toml'), 'utf8')).not.toContain('targets');
+    expect(out).toContain('targets.Bash.package: expected the name of a Debian package');
+    expect(out).toContain('targets.no-such-package: dpkg has no no-such-package installed here');
+    const written = await readFile(join(directory, 'config.toml'), 'utf8');
+    expect(written).toMatch(/\[targets.bash\]\nkind = "package"\npackage = "bash"\n/);
+  });
+
+  // Seen: it advised to run setup.
+  test('says in one line that the file of --from is not there', async () => {
+    const missing = join(directory, 'missing.toml');
+    expect(await setUp([], ['--from', missing])).toMatchObject({
+      exitCode: 78,
+      out: `${missing}: there is no such file for --from `,
+    });
   });
 
   test('asks again with what was answered, where the whole cannot be used here', async () => {
@@ -197,10 +239,13 @@ boot_id_file = "${directory}/boot/boot-id"
 
   test('with --yes asks nobody; what was there before is kept, and may be what it begins with', async () => {
     await setUp([...answers, 'y'], ['--from', part]);
-    const first = await readFile(join(directory, 'config.toml'), 'utf8');
+    const byHand = `# by hand\n${await readFile(join(directory, 'config.toml'), 'utf8')}`;
+    await writeFile(join(directory, 'config.toml'), byHand);
     const { exitCode } = await setUp([], ['--yes', '--from', join(directory, 'config.toml'), '--json']);
     expect(exitCode).toBe(0);
-    expect(await readFile(join(directory, 'config.toml.before'), 'utf8')).toBe(first);
+    const { names } = await setUp([], ['--yes', '--from', join(directory, 'config.toml')]);
+    expect(names.filter((name) => name.includes('before'))).toEqual(['config.toml.before']); // the third was as the second
+    expect(await readFile(join(directory, 'config.toml.before'), 'utf8')).toBe(byHand);
     expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('device_type = "my-board"');
   });
 });

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
@@ -23,6 +23,12 @@ export class FakeSystem implements AsyncDisposable {
   /** What /proc/self/mountinfo says from now on. */
   async mount(...mounts: readonly string[]): Promise<void> {
     await this.#write('proc/self/mountinfo', `${mounts.join('\n')}\n`);
+  }
+
+  /** What the kernel calls the namespace of processes, as a link. */
+  async processNamespace(name: string): Promise<void> {
+    await mkdir(join(this.view.proc, 'self/ns'), { recursive: true });
+    await symlink(name, join(this.view.proc, 'self/ns/pid'));
   }
 
   async swapTo(...paths: readonly string[]): Promise<void> {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 import { deviceNumber, identityAt } from '../../../src/slots/device-identity.ts';
-import { findMountedSlot, findUse, refuseStateInMemory, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
+import { findMountedSlot, findUse, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
+import { findKeeping, refuseStateInMemory } from '../../../src/slots/state-in-memory.ts';
 import { FakeSystem } from './fake-system.ts';
 
 async function twoSlots(...mounts: readonly string[]): Promise<FakeSystem & { slots: { A: string; B: string } }> {
@@ -199,5 +200,35 @@ describe('a state directory that the power takes away', () => {
     await using system = await twoSlots(...mounts);
     const slots = onDevices ? [missingDevice] : Object.values(system.slots);
     await expect(refuseStateInMemory('/usr/no/such', slots, system.view, isMemory)).resolves.toBeUndefined();
+  });
+
+  describe('in a container, on an overlay', () => {
+    const container = 'pid:[4026532238]';
+    const overFolder = (upper: string): readonly string[] => [
+      '3 1 0:30 / /tmp rw - tmpfs tmpfs rw',
+      `2 0 0:9 / / rw - overlay o rw,lowerdir=/ro,upperdir=${upper}`,
+    ];
+
+    // Seen: the container had a /tmp in memory, and the layer lay in another /tmp, on the host's disk.
+    test('whose layer cannot be seen from there: is not refused, and not known', async () => {
+      await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
+      await system.processNamespace(container);
+      await expect(refuseStateInMemory('/usr', [missingDevice], system.view, no)).resolves.toBeUndefined();
+      const found = await findKeeping('/usr', system.view, no);
+      expect(found).toEqual({ kind: 'unknown', layer: '/tmp/no/such/upper' });
+    });
+
+    test('whose layer can be seen from there, in memory: is refused', async () => {
+      await using system = await twoSlots(...overFolder('/tmp'));
+      await system.processNamespace(container);
+      expect(await findKeeping('/usr', system.view, no)).toEqual({ kind: 'memory' });
+    });
+
+    // As systemd.volatile=overlay leaves it: what was mounted there for the overlay is unmounted again.
+    test('on a machine, where memory lies above the layer’s place: is refused, though the layer cannot be seen', async () => {
+      await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
+      await system.processNamespace('pid:[4026531836]');
+      expect(await findKeeping('/usr', system.view, no)).toEqual({ kind: 'memory' });
+    });
   });
 });

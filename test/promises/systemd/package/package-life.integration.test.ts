@@ -18,6 +18,8 @@ const { older, newer } = LifeRig;
 /** That of a question about packages, and the helper. */
 const sockets = ['thing-agent-package.socket', 'thing-helper.socket', 'thing-helper.service'];
 
+const TIMER = 'thing-agent-trial.timer';
+
 let rig: LifeRig;
 let machine: PackageMachine;
 let service: StandIn;
@@ -66,11 +68,12 @@ describe('the package', () => {
   test('starts when it is enabled, and needs nothing but its configuration', async () => {
     await machine.put('etc/thing-agent/config.toml', rig.config());
     await machine.put('etc/thing-agent/trust/release.pem', makeKeyPair('ecdsa-p256').publicPem);
-    await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
+    await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
     await machine.console.until(/the agent is up/);
     await machine.console.until(/activated serialNumber=GW-1/);
     expect(await rig.isActive()).toBe('active');
-    expect(await machine.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
+    for (const is of ['is-active', 'is-enabled'])
+      expect(await machine.tell('systemctl', is, TIMER)).toBe(is === 'is-active' ? 'active' : 'enabled');
     service.fail(noDatapoints);
     await machine.tell('agent', 'datapoint', 'send', 'level', '3');
     expect(await rig.memory()).toMatchObject({ hasSpool: true });
@@ -161,19 +164,20 @@ describe('the package', () => {
     await rig.dpkg.kill('removes /usr/lib/thing-agent/agent', '--remove', 'thing-agent');
     await machine.tell('dpkg', '--remove', 'thing-agent');
     expect(await rig.isActive()).toBe('inactive');
-    expect((await machine.exec('systemctl', 'is-active', ...sockets)).stdout).toBe('inactive\n'.repeat(sockets.length));
+    const stopped = [...sockets, TIMER];
+    expect((await machine.exec('systemctl', 'is-active', ...stopped)).stdout).toBe('inactive\n'.repeat(stopped.length));
     expect(
       ['usr/lib/thing-agent', 'usr/bin/agent', 'var/cache/thing-agent'].filter((path) => machine.has(path)),
     ).toEqual([]);
     await rig.installWell(newer);
     await machine.console.until(/the agent is up/);
     expect(await rig.memory()).toEqual(before);
-    expect(await machine.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
+    expect(await machine.tell('systemctl', 'is-active', TIMER)).toBe('active');
   });
 
   test('leaves nothing when it is purged but groups and the keys of a person, and begins anew', async () => {
     await machine.put('var/lib/thing-agent/packages/agent/request', 'id=asked\n');
-    await machine.put('etc/thing-agent/config.toml.before', '');
+    for (const further of ['', '.2']) await machine.put(`etc/thing-agent/config.toml.before${further}`, '');
     await machine.put('etc/systemd/system/thing-agent-package-agent.service', '[Service]\nExecStart=sleep 600\n');
     await machine.tell('systemctl', 'add-wants', 'multi-user.target', 'thing-agent-package-agent.service');
     await machine.tell('systemctl', 'start', 'thing-agent-package-agent.service');
@@ -190,7 +194,7 @@ describe('the package', () => {
     expect(await machine.tell('find', '/run', '-name', '*thing-*')).toBe('');
     expect(await machine.tell('systemctl', 'list-units', '--all', '--plain', '--no-legend', 'thing-*')).toBe('');
     expect(machine.has('etc/thing-agent/trust/release.pem')).toBe(true);
-    expect(machine.has('etc/thing-agent/config.toml.before')).toBe(false);
+    expect(await readdir(join(machine.root, 'etc/thing-agent'))).toEqual(['trust']);
     expect(await machine.tell('getent', 'group', 'thing-agent')).toMatch(/^thing-agent/);
     expect(await readdir(join(machine.root, 'etc/systemd/system'))).not.toContain('emergency.target.wants');
     await rig.installWell(older);
@@ -202,7 +206,7 @@ describe('the package', () => {
     service.clearFaults();
     await machine.put('root/factory.toml', rig.config());
     await machine.tell('agent', 'setup', '--yes', '--from', '/root/factory.toml');
-    await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
+    await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
     await machine.console.until(/activated serialNumber=GW-1/);
     expect(await machine.exec('agent', 'doctor')).toMatchObject({ exitCode: 0 });
   });

@@ -119,7 +119,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.put('etc/thing-agent/config.toml', this.#config);
     await machine.put('etc/thing-agent/trust/release.pem', this.#keys.publicPem);
     await machine.put('usr/lib/app/healthy', '#!/bin/sh\n');
-    await machine.tell('systemctl', 'enable', '--now', 'thing-agent', 'thing-agent-trial.timer');
+    await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
     await machine.console.until(/the agent is up/);
     await machine.console.until(/v0 is up to date/);
   }

@@ -9,6 +9,7 @@ function setupThat(takenBy: 'reload' | 'restart'): () => Promise<ConfigSetup> {
   const path = '/etc/thing-agent/config.toml';
   return async () => ({
     path,
+    notes: [],
     questionsLeft: () => [],
     complaint: async () => undefined,
     text: () => '',
@@ -32,6 +33,12 @@ test.each([
   expect(daemon.calls).toEqual([]);
 });
 
+test('what is to be known comes before the questions', async () => {
+  const setup = async (): Promise<ConfigSetup> => ({ ...(await setupThat('reload')()), notes: ['/x lies in memory'] });
+  const { err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
+  expect(err).toMatch(/^Note: \/x lies in memory\n/);
+});
+
 test('a daemon that does not answer runs, too', async () => {
   const connect = async (): Promise<never> => {
     throw new ControlError('daemon-silent', 'the daemon does not answer');
@@ -44,5 +51,5 @@ test('without a daemon setup does what doctor does, and says how one is started'
   const alone = fakeAgent();
   const { out } = await typeAt(['setup', '--yes'], { alone, setup: setupThat('reload') });
   expect(alone.calls).toEqual([['doctor', {}]]);
-  expect(out).toContain('systemctl enable --now thing-agent thing-agent-trial.timer');
+  expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
 });

@@ -1,8 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { checkOnGateway } from '../../../../src/daemon/doctor/gateway-check.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
@@ -52,6 +54,23 @@ describe('agent config check of a handler', () => {
     const told = /config\.toml:\d+: targets\.gateway\.bootloader: .*get-primary says "somewhere"/;
     expect(end).toMatchObject({ exitCode: 78, stdout: matching(told) });
   });
+});
+
+// Seen: "may not be executed", and "run the handler by hand", of a gateway where all was well for root.
+test('agent config check of another user finds no error in what only root may see', async () => {
+  if (process.getuid?.() !== 0) return; // nobody else's configuration is root's
+  await writeFile(inGateway('boot/handler'), '#!/bin/sh\necho "not for you" >&2\nexit 1\n');
+  const asUser = async (uid: number) => checkOnGateway(gateway.configFile, {}, new AbortController().signal, uid);
+  await expect(asUser(0)).rejects.toThrow(/get-primary/);
+  expect((await asUser(65_534)).warnings).toContain(
+    'the boot environment was not asked, since it is root’s: sudo agent config check',
+  );
+  await chmod(inGateway('boot/handler'), 0o600);
+  expect((await asUser(65_534)).warnings).toContainEqual(
+    matching(
+      /bootloader\.handler: .*handler may not be executed by this user; perhaps by root: sudo agent config check/,
+    ),
+  );
 });
 
 describe('agent config check of a GRUB environment', () => {

@@ -1,0 +1,73 @@
+import { stat } from 'node:fs/promises';
+import process from 'node:process';
+
+import { checkConfig } from '../../config/check/check-config.ts';
+import { ConfigError } from '../../config/errors.ts';
+import { loadConfig } from '../../config/load-config.ts';
+import { readConfigText, withLines } from '../../config/read-config.ts';
+import { findKeeping } from '../../slots/state-in-memory.ts';
+import { findSerialNumber } from '../../system/device/serial-number.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import type { Environment } from '../../system/processes/environment.ts';
+import { checkBootEnvironment } from './boot-check.ts';
+import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
+
+export interface GatewayCheck {
+  readonly path: string;
+  readonly warnings: readonly string[];
+}
+
+const ROOT = 0;
+const BOOT_NOT_ASKED = 'the boot environment was not asked, since it is root’s: sudo agent config check';
+
+/**
+ * What the file says, then what this gateway makes of it. Throws ConfigError, or what is wrong with the state
+ * directory. Where the configuration is root's and this user is not, what the user may not see is no error of it.
+ */
+export async function checkOnGateway(
+  path: string,
+  environment: Environment,
+  signal: AbortSignal,
+  ourUid = process.geteuid?.() ?? ROOT,
+): Promise<GatewayCheck> {
+  const isRoots = ourUid !== ROOT && (await ownerOf(path)) === ROOT;
+  const { problems, warnings } = await checkConfig(path, environment, { kind: 'gateway', findSerialNumber, isRoots });
+  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  const { config } = await loadConfig(path, environment);
+  await refuseMisplacedState(config);
+  await refuseExposedState(config);
+  const doubt = await stateDoubt(config);
+  const told = [...warnings.map(({ message }) => message), ...(doubt === undefined ? [] : [doubt])];
+  if (isRoots) return { path, warnings: [...told, BOOT_NOT_ASKED] };
+  const text = await readConfigText(path);
+  const boot = await checkBootEnvironment(config, signal);
+  if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
+  return { path, warnings: [...told, ...withLines(boot.warnings, text).map(({ message }) => message)] };
+}
+
+/**
+ * Before there is a configuration. Throws if the state directory cannot be kept beside these slots. Returns what a
+ * person should know of it, who may name others.
+ */
+export async function checkStateFirst(
+  state = '/var/lib/thing-agent',
+  slots: readonly { readonly A: string; readonly B: string }[],
+): Promise<readonly string[]> {
+  const place = { paths: { state }, targets: slots.map((pair) => ({ kind: 'slots' as const, slots: pair })) };
+  await refuseMisplacedState(place);
+  const doubt = await stateDoubt(place);
+  if (doubt !== undefined) return [doubt];
+  const isInMemory = slots.length === 0 && (await findKeeping(state)).kind === 'memory';
+  return isInMemory
+    ? [`${state} lies in memory: partitions as slots would be refused (mount the state partition)`]
+    : [];
+}
+
+async function ownerOf(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).uid;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
