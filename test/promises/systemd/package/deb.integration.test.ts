@@ -11,7 +11,7 @@ import { newDirectory, run } from '../installed-root.ts';
 
 /**
  * The package for arm64, made on whatever machine this is, with a small program in the place of the runtime, so that packing it
- * takes no time. What is installed from a real one is in package-life.integration.
+ * takes no time. What is installed from a real one is in package-life.integration, in full.
  */
 
 const project = resolve(import.meta.dirname, '../../../..');

@@ -5,11 +5,14 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { buildTree } from '../../../../systemd/build.ts';
 import { buildDeb } from '../../../../systemd/deb.ts';
+import { isFull } from '../../../full.ts';
+import { tool } from '../../../stand-ins/machine/tool.ts';
 import type { FaultRule } from '../../../stand-ins/service/faults.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { newDirectory } from '../installed-root.ts';
 import { PackageMachine } from './package-machine.ts';
+import { smallTree } from './small-tree.ts';
 import { SteppedDpkg } from './steps/stepped-dpkg.ts';
 
 const project = resolve(import.meta.dirname, '../../../..');
@@ -23,7 +26,7 @@ export const noDatapoints: FaultRule = {
   fault: { kind: 'status', status: 503 },
 };
 
-/** Two versions of the package, with its own runtime, and a booted Debian on which a person installs them. */
+/** Two versions of the package, in full with its own runtime, and a booted Debian on which a person installs them. */
 export class LifeRig implements AsyncDisposable {
   static readonly older = '0.1.0';
   static readonly newer = '0.1.1';
@@ -44,10 +47,10 @@ export class LifeRig implements AsyncDisposable {
     const directory = await newDirectory();
     opened.defer(async () => rm(directory, { recursive: true }));
     const out = join(directory, 'packages');
-    await buildPackages(directory, out);
+    const runtime = await buildPackages(directory, out);
     const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
     service.world.targetVersionId = undefined;
-    const machine = opened.use(await PackageMachine.boot(out));
+    const machine = opened.use(await PackageMachine.boot(out, runtime));
     const dpkg = await SteppedDpkg.on(machine);
     await machine.put(`${place}/handler`, await readFile(join(project, 'test/stand-ins/machine/boot-handler'), 'utf8'));
     await machine.tell('truncate', '-s', '4M', `${place}/slot-a`, `${place}/slot-b`);
@@ -88,8 +91,20 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     return stdout.trim();
   }
 
+  /** The version that is not installed. */
+  async other(): Promise<string> {
+    return (await this.installed()).endsWith(LifeRig.older) ? LifeRig.newer : LifeRig.older;
+  }
+
   async mainPid(unit: string): Promise<string> {
     return this.machine.tell('systemctl', 'show', '--value', '--property=MainPID', unit);
+  }
+
+  /** The program that the unit's process was started as; in full, that it is. */
+  async programOf(unit: string): Promise<string> {
+    const process = `/proc/${await this.mainPid(unit)}`;
+    if (isFull) return this.machine.tell('readlink', `${process}/exe`);
+    return (await this.machine.tell('cat', `${process}/cmdline`)).split('\0')[0] ?? '';
   }
 
   /** From now on, as the page for integrators says. */
@@ -127,8 +142,8 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
   async killAtEach(chosen: readonly (string | number)[], agent: () => Promise<string>): Promise<readonly object[]> {
     const before = await this.memory();
     const broken: object[] = [];
-    for (const [index, at] of chosen.entries()) {
-      const version = index % 2 === 0 ? LifeRig.older : LifeRig.newer;
+    for (const at of chosen) {
+      const version = await this.other();
       const killedBefore = await this.dpkg.kill(at, '--force-confold', '--install', debOf(version));
       const wanted = { agent: 'active', asked: '', installed: `installed ${version}`, after: 'active' };
       const found = { agent: await agent(), asked: await this.#ask(), ...(await this.#mend(version)) };
@@ -162,10 +177,31 @@ export function debOf(version: string): string {
   return `/packages/thing-agent_${version}_${process.arch === 'x64' ? 'amd64' : process.arch}.deb`;
 }
 
-async function buildPackages(directory: string, out: string): Promise<void> {
+/** In full with its own runtime. Resolves with the folder of that which they start otherwise. */
+async function buildPackages(directory: string, out: string): Promise<string | undefined> {
+  const { tree, runtime } = isFull ? await wholeTree(directory) : await smallTree(directory);
+  await mkdir(out);
+  const packing = { out, arch: process.arch, tree, compression: '-Znone' };
+  const older = await buildDeb({ ...packing, version: LifeRig.older });
+  if (isFull) await buildDeb({ ...packing, version: LifeRig.newer });
+  else await newerOf(older, join(directory, 'work'));
+  return runtime;
+}
+
+async function wholeTree(directory: string): Promise<{ readonly tree: string; readonly runtime: undefined }> {
   const tree = join(directory, 'tree');
   await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch: process.arch, strip: true });
-  await mkdir(out);
-  for (const version of [LifeRig.older, LifeRig.newer])
-    await buildDeb({ out, arch: process.arch, version, tree, compression: '-Znone' });
+  return { tree, runtime: undefined };
+}
+
+/** The same content under the other version, in the folder that is named after it. */
+async function newerOf(deb: string, work: string): Promise<void> {
+  const { older, newer } = LifeRig;
+  const edit = `
+    dpkg-deb --raw-extract "$1" "$2" && cd "$2"
+    sed -i 's/^Version: .*/Version: ${newer}/' DEBIAN/control
+    sed -i 's#/${older}-#/${newer}-#' usr/lib/thing-agent/agent DEBIAN/md5sums
+    for folder in usr/lib/thing-agent/${older}-*; do mv "$folder" "usr/lib/thing-agent/${newer}-\${folder##*-}"; done
+    dpkg-deb --root-owner-group -Znone --build . "$3"`;
+  await tool(['sh', '-ec', edit, 'sh', deb, work, deb.replace(older, newer)]);
 }

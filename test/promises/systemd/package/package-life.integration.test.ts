@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { agentVersion } from '../../../../src/version.ts';
-import { isFull } from '../../../full.ts';
+import { howMuch, isFull } from '../../../full.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -79,7 +79,7 @@ describe('the package', () => {
     expect(await rig.memory()).toMatchObject({ hasSpool: true });
   });
 
-  test.each([newer, older])(
+  test.each(howMuch([newer, older], [newer]))(
     'is exchanged for version %s, which takes over the service and all that it keeps',
     async (version) => {
       const before = await rig.memory();
@@ -109,21 +109,22 @@ describe('the package', () => {
     const called = service.nextCall('firmware');
     const update = machine.exec('agent', '--update-now');
     await called;
-    await machine.tell('sh', '-c', 'until agent status --json | grep -q staging; do :; done');
+    await machine.console.until(/staging: slot B/);
+    const [before, after] = [await rig.installed(), await rig.other()];
     const process = await rig.mainPid('thing-agent.service');
-    expect(await rig.install(newer, 'env', 'THING_AGENT_PATIENCE=1')).toMatchObject({
+    expect(await rig.install(after, 'env', 'THING_AGENT_PATIENCE=1')).toMatchObject({
       exitCode: 1,
       stderr: expect.stringContaining('an update is under way') as string,
     });
-    expect(await rig.installed()).toBe(`installed ${older}`);
+    expect(await rig.installed()).toBe(before);
     expect(await rig.mainPid('thing-agent.service')).toBe(process);
-    const waited = rig.install(newer, 'systemd-cat');
+    const waited = rig.install(after, 'systemd-cat');
     await machine.console.until(/waiting for the update that is under way/);
     expect(await rig.status()).toMatchObject({ activity: { operation: 'update' } });
     await machine.tell('agent', 'cancel');
     expect(await update).toMatchObject({ exitCode: 75 });
     expect(await waited).toMatchObject({ exitCode: 0 });
-    expect(await rig.installed()).toBe(`installed ${newer}`);
+    expect(await rig.installed()).toBe(`installed ${after}`);
     await machine.console.until(/the agent is up/);
     service.world.targetVersionId = undefined;
     service.clearFaults();
@@ -131,31 +132,26 @@ describe('the package', () => {
   });
 
   test('is killed with its scripts at any moment, goes on where it was, and the agent works meanwhile', async () => {
-    const pinned = [
-      'starts /bin/sh /usr/lib/thing-agent/wait-for-update',
-      'renames /usr/lib/thing-agent/agent',
-      'deb-systemd-invoke restart',
-    ];
+    const pinned = ['renames /usr/lib/thing-agent/agent', 'deb-systemd-invoke restart'];
     expect(await rig.killAtEach(await chosenSteps(pinned), async () => rig.isActive())).toEqual([]);
   }, 600_000);
 
   test('of two processes is exchanged with both, and neither goes on with the version before', async () => {
     await rig.twoProcesses();
     const before = await rig.memory();
-    await rig.installWell(newer);
+    const version = await rig.other();
+    await rig.installWell(version);
     await machine.console.until(/the agent is up/);
     expect(await rig.memory()).toEqual(before);
     for (const unit of ['thing-agent.service', 'thing-helper.service']) {
-      expect(await machine.tell('readlink', `/proc/${await rig.mainPid(unit)}/exe`)).toMatch(
-        new RegExp(`^/usr/lib/thing-agent/${newer}-[0-9a-f]+/bin/node$`),
-      );
+      expect(await rig.programOf(unit)).toMatch(new RegExp(`^/usr/lib/thing-agent/${version}-[0-9a-f]+/bin/node$`));
       expect(await machine.tell('systemctl', 'show', '--value', '--property=Result', unit)).toBe('success');
     }
     expect((await machine.exec('agent', 'check')).stdout).not.toMatch(/FAIL/);
   });
 
   test('of two processes is killed at any moment, and the agent works meanwhile', async () => {
-    const pinned = ['systemd-tmpfiles --create', 'systemctl start thing-helper.socket'];
+    const pinned = ['systemctl start thing-helper.socket'];
     expect(await rig.killAtEach(await chosenSteps(pinned), comesBack)).toEqual([]);
   }, 600_000);
 

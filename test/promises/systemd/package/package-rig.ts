@@ -1,8 +1,7 @@
-import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import process from 'node:process';
 
-import { buildTree } from '../../../../systemd/build.ts';
 import { buildDeb } from '../../../../systemd/deb.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
@@ -14,8 +13,7 @@ import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { newDirectory } from '../installed-root.ts';
 import { PackageMachine } from './package-machine.ts';
 import type { DebianMachine } from './package-machine.ts';
-
-const project = resolve(import.meta.dirname, '../../../..');
+import { smallTree } from './small-tree.ts';
 
 /** Of a package that is unpacked in $1: what is to be another than in the agent's own. */
 export const variants = {
@@ -91,14 +89,14 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await using opened = new AsyncDisposableStack();
     const directory = await newDirectory();
     opened.defer(async () => rm(directory, { recursive: true }));
-    const [packages, runtime] = [join(directory, 'packages'), join(directory, 'runtime')];
-    for (const folder of [packages, runtime]) await mkdir(folder);
-    await copyFile(process.execPath, join(runtime, 'node'));
-    const newest = made ?? (await buildPackage(directory));
+    const packages = join(directory, 'packages');
+    await mkdir(packages);
+    const { tree, runtime } = await smallTree(directory);
+    const newest = made ?? (await buildPackage(directory, tree));
     const { before } = machines;
     await tool([
       'cp',
-      before === undefined ? newest : await versionBefore(before, directory),
+      before === undefined ? newest : await versionBefore(before, directory, join(tree, 'bin/node')),
       join(packages, '1.0.deb'),
     ]);
     const service = opened.use(await startStandIn({ versions: [{ id: 'v0' }], currentVersionId: 'v0' }));
@@ -200,16 +198,14 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
   }
 }
 
-async function buildPackage(directory: string): Promise<string> {
-  const [tree, out] = [join(directory, 'tree'), join(directory, 'built')];
-  const node = await runtimeElsewhere(directory);
-  await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch: process.arch, node });
+async function buildPackage(directory: string, tree: string): Promise<string> {
+  const out = join(directory, 'built');
   await mkdir(out);
   return buildDeb({ out, arch: process.arch, version: '1.0', tree, compression: '-Znone' });
 }
 
 /** A package that npm run deb has made at another time, with a number of its own, and a runtime that is elsewhere. */
-async function versionBefore(deb: string, directory: string): Promise<string> {
+async function versionBefore(deb: string, directory: string, node: string): Promise<string> {
   const [work, file] = [join(directory, 'before'), join(directory, 'before.deb')];
   await tool(['dpkg-deb', '--raw-extract', deb, work], { timeoutMs: 300_000 });
   const edit = String.raw`
@@ -218,18 +214,9 @@ async function versionBefore(deb: string, directory: string): Promise<string> {
     node=$(echo usr/lib/thing-agent/*/bin/node)
     cp "$2" "$node"
     sed -i "s|^[0-9a-f]*  $node\$|$(md5sum "$node")|" DEBIAN/md5sums`;
-  await tool(['sh', '-ec', edit, 'sh', work, join(directory, 'node')]);
+  await tool(['sh', '-ec', edit, 'sh', work, node]);
   await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
   return file;
-}
-
-/** A program in place of the runtime, which is nearly all of a package, and starts the machine's. */
-async function runtimeElsewhere(directory: string): Promise<string> {
-  const [source, program] = [join(directory, 'node.c'), join(directory, 'node')];
-  const main = 'int main(int count, char **words) { return execv("/opt/runtime/node", words); }';
-  await writeFile(source, `#include <unistd.h>\n${main}\n`);
-  await tool(['gcc', '-O1', '-o', program, source]);
-  return program;
 }
 
 function configText(service: string, hasHelper: boolean): string {
