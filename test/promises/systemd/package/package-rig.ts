@@ -230,6 +230,6 @@ ${hasHelper ? 'system = { helper = "/run/thing-helper/helper.sock" }' : ''}
 [targets.agent]
 kind = "package"
 package = "thing-agent"
-patience = "60s"
+patience = "30s"
 `;
 }
