@@ -5,13 +5,14 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import { howMuch } from '../../full.ts';
 import { Killing, PowerCut } from './deaths.ts';
 import { replay } from './replay.ts';
 import { SpoolRig, drain, points, values } from './spool/spool-rig.ts';
 
 test.each([
-  ['kill -9', 30_000, Killing],
-  ['a power cut', 15_000, PowerCut],
+  ['kill -9', howMuch(30_000, 12_000), Killing],
+  ['a power cut', howMuch(15_000, 8_000), PowerCut],
 ])('%s at random loses nothing that was acknowledged, and what comes again comes with its old time', async (...way) => {
   const [, count, Death] = way;
   const directory = mkdtempSync(join(tmpdir(), 'replay-'));
