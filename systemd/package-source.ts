@@ -44,7 +44,7 @@ const places: Readonly<Record<string, string>> = {
   'thing-agent.sysusers': 'usr/lib/sysusers.d/thing-agent.conf',
   'thing-agent.tmpfiles': 'usr/lib/tmpfiles.d/thing-agent.conf',
   '99-thing-agent.rules': 'usr/lib/udev/rules.d/99-thing-agent.rules',
-  'config.toml': 'etc/thing-agent/config.toml',
+  'config.toml': 'etc/thing-agent/config.example.toml',
 };
 
 /** What debhelper packs: `root/`, which is laid out as on a gateway, and `debian/`. */

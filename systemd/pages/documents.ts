@@ -6,7 +6,7 @@ const pages = 'systemd/doc';
 
 /** What a document of the source tree calls by its path there, and where that lies on a gateway. */
 const installedAs: Readonly<Record<string, string>> = {
-  '[systemd/config.toml](systemd/config.toml)': '`/etc/thing-agent/config.toml`',
+  '[systemd/config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
   '([what to put on the gateway](src/slots/bootloaders/README.md))': '(bootloaders.md)',
   '([all of them](src/ERRORS.md))': '(all of them: ERRORS.md)',
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',

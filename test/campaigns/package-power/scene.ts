@@ -18,7 +18,7 @@ interface Phase {
   readonly hasMemory: boolean;
 }
 
-const installed = (version: string): readonly string[] => ['--force-confold', '--install', `/packages/${version}.deb`];
+const installed = (version: string): readonly string[] => ['--install', `/packages/${version}.deb`];
 const removed = ['--remove', 'thing-agent'];
 const purged = ['--purge', 'thing-agent'];
 

@@ -34,7 +34,7 @@ async function filesIn(place: string): Promise<readonly string[]> {
 }
 
 const installed = [
-  '644 /etc/thing-agent/config.toml',
+  '644 /etc/thing-agent/config.example.toml',
   '644 /usr/lib/systemd/system/thing-agent-trial.service',
   '644 /usr/lib/systemd/system/thing-agent-trial.timer',
   '644 /usr/lib/systemd/system/thing-agent.service',
@@ -70,7 +70,7 @@ describe('systemd/install', () => {
     await install('--root', root, '--tree', await fakeTree(directory, 'zero'));
     await writeFile(join(root, 'etc/thing-agent/config.toml'), '# mine\n');
     await install('--root', root, '--tree', await fakeTree(directory, 'one'));
-    expect(await filesIn(root)).toEqual(installed);
+    expect(await filesIn(root)).toEqual([...installed, '644 /etc/thing-agent/config.toml'].sort());
     expect(await readFile(join(root, 'etc/thing-agent/config.toml'), 'utf8')).toBe('# mine\n');
   });
 
@@ -98,6 +98,7 @@ describe('systemd/install', () => {
     await install('--root', root, '--tree', await fakeTree(directory, 'one'), '--enable');
     await mkdir(join(root, 'var/lib/thing-agent'), { recursive: true });
     await writeFile(join(root, 'var/lib/thing-agent/identity.json'), '{}');
+    await writeFile(join(root, 'etc/thing-agent/config.toml'), '# mine\n');
     for (const round of [1, 2]) {
       expect(await install('--root', root, '--uninstall'), `round ${round}`).toMatchObject({ exitCode: 0 });
       expect(await filesIn(root)).toEqual([

@@ -73,11 +73,11 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
   }
 
   async install(version: string, ...options: readonly string[]) {
-    return this.machine.exec(...options, 'dpkg', '--force-confold', '--install', debOf(version));
+    return this.machine.exec(...options, 'dpkg', '--install', debOf(version));
   }
 
   async installWell(version: string): Promise<void> {
-    await this.machine.tell('dpkg', '--force-confold', '--install', debOf(version));
+    await this.machine.tell('dpkg', '--install', debOf(version));
   }
 
   async installed(): Promise<string> {
@@ -144,7 +144,7 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     const broken: object[] = [];
     for (const at of chosen) {
       const version = await this.other();
-      const killedBefore = await this.dpkg.kill(at, '--force-confold', '--install', debOf(version));
+      const killedBefore = await this.dpkg.kill(at, '--install', debOf(version));
       const wanted = { agent: 'active', asked: '', installed: `installed ${version}`, after: 'active' };
       const found = { agent: await agent(), asked: await this.#ask(), ...(await this.#mend(version)) };
       if (!isDeepStrictEqual(found, wanted)) broken.push({ killedBefore, version, found });

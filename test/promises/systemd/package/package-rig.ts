@@ -143,7 +143,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
   async package(version: string, variant: keyof typeof variants): Promise<string> {
     const [file, work] = [join(this.#packages, `${version}.deb`), join(this.#packages, 'work')];
     await tool(['dpkg-deb', '--raw-extract', this.#newest, work]);
-    const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo "# ${version}" >>"$1/etc/thing-agent/config.toml"`;
+    const edit = `sed -i 's/^Version: .*/Version: ${version}/' "$1/DEBIAN/control"; echo "# ${version}" >>"$1/etc/thing-agent/config.example.toml"`;
     await tool(['sh', '-ec', `${edit}\n${variants[variant]}`, 'sh', work]);
     await tool(['dpkg-deb', '--root-owner-group', '-Znone', '--build', work, file]);
     await rm(work, { recursive: true });

@@ -6,10 +6,14 @@ import { PackageRig } from './package-rig.ts';
 /** The agent installs its own package, on a booted Debian without slots; each test goes on where the one before has ended. */
 
 let rig: PackageRig;
+/** A conffile, over which a person has written. */
+const EXAMPLE = 'etc/thing-agent/config.example.toml';
+const OURS = '# of a person\n';
 
 beforeAll(async () => {
   rig = await PackageRig.open();
   await rig.setUp();
+  await rig.machine.put(EXAMPLE, OURS);
 }, 600_000);
 afterAll(async () => {
   await rig?.[Symbol.asyncDispose]();
@@ -23,6 +27,7 @@ async function expectRest(version: string): Promise<void> {
   expect(await machine.tell('systemctl', 'is-active', 'thing-agent')).toBe('active');
   const { written, found } = await rig.config();
   expect(found).toBe(written);
+  expect(await machine.tell('cat', `/${EXAMPLE}`)).toBe(OURS.trim());
   // The guard ends when it has seen the end in the journal.
   const marks = '/etc/systemd/system/thing-agent-package-agent.service /var/lib/thing-agent/packages/agent/request';
   await machine.tell(
