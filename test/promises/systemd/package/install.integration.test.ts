@@ -118,7 +118,7 @@ describe('systemd/install', () => {
     const tree = await fakeTree(directory, 'one');
     expect(await install('--root', root, '--tree', tree, '--enable')).toMatchObject({ exitCode: 0 });
     expect(await readdir(outside)).toEqual([]);
-    expect(await readdir(join(root, outside))).toEqual(['config.toml', 'trust']);
+    expect(await readdir(join(root, outside))).toEqual(['config.example.toml', 'trust']);
     expect(await readdir(join(root, 'opt/units/system'))).toContain('thing-agent.service');
     expect(await install('--root', root, '--uninstall')).toMatchObject({ exitCode: 0 });
     expect(await readdir(join(root, 'opt/units/system'))).toEqual([]);
