@@ -1,64 +1,27 @@
-import type { ChildProcess } from 'node:child_process';
 import { chmod, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
-import { versionsOf } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import { stop } from '../../stand-ins/machine/file-gateway.ts';
+import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
-import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../firmware/artifact/keys.ts';
-
-/** `nobody`; without the rights of root both processes have those of the test. */
-const agentUser = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
-
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
-
-function image(text: string, sizeBytes = 3_000_000): Buffer {
-  return Buffer.alloc(sizeBytes, `${text}\n`, 'latin1');
-}
-
-async function artifact(name: string, content: Buffer, key = keys.privateKey, provides = {}): Promise<Buffer> {
-  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key, provides });
-}
-
-const firmware = {
-  v1: await artifact('v1', image('healthy 1')),
-  v2: await artifact('v2', image('healthy 2')),
-  safe: await artifact('safe', image('healthy 3', 300_000), keys.privateKey, { security_version: '3' }),
-  bad: await artifact('bad', image('unhealthy')),
-  foreign: await artifact('foreign', image('healthy f'), stranger.privateKey),
-};
-
-let stack: AsyncDisposableStack;
-let service: StandIn;
-let gateway: FileGateway;
-let helper: ChildProcess;
+import { agentUser, firmware, TwoProcesses } from './two-processes-rig.ts';
 
 /** Typed, as vitest's own is not. */
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
+let rig: TwoProcesses;
+let service: StandIn;
+let gateway: FileGateway;
+
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  const versions = versionsOf(firmware);
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
-  gateway = stack.use(
-    await FileGateway.create({
-      serviceUrl: service.url,
-      image: image('healthy 0'),
-      slotBytes: 4_000_000,
-      trustedKey: keys.publicPem,
-      agentUser,
-    }),
-  );
-  helper = await gateway.startHelper();
+  rig = await TwoProcesses.create();
+  ({ service, gateway } = rig);
 });
 afterEach(async () => {
-  await stack.disposeAsync();
+  await rig[Symbol.asyncDispose]();
 });
 
 describe('an agent without rights, and its helper', () => {
@@ -108,26 +71,6 @@ describe('an agent without rights, and its helper', () => {
     expect(await gateway.json('status')).toMatchObject({ lastOutcome: { outcome: 'rolled-back' } });
   });
 
-  test('install an older release, and go back by force, for root, by the daemon or without', async () => {
-    service.world.targetVersionId = 'safe';
-    await gateway.run('--update-now');
-    expect(gateway.boot()).toBe('B');
-    const daemon = await gateway.startDaemon();
-    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
-    const file = join(gateway.directory, 'older.artifact');
-    await writeFile(file, firmware.v1);
-    expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77, stderr: matching(/security version/) });
-    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 77, stderr: matching(/agent rollback --force/) });
-    expect(gateway.rebootRequested).toBe(false);
-    expect(await gateway.run('rollback', '--force', '--no-reboot')).toMatchObject({ exitCode: 0 });
-    expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0 });
-    await stop(daemon);
-    expect(await gateway.run('install', file, '--allow-downgrade')).toMatchObject({ exitCode: 0 });
-    expect(gateway.boot()).toBe('A');
-    expect(await gateway.imageOf('A', 9)).toEqual(Buffer.from('healthy 1'));
-    expect(await readdir(join(gateway.directory, 'helper'))).not.toContain('permit.json');
-  });
-
   test('run as a daemon that answers, holds, and survives the helper’s death', async () => {
     const daemon = await gateway.startDaemon();
     await gateway.rebootRequest(AbortSignal.timeout(120_000));
@@ -136,12 +79,12 @@ describe('an agent without rights, and its helper', () => {
     const well = (await gateway.run('doctor')).stdout;
     expect(well).toMatch(/slot B can be written|gateway.*can be written/);
     expect(well).toMatch(/ok +helper +two processes, and it answers on/);
-    await stop(helper, 'SIGKILL');
+    await stop(rig.helper, 'SIGKILL');
     expect(await gateway.run('resume')).toMatchObject({ exitCode: 75, stderr: matching(/helper/) });
     const doctor = await gateway.run('doctor');
     expect(doctor).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +helper +nobody answers/) });
     expect(doctor.stdout).toMatch(/ok +service/);
-    helper = await gateway.startHelper();
+    await gateway.startHelper();
     expect(await gateway.run('resume')).toMatchObject({ exitCode: 0 });
     expect(await stop(daemon)).toBe(0);
   });
