@@ -205,9 +205,9 @@ describe('corrupted byte by byte', () => {
   });
 
   test.each([
-    ['none', howMuch(1, 7)],
-    ['gzip', howMuch(3, 11)],
-    ['lzma', howMuch(61, 151)],
+    ['none', howMuch(1, 17)],
+    ['gzip', howMuch(3, 31)],
+    ['lzma', howMuch(61, 307)],
   ])('an artifact with compression %s is never taken for another (every %i. byte)', async (compression, stride) => {
     const artifact = await written('module-image', ...words, compression);
     expect((await attempt(artifact, here)).kind).toBe('staged');
@@ -220,9 +220,9 @@ describe('corrupted byte by byte', () => {
   });
 
   test.each([
-    ['none', howMuch(1, 13)],
-    ['gzip', howMuch(7, 23)],
-    ['lzma', howMuch(97, 193)],
+    ['none', howMuch(1, 29)],
+    ['gzip', howMuch(7, 59)],
+    ['lzma', howMuch(97, 389)],
   ])('an artifact with compression %s is never taken in part (every %i. length)', async (compression, stride) => {
     const artifact = await written('module-image', ...words, compression);
     const taken: number[] = [];
