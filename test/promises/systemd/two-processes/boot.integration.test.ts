@@ -58,8 +58,10 @@ async function ownersOf(folder: string): Promise<readonly string[]> {
   return (await gateway.tell('sh', '-c', `cd ${folder} && stat -c '%a %U %n' *`)).split('\n');
 }
 
+/** Which it is after ten seconds in which nothing was asked. */
 async function helperIsGone(): Promise<void> {
-  await expect.poll(async () => show('thing-helper.service', 'ActiveState'), { timeout: 60_000 }).toBe('inactive');
+  const poll = { timeout: 60_000, interval: 1000 };
+  await expect.poll(async () => show('thing-helper.service', 'ActiveState'), poll).toBe('inactive');
 }
 
 describe('a gateway of one process', () => {
