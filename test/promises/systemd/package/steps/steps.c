@@ -1,6 +1,6 @@
 /*
- * Preloaded into dpkg and all that it starts (ld.so(8), LD_PRELOAD): notes each step by which a package is changed, and kills the process
- * group before the one that was chosen.
+ * Preloaded into dpkg and all that it starts (ld.so(8), LD_PRELOAD): notes each step by which a package is changed, and kills the session
+ * before the one that was chosen.
  *
  *   STEPS     a file: a line for each step so far: a program that starts, a file that is renamed or removed
  *   KILL_AT   the number of the line before whose step all is killed, or a part of that line; empty: none is
@@ -50,7 +50,10 @@ static void step(const char *what, const char *on) {
     line[length] = '\0';
     is_chosen = strspn(at, "0123456789") == strlen(at) ? atoi(at) == lines_of(file) : strstr(line, at) != NULL;
   }
-  if (is_chosen) kill(0, SIGKILL);
+  if (is_chosen) {
+    kill(-getsid(0), SIGKILL);
+    kill(0, SIGKILL); /* timeout(1) has made one of its own */
+  }
   close(file);
 }
 
