@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { partitionsOf } from '../../campaigns/boots/record.ts';
+import { howMuch } from '../../full.ts';
 import { imageScripts } from '../../stand-ins/machine/booting/disk-images.ts';
 import { newUefi, qemuGateway } from '../../stand-ins/machine/booting/qemu-gateway.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
@@ -48,22 +49,27 @@ async function arm(disk: string): Promise<void> {
 }
 
 describe('a disk for GRUB starts the kernel of the slot that is tried, once, and then that of the other one', () => {
-  test.each([
+  const disks = [
     ['bios', 'ext4'],
     ['bios', 'vfat'],
     ['efi', 'vfat'],
-  ] as const)('on %s, with a boot partition on %s', { timeout: 2 * DEADLINE_MS }, async (firmware, bootType) => {
-    const disk = join(folder, `${firmware}-${bootType}.img`);
-    const given = ['--firmware', firmware, '--boot-type', bootType, '--state-size', '8', '--serial'];
-    await tool([join(imageScripts, 'grub'), '--slot', slot, '--out', disk, ...given]);
-    await arm(disk);
-    const efi = firmware === 'efi' ? newUefi(join(folder, 'variables.fd')) : undefined;
-    await using gateway = qemuGateway({ disk, efi, servicePort: 1 });
-    gateway.powerOn();
-    const trial = 'root=PARTLABEL=rootfs-b thing.slot=B thing.trial=1 ro panic=10';
-    await gateway.console.until(new RegExp(`^BOOT_IMAGE=/vmlinuz ${trial}$`), DEADLINE_MS);
-    const other = 'root=PARTLABEL=rootfs-a thing.slot=A thing.trial=0 ro panic=10';
-    await gateway.console.until(new RegExp(`^BOOT_IMAGE=/vmlinuz ${other}$`), DEADLINE_MS);
-    expect(gateway.boots.slice(0, 2)).toEqual(['B', 'A']);
-  });
+  ] as const;
+  test.each(howMuch<readonly (typeof disks)[number][]>(disks, [disks[0], disks[2]]))(
+    'on %s, with a boot partition on %s',
+    { timeout: 2 * DEADLINE_MS },
+    async (firmware, bootType) => {
+      const disk = join(folder, `${firmware}-${bootType}.img`);
+      const given = ['--firmware', firmware, '--boot-type', bootType, '--state-size', '8', '--serial'];
+      await tool([join(imageScripts, 'grub'), '--slot', slot, '--out', disk, ...given]);
+      await arm(disk);
+      const efi = firmware === 'efi' ? newUefi(join(folder, 'variables.fd')) : undefined;
+      await using gateway = qemuGateway({ disk, efi, servicePort: 1 });
+      gateway.powerOn();
+      const trial = 'root=PARTLABEL=rootfs-b thing.slot=B thing.trial=1 ro panic=10';
+      await gateway.console.until(new RegExp(`^BOOT_IMAGE=/vmlinuz ${trial}$`), DEADLINE_MS);
+      const other = 'root=PARTLABEL=rootfs-a thing.slot=A thing.trial=0 ro panic=10';
+      await gateway.console.until(new RegExp(`^BOOT_IMAGE=/vmlinuz ${other}$`), DEADLINE_MS);
+      expect(gateway.boots.slice(0, 2)).toEqual(['B', 'A']);
+    },
+  );
 });

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { GatewayRig } from './gateway-rig.ts';
 
-/** One gateway under a systemd of its own; every test leaves it as it found it. */
+/** One gateway under a systemd of its own; every test leaves it as it found it, by a new start where it had to change something. */
 const SERVICE = 'thing-agent.service';
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
@@ -28,17 +28,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await stack.disposeAsync();
-});
-
-beforeEach(async () => {
-  // Slow is a failure here, not a matter of patience.
-  await dropIn('[Service]\nTimeoutStopSec=5s\nRestartSec=100ms\n');
-});
-afterEach(async () => {
-  rig.service.clearFaults();
-  await configure(rig.configText());
-  await gateway.tell('rm', '-rf', `/run/systemd/system/${SERVICE}.d`);
-  await restart();
 });
 
 async function configure(text: string): Promise<void> {
@@ -143,6 +132,19 @@ describe('the installed service', () => {
   test('says where its safety net looks that this slot is kept', async () => {
     const bootId = await gateway.tell('cat', '/boot/boot-id');
     expect(await gateway.tell('cat', '/run/thing-agent/committed')).toBe(bootId);
+  });
+});
+
+describe('the service that is stopped, killed or configured anew', () => {
+  beforeEach(async () => {
+    // Slow is a failure here, not a matter of patience.
+    await dropIn('[Service]\nTimeoutStopSec=5s\nRestartSec=100ms\n');
+  });
+  afterEach(async () => {
+    rig.service.clearFaults();
+    await configure(rig.configText());
+    await gateway.tell('rm', '-rf', `/run/systemd/system/${SERVICE}.d`);
+    await restart();
   });
 
   test('is started again however often it dies', async () => {
