@@ -6,7 +6,7 @@ const longest = [
   'promises/systemd/package/package-target',
   'promises/systemd/updates/updates',
   'rooms/daemon/doctor/state-trouble',
-  'promises/systemd/trust',
+  'promises/systemd/trust/trust',
   'promises/systemd/package/package-life',
   'rooms/mcu/agent-boards',
   'rooms/daemon/agent',
