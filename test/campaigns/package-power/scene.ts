@@ -56,6 +56,7 @@ export const phases = {
       const report = rig.nextReport();
       await rig.order();
       await report;
+      await untilAtRest(rig.machine, 600); // the guard sees the end after the service
     },
   },
   purged: { ...byHand('a person purges it', purged, '', false), ends: undefined, hasMemory: false },
@@ -67,9 +68,9 @@ export const phases = {
 
 /** Nobody is there: what the guard began, it has ended, the package is whole, and the agent runs. */
 export async function untilAtRest(machine: DebianMachine, seconds: number): Promise<void> {
-  const request = '/var/lib/thing-agent/packages/agent/request';
+  const guard = '/var/lib/thing-agent/packages/agent/request /etc/systemd/system/thing-agent-package-agent.service';
   const atRest = `
-    until systemctl is-active --quiet thing-agent.service && [ ! -e ${request} ] && agent status --json | grep -q '"phase": *"idle"'; do
+    until systemctl is-active --quiet thing-agent.service && ! ls ${guard} 2>&1 | grep -qv "No such file" && agent status --json | grep -q '"phase": *"idle"'; do
       sleep 1
     done`;
   await machine.tell('timeout', String(seconds), 'sh', '-c', atRest);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 /** Every n-th of the cases that `npm run sweep` plays in full, and as many random ones in proportion. */
-const CASES = 200;
+const CASES = 120;
 const DEADLINE_MS = 600_000;
 
 test(
