@@ -28,6 +28,7 @@ export const orderTaker: Readonly<Record<string, string>> = {
     '#!/bin/sh',
     'exec <>/dev/ttyS1 >&0',
     'stty raw -echo',
+    'echo ready',
     'while read -r order; do',
     '  printf %s "$order" | base64 -d >/run/order',
     '  sh /run/order </dev/null >/run/order.out 2>/run/order.err',
@@ -119,6 +120,7 @@ export class QemuMachine implements DebianMachine {
     try {
       createInterface({ input: await this.#port }).on('line', (line) => this.#answers.say(line));
       await this.console.until(/Startup finished/);
+      await this.#answers.until(/^ready$/); // before it a line is bounded, as a person's
     } catch (error) {
       await this[Symbol.asyncDispose]();
       throw error;
