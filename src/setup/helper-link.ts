@@ -1,10 +1,11 @@
-import { mkdir, rm, stat, symlink } from 'node:fs/promises';
+import { rm, stat, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { DROP_IN, findMixture, LINK } from '../config/check/two-processes.ts';
 import { systemErrorCode } from '../system/errors.ts';
 import { StorageError } from '../system/files/durable-file.ts';
 import { ImageFiles } from '../system/files/image-files.ts';
+import { makeFolder } from '../system/files/make-folder.ts';
 
 /**
  * Makes the link to two processes for a configuration that names a helper, if it is what lacks on this gateway. Returns
@@ -15,7 +16,7 @@ export async function linkHelper(helper: string, root = '/'): Promise<(() => Pro
   if (!lacks || !(await isThere(join(root, DROP_IN)))) return undefined;
   const link = join(root, LINK);
   try {
-    await mkdir(dirname(link), { recursive: true });
+    await makeFolder(dirname(link), 0o755);
     await symlink(DROP_IN, link);
   } catch (error) {
     throw new StorageError('make', link, error);

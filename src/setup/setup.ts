@@ -1,4 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
@@ -9,6 +9,7 @@ import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
 import { keepDraft, ownFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
+import { makeFolder } from '../system/files/make-folder.ts';
 import { keepEarlier } from './earlier-configs.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
@@ -170,7 +171,7 @@ async function readPart(from: string): Promise<string> {
 
 async function makeFolderOf(path: string): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolder(dirname(path), 0o755);
   } catch (error) {
     throw new StorageError('write', path, error);
   }

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { makeFolder } from '../../system/files/make-folder.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Machine } from '../../update/ports.ts';
@@ -25,7 +26,7 @@ const TRIAL_IS_OPEN = 3;
 export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine, 'bootId'>, log: Log): Promise<void> {
   const path = join(runDirectory, 'committed');
   try {
-    await mkdir(runDirectory, { recursive: true, mode: 0o750 });
+    await makeFolder(runDirectory, 0o750);
     await rm(path, { force: true });
     await writeFile(path, `${await machine.bootId()}\n`, { flag: 'wx' }); // follows no link
   } catch (error) {

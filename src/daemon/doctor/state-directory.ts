@@ -1,4 +1,4 @@
-import { access, constants, mkdir, statfs } from 'node:fs/promises';
+import { access, constants, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
@@ -10,6 +10,7 @@ import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { ownFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-file.ts';
+import { makeFolder } from '../../system/files/make-folder.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
@@ -160,7 +161,7 @@ async function failureOf(look: () => Promise<void>): Promise<AgentError | undefi
 
 async function makeStateDirectory(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    await makeFolder(path, 0o700);
   } catch (error) {
     throw new StorageError('make', path, error);
   }

@@ -10,13 +10,14 @@ import {
   writeSync,
 } from 'node:fs';
 import type { Stats } from 'node:fs';
-import { mkdir, readdir, readlink, realpath } from 'node:fs/promises';
+import { readdir, readlink, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { describeError, systemErrorCode } from '../errors.ts';
 import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
 import { quoted } from './guarded-file.ts';
+import { makeFolder } from './make-folder.ts';
 import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
 
 /** A lock that is held until it is disposed or this process ends, however it ends. */
@@ -131,7 +132,7 @@ function heldLock(descriptor: number): AgentLock {
 
 async function openLockFile(path: string): Promise<number> {
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o750 });
+    await makeFolder(dirname(path), 0o750);
     // A plain descriptor, since the garbage collector would close a FileHandle.
     const descriptor = openSync(path, HOW_TO_OPEN, 0o600);
     const facts = fstatSync(descriptor);
