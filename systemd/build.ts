@@ -1,4 +1,5 @@
-import { chmod, copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -16,7 +17,7 @@ import { billOfMaterials } from './sbom.ts';
 
 const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE] [--strip]
 
-  --out DIR     where the tree goes (default: dist); what stands there is replaced when the new one is whole
+  --out DIR     where the tree goes (default: dist); what stands there, but for packages, is replaced when the new one is whole
   --arch ARCH   of the gateway: x64 (amd64) or arm64 (default: this machine's)
   --node FILE   this runtime instead of the pinned one
   --strip       without what only a debugger reads of the runtime; needs binutils for the architecture
@@ -48,6 +49,7 @@ export async function buildTree(options: BuildOptions): Promise<void> {
   await rm(draft, { recursive: true, force: true });
   try {
     await fillTree(draft, { main, arch, node, strip, say });
+    await keepPackages(out, draft);
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
     throw error;
@@ -58,6 +60,11 @@ export async function buildTree(options: BuildOptions): Promise<void> {
   });
   await rename(draft, out);
   await rm(`${out}.old`, { recursive: true, force: true });
+}
+
+/** `npm run deb` puts them into the same folder. They are linked, so that a build that fails takes none away. */
+async function keepPackages(out: string, draft: string): Promise<void> {
+  for (const name of globSync('*.deb', { cwd: out })) await link(join(out, name), join(draft, name));
 }
 
 interface Filling {

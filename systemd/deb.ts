@@ -18,7 +18,7 @@ const project = resolve(import.meta.dirname, '..');
 
 const usage = `usage: npm run deb -- [--out DIR] [--arch amd64|arm64]
 
-  --out DIR     where the package goes (default: packages)
+  --out DIR     where the package goes (default: dist)
   --arch ARCH   of the gateway: amd64 or arm64 (default: this machine's)
   --help        show this
 
@@ -115,7 +115,7 @@ async function main(args: readonly string[]): Promise<number> {
     const { values } = parseArgs({
       args: [...args],
       options: {
-        out: { type: 'string', default: join(project, 'packages') },
+        out: { type: 'string', default: join(project, 'dist') },
         arch: { type: 'string', default: process.arch },
         help: { type: 'boolean', default: false },
       },

@@ -79,7 +79,7 @@ async function lookAtBootEnvironment(
 function canWrite({ targets }: Targets): string {
   const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
   return isHandler
-    ? 'its handler answers; whether it can write is known after the first update'
+    ? 'its handler answers; whether it can write, only an update shows'
     : 'the environment can be written';
 }
 

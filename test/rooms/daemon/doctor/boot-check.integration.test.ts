@@ -161,5 +161,5 @@ test('agent doctor does not call a slot writable that lies where nothing can be 
   const { stdout } = await runProgram(['unshare', ...typed], { timeoutMs: 60_000 }, AbortSignal.timeout(60_000));
   const said = stdout.replaceAll(/\s+/g, ' ');
   expect(said).toMatch(/FAIL staging slot slot B .*open it for writing/);
-  expect(said).toContain('its handler answers; whether it can write is known after the first update');
+  expect(said).toContain('its handler answers; whether it can write, only an update shows');
 });
