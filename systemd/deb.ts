@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
@@ -7,19 +7,20 @@ import { parseArgs, promisify } from 'node:util';
 import { agentVersion } from '../src/version.ts';
 import { buildTree } from './build.ts';
 import { layOut } from './package-source.ts';
-import { runTool, stepsOf } from './run-tool.ts';
+import { mebibytes, runTool, stepsOf, writeFigures } from './run-tool.ts';
 import type { Say } from './run-tool.ts';
-import { architectureNamed } from './runtime.ts';
+import { architectureNamed, sha256 } from './runtime.ts';
 
 /** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
 
 const run = promisify(execFile);
 const project = resolve(import.meta.dirname, '..');
 
-const usage = `usage: npm run deb -- [--out DIR] [--arch amd64|arm64]
+const usage = `usage: npm run deb -- [--out DIR] [--arch amd64|arm64] [--json FILE]
 
   --out DIR     where the package goes (default: dist)
   --arch ARCH   of the gateway: amd64 or arm64 (default: this machine's)
+  --json FILE   path, version, sizes and SHA-256, for programs
   --help        show this
 
 Needs debhelper, and binutils for the architecture. SOURCE_DATE_EPOCH is the time of the last commit if it is not set; DEBFULLNAME
@@ -78,6 +79,16 @@ async function moveIntoPlace(folder: string, out: string): Promise<string> {
   return place;
 }
 
+/** What can be said of a package. */
+export async function figuresOf(path: string) {
+  const format = '${Version} ${Architecture} ${Installed-Size}';
+  const { stdout } = await run('dpkg-deb', ['--show', '--showformat', format, path], { timeout: 60_000 });
+  const [version, architecture, installedKib] = stdout.split(' ');
+  const content = await readFile(path);
+  const sizes = { bytes: content.byteLength, installedBytes: Number(installedKib) * 1024 };
+  return { path, version, architecture, ...sizes, sha256: sha256(content) };
+}
+
 interface Surroundings {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
@@ -117,11 +128,16 @@ async function main(args: readonly string[]): Promise<number> {
       options: {
         out: { type: 'string', default: join(project, 'dist') },
         arch: { type: 'string', default: process.arch },
+        json: { type: 'string' },
         help: { type: 'boolean', default: false },
       },
     });
-    if (values.help) process.stdout.write(usage);
-    else
-      process.stdout.write(`${await buildDeb({ arch: values.arch, out: resolve(values.out), say: stepsOf('deb') })}\n`);
+    if (values.help) return void process.stdout.write(usage);
+    const say = stepsOf('deb');
+    const path = await buildDeb({ arch: values.arch, out: resolve(values.out), say });
+    const figures = await figuresOf(path);
+    await writeFigures(values.json, figures);
+    say(`${mebibytes(figures.bytes)}, ${mebibytes(figures.installedBytes)} when it is installed`);
+    process.stdout.write(`${path}\n`);
   });
 }

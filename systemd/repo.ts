@@ -5,16 +5,17 @@ import { parseArgs, promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
 import { systemErrorCode } from '../src/system/errors.ts';
-import { Misuse, runTool } from './run-tool.ts';
+import { mebibytes, Misuse, runTool, stepsOf, writeFigures } from './run-tool.ts';
 
 /** Makes a repository for apt of the packages in a folder, signed by a key of gpg's. */
 
 const run = promisify(execFile);
 
-const usage = `usage: npm run repo -- DIR --key KEY
+const usage = `usage: npm run repo -- DIR --key KEY [--json FILE]
 
   DIR           where the packages lie; dists/ and thing-agent.gpg (the public key) are made there
   --key KEY     of gpg(1): a fingerprint, or an address
+  --json FILE   what the packages are, for programs
   --help        show this
 
 Serve DIR by any web server. On a gateway, with thing-agent.gpg in /etc/apt/keyrings:
@@ -23,22 +24,22 @@ Serve DIR by any web server. On a gateway, with thing-agent.gpg in /etc/apt/keyr
 
 const architectures = ['amd64', 'arm64'] as const;
 
-/** The old index stays until the new one is whole. `keyring` is gpg's folder; its usual one if not given. */
-export async function makeRepository(folder: string, key: string, keyring?: string): Promise<void> {
+/** The old index stays until the new one is whole. `keyring` is gpg's folder; its usual one if not given. Resolves with the packages. */
+export async function makeRepository(folder: string, key: string, keyring?: string): Promise<readonly Packed[]> {
   const packages = await packagesIn(folder);
   if (packages.length === 0) throw new Error(`${folder} holds no packages: npm run deb -- --out ${folder} makes one`);
   const draft = await mkdtemp(join(folder, '.dists-'));
-  const named = new Set<string>();
+  const named: Packed[] = [];
   try {
     for (const architecture of architectures) {
       const place = join(draft, `main/binary-${architecture}`);
       await mkdir(place, { recursive: true });
       const index = await tool('apt-ftparchive', ['--arch', architecture, 'packages', '.'], folder);
-      for (const [, path = ''] of index.matchAll(/^Filename: \.\/(.*)$/gm)) named.add(path);
+      named.push(...packagesOf(index, architecture));
       await writeFile(join(place, 'Packages'), index);
       await writeFile(join(place, 'Packages.gz'), gzipSync(index));
     }
-    refuseLeftOut(packages.filter((path) => !named.has(path)));
+    refuseLeftOut(packages.filter((path) => !named.some((found) => found.path === path)));
     await writeFile(join(draft, 'Release'), await release(draft));
     const gpg = ['--batch', '--yes', ...(keyring === undefined ? [] : ['--homedir', keyring])];
     const sign = [...gpg, '--local-user', key];
@@ -47,9 +48,29 @@ export async function makeRepository(folder: string, key: string, keyring?: stri
     await tool('gpg', [...gpg, '--export', '--output', join(folder, 'thing-agent.gpg'), key], draft);
     await tool('chmod', ['-R', 'u=rwX,go=rX', draft], folder);
     await exchange(draft, join(folder, 'dists'));
+    return named;
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
+}
+
+/** A package in the index of one architecture; one for all is in each. */
+interface Packed {
+  readonly path: string;
+  readonly version: string;
+  readonly architecture: string;
+  readonly bytes: number;
+}
+
+function packagesOf(index: string, architecture: string): readonly Packed[] {
+  return index
+    .split(/\n\n+/)
+    .filter((entry) => entry.includes('Filename: '))
+    .map((entry) => {
+      const field = (name: string): string => new RegExp(`^${name}: (.*)$`, 'm').exec(entry)?.[1] ?? '';
+      const path = field('Filename').replace(/^\.\//, '');
+      return { path, version: field('Version'), architecture, bytes: Number(field('Size')) };
+    });
 }
 
 /** Paths in the folder. */
@@ -114,12 +135,15 @@ async function main(args: readonly string[]): Promise<number> {
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: { key: { type: 'string' }, help: { type: 'boolean', default: false } },
+      options: { key: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean', default: false } },
     });
     const [folder, ...others] = positionals;
-    if (values.help) process.stdout.write(usage);
-    else if (folder === undefined || values.key === undefined) throw new Misuse('DIR and --key are needed');
-    else if (others.length > 0) throw new Misuse(`one DIR is taken, not also ${others.join(' ')}`);
-    else await makeRepository(resolve(folder), values.key);
+    if (values.help) return void process.stdout.write(usage);
+    if (folder === undefined || values.key === undefined) throw new Misuse('DIR and --key are needed');
+    if (others.length > 0) throw new Misuse(`one DIR is taken, not also ${others.join(' ')}`);
+    const packages = await makeRepository(resolve(folder), values.key);
+    await writeFigures(values.json, { folder: resolve(folder), packages });
+    for (const { path, architecture, bytes } of packages)
+      stepsOf('repo')(`${path}, for ${architecture}, ${mebibytes(bytes)}`);
   });
 }

@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import process from 'node:process';
 
 /** What was typed cannot be meant. */
@@ -24,6 +25,15 @@ export type Say = (step: string) => void;
 /** For a person, beside what the tool yields on standard output. */
 export function stepsOf(name: string): Say {
   return (step) => void process.stderr.write(`${name}: ${step}\n`);
+}
+
+/** What a tool has made, in a file for programs, where one was named. */
+export async function writeFigures(file: string | undefined, figures: object): Promise<void> {
+  if (file !== undefined) await writeFile(file, `${JSON.stringify(figures, undefined, 2)}\n`);
+}
+
+export function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** Also what parseArgs of node:util says. */

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -57,6 +57,19 @@ test('npm run delta takes its files from where it is called', async () => {
   const typed = ['--prefix', project, 'run', '--silent', 'delta', '--', 'old.img', 'new.img', '--name', '2'];
   const called = run('npm', [...typed, '--device-type', 'gw'], { cwd: folder });
   await expect(called).rejects.toMatchObject({ stderr: expect.stringContaining(join(folder, 'old.img')) as unknown });
+});
+
+test('npm run delta --json FILE puts what programs read there, and says the sizes', async () => {
+  for (const image of ['a.img', 'b.img']) await writeFile(join(folder, image), Buffer.alloc(65_536, image));
+  const project = new URL('../../..', import.meta.url).pathname;
+  const typed = ['a.img', 'b.img', '--name', '2', '--device-type', 'gw', '--json', 'figures.json'];
+  const { stdout } = await run('npm', ['--prefix', project, 'run', '--silent', 'delta', '--', ...typed], {
+    cwd: folder,
+  });
+  expect(stdout).toMatch(/^.*2\.delta\.mender: 0\.\d MiB for an image of 0\.1 MiB\n$/);
+  expect(JSON.parse(await readFile(join(folder, 'figures.json'), 'utf8'))).toMatchObject({
+    result: { sizeBytes: 65_536 },
+  });
 });
 
 // Seen: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { buildTree } from '../../../../systemd/build.ts';
-import { buildDeb } from '../../../../systemd/deb.ts';
+import { buildDeb, figuresOf } from '../../../../systemd/deb.ts';
 import { sha256 } from '../../../../systemd/runtime.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { newDirectory, run } from '../installed-root.ts';
@@ -50,6 +50,11 @@ describe('a package', () => {
     expect(await tool(['dpkg-deb', '--field', deb, 'Depends'])).toMatch(
       /^libc6 \(>= 2\.28\), libgcc-s1, libstdc\+\+6 \(>= 5\.1\), systemd \|/,
     );
+    expect(await figuresOf(deb)).toMatchObject({
+      path: deb,
+      architecture: 'arm64',
+      sha256: sha256(await readFile(deb)),
+    });
   });
 
   // Seen: nothing was said for the minutes that packing takes on a busy machine.

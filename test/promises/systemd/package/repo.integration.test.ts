@@ -36,7 +36,16 @@ afterAll(async () => {
 });
 
 test('a repository of packages is signed, names them, and is made again in the place of the old one', async () => {
-  for (let time = 0; time < 2; time += 1) await makeRepository(folder, 'repo@things.example.com', keyring);
+  for (let time = 0; time < 2; time += 1) {
+    expect(await makeRepository(folder, 'repo@things.example.com', keyring)).toEqual([
+      {
+        path: 'thing-agent_1.2.3_arm64.deb',
+        version: '1.2.3',
+        architecture: 'arm64',
+        bytes: expect.any(Number) as unknown,
+      },
+    ]);
+  }
   const stable = join(folder, 'dists/stable');
   const index = await readFile(join(stable, 'main/binary-arm64/Packages'), 'utf8');
   expect(index).toMatch(/^Package: thing-agent$[^]*^Filename: \.\/thing-agent_1\.2\.3_arm64\.deb$/m);
