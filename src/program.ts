@@ -223,10 +223,10 @@ function onHangup(listener: () => void): Disposable {
 /** In an image it has its place there, unless it was named. */
 async function checkedPath(typed: string | undefined, around: CheckPlace): Promise<string> {
   const path = await configPath(typed);
-  const { DEFAULT_CONFIG_PATH } = await import('./config/read-config.ts');
-  if (around.kind !== 'image' || path !== DEFAULT_CONFIG_PATH) return path;
-  const { ImageFiles } = await import('./system/files/image-files.ts');
-  return new ImageFiles(around.root).locate(path);
+  const root = around.kind === 'gateway' ? undefined : around.root;
+  if (root === undefined) return path;
+  const { placeInImage } = await import('./config/check/check-image.ts');
+  return placeInImage(root, path);
 }
 
 /** On a machine that is no gateway. */

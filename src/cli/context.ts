@@ -63,12 +63,12 @@ export interface WrittenDelta {
 
 /**
  * Where the files that a configuration names are looked for: on this gateway, in an image that is being built, or
- * nowhere.
+ * nowhere, be the configuration itself in an image or not.
  */
 export type CheckPlace =
   | { readonly kind: 'gateway' }
   | { readonly kind: 'image'; readonly root: string }
-  | { readonly kind: 'none' };
+  | { readonly kind: 'none'; readonly root?: string | undefined };
 
 /** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
 export type Absent = Exclude<DaemonSeen, true>;

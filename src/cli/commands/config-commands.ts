@@ -4,7 +4,6 @@ import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { printable, printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
-import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -22,7 +21,8 @@ export const configCommands: readonly Command[] = [
     details: [
       'Names every line that is wrong. Ends with 78 if there is one.',
       'On a machine that builds images: --root DIR looks in DIR for the configuration, unless --config names it, and for the keys, ' +
-        'programs and users that it names; devices, and what lies on other partitions, are left to the gateway.',
+        'programs and users that it names; devices, and what lies on other partitions, are left to the gateway. With --offline, too, ' +
+        'only the file itself is looked at.',
     ],
     run: checkConfig,
   },
@@ -69,11 +69,10 @@ async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
 }
 
 function placeOf({ values, flags }: Typed, { directory }: CliContext): CheckPlace {
-  const root = values.get('root');
-  if (root === undefined) return { kind: flags.has('offline') ? 'none' : 'gateway' };
-  if (flags.has('offline'))
-    throw new Misuse('--root looks for what the configuration names, --offline does not: say one');
-  return { kind: 'image', root: resolve(directory, root) };
+  const named = values.get('root');
+  const root = named === undefined ? undefined : resolve(directory, named);
+  if (flags.has('offline')) return { kind: 'none', root };
+  return root === undefined ? { kind: 'gateway' } : { kind: 'image', root };
 }
 
 /** Prints all problems. Returns the exit code. */

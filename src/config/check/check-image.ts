@@ -6,7 +6,9 @@ import { describeExposures } from '../../system/files/guarded-file.ts';
 import { ImageFiles } from '../../system/files/image-files.ts';
 import { readOutsideFile } from '../../system/files/outside-file.ts';
 import type { Finding } from '../cross-check.ts';
+import { ConfigError } from '../errors.ts';
 import { keyPath } from '../file/problems.ts';
+import { DEFAULT_CONFIG_PATH } from '../read-config.ts';
 import { findFault, guarded, MISSING } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
@@ -26,13 +28,18 @@ const MAX_PASSWD_BYTES = 1024 * 1024;
 /** Files that each gateway may get for itself, and programs that may come with an application. */
 const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program', 'program']);
 
-/** Checks what a configuration names in the image to which it belongs. Devices are not looked for. */
-export async function findInImage(right: RightParts, root: string): Promise<ImageFindings> {
-  if (await isFolder(root)) return findIn(new ImageFiles(root), right);
-  return { wrong: [{ path: [], message: `${root} is not a folder` }], doubtful: [] };
+/** Where the configuration of an image lies, unless another one was named. Throws `config-unreadable` if there is no image. */
+export async function placeInImage(root: string, path: string): Promise<string> {
+  if (!(await isFolder(root)))
+    throw new ConfigError('config-unreadable', root, [
+      { line: undefined, message: 'it is not a folder with an image' },
+    ]);
+  return path === DEFAULT_CONFIG_PATH ? new ImageFiles(root).locate(path) : path;
 }
 
-async function findIn(image: ImageFiles, { tables, placeOf }: RightParts): Promise<ImageFindings> {
+/** Checks what a configuration names in the image to which it belongs. Devices are not looked for. */
+export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {
+  const image = new ImageFiles(root);
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
