@@ -100,18 +100,26 @@ function refuse(socket: Socket): void {
 
 /** Makes a socket for root and the owner of the agent's state alone: it is made closed, and then given to the owner. */
 async function listenForAgent(server: Server, path: string, config: Config): Promise<void> {
-  const { uid, gid } = await stat(agentSide(config).paths.state);
-  await rm(path, { force: true });
-  const mask = process.umask(0o177);
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen({ path }, resolve);
-  process.umask(mask);
   try {
-    await promise;
+    const { uid, gid } = await stat(agentSide(config).paths.state);
+    await rm(path, { force: true });
+    await listenClosed(server, path);
     if (process.geteuid?.() === 0) await chown(path, uid, gid);
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
-    throw new HelperError('helper-unreachable', `cannot listen on ${path}: ${describeError(error)}`, { cause: error });
+    throw new HelperError('helper-unreachable', `cannot listen on ${path}: ${describeError(error)}`, {
+      cause: error,
+      advice:
+        'start the agent first, whose unit makes its folder and has systemd listen here: systemctl start thing-agent',
+    });
   }
+}
+
+async function listenClosed(server: Server, path: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const mask = process.umask(0o177);
+  server.once('error', reject);
+  server.listen({ path }, resolve);
+  process.umask(mask);
+  await promise;
 }
