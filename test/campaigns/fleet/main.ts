@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -21,6 +22,7 @@ usage: npm run fleet -- [options]
   --only NAME    well, release, slow, down, maintained, limited, power, clock, hourly or site; may be repeated
   --real N       so many real daemons on this machine in its place, for about ten minutes; 40 MiB of memory each
   --plots DIR    where the plots go (SVG); none are made if not given
+  --json FILE    the figures, for programs
 `;
 
 const options = {
@@ -29,12 +31,17 @@ const options = {
   only: { type: 'string', multiple: true },
   real: { type: 'string' },
   plots: { type: 'string' },
+  json: { type: 'string' },
 } as const;
 
-await runTool(help, options, async ({ things, seed, only, plots, real }) => {
+await runTool(help, options, async ({ things, seed, only, plots, real, json }) => {
+  const keep = async (kept: unknown): Promise<void> => {
+    if (json !== undefined) await writeFile(json, `${JSON.stringify(kept)}\n`);
+  };
   if (real !== undefined) {
     const figures = await playReal(countOption('real', real, 1), (line) => console.error(line));
     console.log(renderReal(figures));
+    await keep(figures);
     return 0;
   }
   const startedMs = performance.now();
@@ -51,6 +58,7 @@ await runTool(help, options, async ({ things, seed, only, plots, real }) => {
     const away = [5_000, 60_000, 3_600_000];
     console.log(renderBrokers(away.map((awayMs) => loseBroker(size, awayMs, seededRandom(seedNumber)))));
   }
+  await keep(figures);
   if (plots !== undefined) await writePlots(figures, join(process.cwd(), plots));
   const missed = figures.filter(isMissed).map(({ name }) => name);
   console.log(missed.length === 0 ? 'All goals are met.' : `Missed: ${missed.join(', ')}`);
