@@ -9,15 +9,16 @@ import { countOption, runTool, WrongUse } from '../tool.ts';
 
 /**
  * Campaigns in full, one after the other. `npm test` runs a short, seeded part of each; this is what a release is judged
- * by. `uboot`, `arm64` and `slow-line` have commands of their own.
+ * by.
  */
 
 interface Campaign {
   readonly name: string;
-  /** Of this folder's parent. */
+  /** A file of this folder's parent, or a script of package.json. */
   readonly script: string;
   /** `scale` 1 is what a release needs. */
   readonly args: (seed: number, scale: number) => readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 const whole = (count: number, scale: number): string => String(Math.max(1, Math.round(count * scale)));
@@ -64,7 +65,22 @@ const campaigns: readonly Campaign[] = [
     script: 'campaigns/package-power/main.ts',
     args: (seed, scale) => ['--cuts', whole(200, scale), '--seed', String(seed)],
   },
+  {
+    name: 'package-power-qemu',
+    script: 'campaigns/package-power/main.ts',
+    args: (seed, scale) => ['--machine', 'qemu', '--cuts', whole(20, scale), '--seed', String(seed)],
+  },
+  { name: 'uboot', script: 'uboot', args: () => [] },
+  { name: 'arm64', script: 'campaigns/arm64/main.ts', args: () => [] },
+  { name: 'arm64-boot', script: 'campaigns/arm64/main.ts', args: () => ['--boot'] },
+  { name: 'slow-line', script: 'campaigns/slow-line/main.ts', args: (_seed, scale) => ['--mib', whole(1024, scale)] },
   { name: 'tests', script: 'campaigns/full-tests.ts', args: () => [] },
+  {
+    name: 'tests-trixie',
+    script: 'campaigns/full-tests.ts',
+    args: () => ['--only', 'test/promises/systemd'],
+    environment: { TEST_DEBIAN: 'trixie' },
+  },
   { name: 'replay', script: 'rooms/telemetry/replay.ts', args: (_seed, scale) => [whole(1_000_000, scale)] },
   {
     name: 'replay-power-cuts',
@@ -125,12 +141,17 @@ function chosen(only: string | undefined): readonly Campaign[] {
   });
 }
 
-async function run({ name, script, args }: Campaign, seed: number, scale: number): Promise<Figure> {
+async function run({ name, script, args, environment }: Campaign, seed: number, scale: number): Promise<Figure> {
   const words = args(seed, scale);
-  const command = `node test/${script} ${words.join(' ')}`;
+  const [program, ...before] = script.endsWith('.ts') ? ['node', `test/${script}`] : ['npm', 'run', '--silent', script];
+  const command = [program, ...before, ...words].join(' ');
   console.log(`\n${name}: ${command}`);
   const startMs = performance.now();
-  const child = spawn(process.execPath, [join(import.meta.dirname, '..', script), ...words], {
+  const cwd = join(import.meta.dirname, '../..');
+  const env = { ...process.env, ...environment };
+  const child = spawn(program === 'node' ? process.execPath : 'npm', [...before, ...words], {
+    cwd,
+    env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = once(child, 'close') as Promise<[number | null]>;
