@@ -1,12 +1,19 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCatalogue } from '../src/error-catalogue.ts';
+import { errorCatalogue, errorCodes } from '../src/error-catalogue.ts';
 import { exitCodes } from '../src/system/errors.ts';
 import { runTool } from './tool.ts';
 
 /** The page of error codes for people: `npm run errors` writes it, a test compares. */
 export const errorsPagePath = join(import.meta.dirname, '../src/ERRORS.md');
+
+/** Each code that there ever was. A code is stable: what has left the catalogue is a mistake. */
+const knownCodesPath = join(import.meta.dirname, 'known-codes.txt');
+
+export function knownCodes(): readonly string[] {
+  return readFileSync(knownCodesPath, 'utf8').trim().split('\n');
+}
 
 export function errorsPage(): string {
   const sections = errorCatalogue.map(({ title, codes }) => {
@@ -29,6 +36,7 @@ ${sections.join('\n')}`;
 if (import.meta.main) {
   await runTool('usage: npm run errors', {}, async () => {
     writeFileSync(errorsPagePath, errorsPage());
+    writeFileSync(knownCodesPath, `${[...new Set([...knownCodes(), ...errorCodes()])].toSorted().join('\n')}\n`);
     return 0;
   });
 }

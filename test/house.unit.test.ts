@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { errorCatalogue, explainCode } from '../src/error-catalogue.ts';
 import { sharedErrors } from '../src/system/shared-errors.ts';
 import { agentVersion } from '../src/version.ts';
-import { errorsPage, errorsPagePath } from './errors-page.ts';
+import { errorsPage, errorsPagePath, knownCodes } from './errors-page.ts';
 
 const root = join(import.meta.dirname, '..');
 const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => ({
@@ -36,6 +36,10 @@ describe('a third-party package', () => {
   });
 });
 
+function hasMeanings(found: unknown): found is { readonly meanings: object } {
+  return typeof found === 'function' && 'meanings' in found && typeof found.meanings === 'object';
+}
+
 describe('an error code', () => {
   const codes = errorCatalogue.flatMap((group) => Object.keys(group.codes));
 
@@ -64,6 +68,24 @@ describe('an error code', () => {
       [...text.matchAll(/\bcode: '([a-z]+(?:-[a-z0-9]+)+)'/g)].map(([, code = '']) => code),
     );
     expect(said.filter((code) => !codes.includes(code))).toEqual([]);
+  });
+
+  test('is in the catalogue with all others of its table', async () => {
+    const tables = sources.filter(
+      ({ path, text }) => text.includes('defineErrors(') && !path.endsWith('define-errors.ts'),
+    );
+    const modules = (await Promise.all(tables.map(async ({ path }) => import(join(root, path))))) as object[];
+    const classes = modules.flatMap((found) => Object.values(found) as unknown[]).filter(hasMeanings);
+    expect(tables.length).toBeGreaterThan(15);
+    expect(classes.length).toBeGreaterThanOrEqual(tables.length);
+    expect(classes.flatMap(({ meanings }) => Object.keys(meanings)).filter((code) => !codes.includes(code))).toEqual(
+      [],
+    );
+  });
+
+  test('stays one: services and programs of others know it (npm run errors notes new ones)', () => {
+    expect(knownCodes().filter((code) => !codes.includes(code))).toEqual([]);
+    expect(codes.filter((code) => !knownCodes().includes(code))).toEqual([]);
   });
 
   test('is on the page of error codes, as its table says (npm run errors writes it)', () => {
@@ -130,6 +152,19 @@ test('each promise has a row of the attacks that were tried on it, in the same w
   expect(promises.length).toBeGreaterThan(20);
   expect(promises.filter((promise) => !attacked.some((row) => promise.startsWith(row)))).toEqual([]);
   expect(attacked.filter((row) => !promises.some((promise) => promise.startsWith(row)))).toEqual([]);
+});
+
+test('each promise is shown by something that there is, and by a test that npm test plays', () => {
+  const section = /^## Guarantees$.*?(?=^They hold)/ms.exec(readFileSync(join(root, 'src/README.md'), 'utf8'));
+  const rows = [...(section?.[0] ?? '').matchAll(/^\| .+? \| `([a-z-]+)` \| (.+) \|$/gm)];
+  const shown = rows.map(([, promise, by = '']) => {
+    const named = [...by.matchAll(/`(test\/[^`]+)`/g)].map(([, path = '']) => path);
+    return { promise, named, tests: named.flatMap((path) => globSync(`${path}{,/**}`, { cwd: root })) };
+  });
+  expect(shown.length).toBeGreaterThan(30);
+  expect(shown.flatMap(({ named }) => named).filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  const isPlayed = (path: string): boolean => /\.(?:unit|contract|integration)\.test\.ts$/.test(path);
+  expect(shown.filter(({ tests }) => !tests.some(isPlayed)).map(({ promise }) => promise)).toEqual([]);
 });
 
 test('a page links to what there is', () => {
