@@ -62,6 +62,37 @@ test('a repository of packages is signed, names them, and is made again in the p
   expect((await readdir(join(folder, 'dists'))).sort()).toEqual(['stable']);
 });
 
+/** apt of a gateway of arm64 that knows nothing but this repository. */
+async function apt(...words: readonly string[]): Promise<string> {
+  const state = join(directory, 'apt');
+  await mkdir(join(state, 'lists/partial'), { recursive: true });
+  await mkdir(join(state, 'archives/partial'), { recursive: true });
+  await writeFile(join(state, 'status'), '');
+  await writeFile(join(state, 'list'), `deb [signed-by=${folder}/thing-agent.gpg] file:${folder} stable main\n`);
+  const options = {
+    'Dir::Etc::sourcelist': join(state, 'list'),
+    'Dir::Etc::sourceparts': '/dev/null',
+    'Dir::Etc::preferencesparts': '/dev/null',
+    'Dir::State': state,
+    'Dir::State::status': join(state, 'status'),
+    'Dir::Cache': state,
+    'APT::Architecture': 'arm64',
+    'APT::Architectures::': 'arm64',
+    'APT::Sandbox::User': 'root',
+  };
+  return tool(['apt-get', ...Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`]), ...words]);
+}
+
+test('apt finds the package in it, and takes nothing from one that was changed', async () => {
+  await makeRepository(folder, 'repo@things.example.com', keyring);
+  await apt('update');
+  expect(await apt('--simulate', 'install', 'thing-agent')).toContain('Inst thing-agent (1.2.3 Thing Agent:stable');
+  const signed = join(folder, 'dists/stable/InRelease');
+  await writeFile(signed, (await readFile(signed, 'utf8')).replace('Suite: stable', 'Suite: xtable'));
+  await rm(join(directory, 'apt'), { recursive: true });
+  await expect(apt('update')).rejects.toThrow('is not signed');
+});
+
 test('a folder without packages, or none, is told what makes one', async () => {
   await expect(makeRepository(join(directory, 'nothing'), 'x', keyring)).rejects.toThrow(
     /holds no packages: npm run deb/,
