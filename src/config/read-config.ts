@@ -108,8 +108,9 @@ export function examineConfig(path: string, text: string): ExaminedConfig {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
   const result = configSchema.safeParse(input, { ...parsedOnce, error: () => '' });
   const sound = result.success ? result.data : soundTables(input);
-  const keyLines = locateKeys(text);
-  const unfit = result.success ? [] : describeIssues(result.error.issues, { schema: configSchema, input, keyLines });
+  const unfit = result.success
+    ? []
+    : describeIssues(result.error.issues, { schema: configSchema, input, keyLines: locateKeys(text) });
   return {
     file: result.data,
     input,
