@@ -1,4 +1,4 @@
-import { defineErrors } from '../system/define-errors.ts';
+import { defineErrors, giveUp } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
@@ -10,19 +10,13 @@ export interface ConfigProblem {
 }
 
 const ConfigErrors = defineErrors('ConfigError', {
-  'config-missing': {
-    remedy: 'give-up',
-    exit: 'configuration',
-    means: 'There is no configuration file.',
-    advice: 'make it with agent setup, or name another with --config FILE',
-  },
-  'config-unreadable': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file cannot be read.' },
-  'config-syntax': { remedy: 'give-up', exit: 'configuration', means: 'The configuration file is no TOML.' },
-  'config-invalid': {
-    remedy: 'give-up',
-    exit: 'configuration',
-    means: 'The configuration has a key or a value that is not accepted.',
-  },
+  'config-missing': giveUp.configuration(
+    'There is no configuration file.',
+    'make it with agent setup, or name another with --config FILE',
+  ),
+  'config-unreadable': giveUp.configuration('The configuration file cannot be read.'),
+  'config-syntax': giveUp.configuration('The configuration file is no TOML.'),
+  'config-invalid': giveUp.configuration('The configuration has a key or a value that is not accepted.'),
   'writable-by-others': sharedErrors['writable-by-others'],
 });
 

@@ -1,31 +1,15 @@
-import { defineErrors } from '../system/define-errors.ts';
+import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { AgentError } from '../system/errors.ts';
 import type { ExitKind } from '../system/errors.ts';
 import type { ReportedError } from './events.ts';
 
 const RequestErrors = defineErrors('ControlRequestError', {
-  'control-route-unknown': { remedy: 'give-up', exit: 'usage', means: 'The control socket does not have this path.' },
-  'control-method-wrong': {
-    remedy: 'give-up',
-    exit: 'usage',
-    means: 'The path of the control socket does not take this method.',
-  },
-  'control-request-invalid': {
-    remedy: 'give-up',
-    exit: 'usage',
-    means: 'The agent does not take what it was asked, or not with this input.',
-  },
-  'control-request-too-large': {
-    remedy: 'give-up',
-    exit: 'usage',
-    means: 'The request to the control socket is too large.',
-  },
-  'control-request-slow': {
-    remedy: 'give-up',
-    exit: 'usage',
-    means: 'The request to the control socket was not complete in time.',
-  },
+  'control-route-unknown': giveUp.usage('The control socket does not have this path.'),
+  'control-method-wrong': giveUp.usage('The path of the control socket does not take this method.'),
+  'control-request-invalid': giveUp.usage('The agent does not take what it was asked, or not with this input.'),
+  'control-request-too-large': giveUp.usage('The request to the control socket is too large.'),
+  'control-request-slow': giveUp.usage('The request to the control socket was not complete in time.'),
 });
 
 /** The control socket refuses a request; `status` is that of HTTP. */
@@ -44,78 +28,51 @@ export function requestTooLarge(maxBytes: number): ControlRequestError {
 
 /** The connection between a program and the daemon failed. */
 export class ControlError extends defineErrors('ControlError', {
-  'agent-runs': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'With --single a command does all by itself, and the agent runs.',
-    advice: 'leave --single out, or stop the agent first: systemctl stop thing-agent thing-helper.socket thing-helper',
-  },
-  'agent-stopping': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The daemon is stopping.',
-    advice: 'what was begun is finished or undone when it starts again: agent status',
-  },
-  'answer-timeout': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The daemon did not finish in time.',
-    advice: 'try again; agent status shows what the daemon does',
-  },
-  'gave-way': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The operation was ended because a person asked for something that goes before it.',
-    advice: 'agent status shows what became of it',
-  },
-  'cannot-cancel': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'What is under way is past the point where it could be cancelled.',
-    advice: 'wait for its end: agent status',
-  },
-  'daemon-reply-invalid': {
-    remedy: 'give-up',
-    exit: 'protocol',
-    means: 'The answer of the daemon cannot be understood.',
-    advice: 'it may be of another version: systemctl restart thing-agent',
-  },
-  'daemon-lost': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The daemon went away before it answered.',
-    advice: 'what was begun is finished or undone when it starts again: agent status',
-  },
-  'daemon-silent': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The daemon does not answer.',
-    advice: 'systemctl restart thing-agent; see what it did: journalctl -u thing-agent',
-  },
-  'control-not-permitted': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'This user may not ask the daemon for this.',
-    advice: 'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
-  },
-  'control-crowded': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'The daemon answers as many at once as it can.',
-    advice: 'try again in a moment',
-  },
-  'control-socket-in-use': {
-    remedy: 'give-up',
-    exit: 'tryAgain',
-    means: 'Another daemon answers on the control socket.',
-    advice: 'only one daemon runs on a gateway: agent status shows it',
-  },
-  'control-socket-unavailable': {
-    remedy: 'give-up',
-    exit: 'disk',
-    means: 'The control socket cannot be made.',
-    advice: 'check the run directory and its permissions',
-  },
+  'agent-runs': retry.tryAgain(
+    'With --single a command does all by itself, and the agent runs.',
+    'leave --single out, or stop the agent first: systemctl stop thing-agent thing-helper.socket thing-helper',
+  ),
+  'agent-stopping': retry.tryAgain(
+    'The daemon is stopping.',
+    'what was begun is finished or undone when it starts again: agent status',
+  ),
+  'answer-timeout': retry.tryAgain(
+    'The daemon did not finish in time.',
+    'try again; agent status shows what the daemon does',
+  ),
+  'gave-way': retry.tryAgain(
+    'The operation was ended because a person asked for something that goes before it.',
+    'agent status shows what became of it',
+  ),
+  'cannot-cancel': giveUp.refused(
+    'What is under way is past the point where it could be cancelled.',
+    'wait for its end: agent status',
+  ),
+  'daemon-reply-invalid': giveUp.protocol(
+    'The answer of the daemon cannot be understood.',
+    'it may be of another version: systemctl restart thing-agent',
+  ),
+  'daemon-lost': retry.tryAgain(
+    'The daemon went away before it answered.',
+    'what was begun is finished or undone when it starts again: agent status',
+  ),
+  'daemon-silent': retry.tryAgain(
+    'The daemon does not answer.',
+    'systemctl restart thing-agent; see what it did: journalctl -u thing-agent',
+  ),
+  'control-not-permitted': giveUp.refused(
+    'This user may not ask the daemon for this.',
+    'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
+  ),
+  'control-crowded': retry.tryAgain('The daemon answers as many at once as it can.', 'try again in a moment'),
+  'control-socket-in-use': giveUp.tryAgain(
+    'Another daemon answers on the control socket.',
+    'only one daemon runs on a gateway: agent status shows it',
+  ),
+  'control-socket-unavailable': giveUp.disk(
+    'The control socket cannot be made.',
+    'check the run directory and its permissions',
+  ),
 }) {}
 
 export function isNotPermitted(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import { defineErrors } from '../system/define-errors.ts';
+import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /**
@@ -6,63 +6,32 @@ import { sharedErrors } from '../system/shared-errors.ts';
  * before, or with the installation.
  */
 export class PackageError extends defineErrors('PackageError', {
-  'package-malformed': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The file is no package that dpkg can read.',
-    advice: 'dpkg-deb --info FILE shows whether it is one; sign the artifact again with one that is',
-  },
-  'package-wrong': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The file is another package than the one that the target is for.',
-  },
-  'package-architecture': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The package is for another architecture than that of this system.',
-  },
-  'package-not-kept': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means: 'What is installed cannot be kept so that it could be put back, so nothing is installed.',
-    advice: 'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
-  },
-  'package-damaged': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'What is kept of a package is damaged.',
-    advice: 'check the disk of the state directory',
-  },
-  'package-refused': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means: 'dpkg, or a script of the package, failed; what stood before is installed again.',
-    advice: 'journalctl -u "thing-agent-package*" has what dpkg said',
-  },
-  'package-put-back': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means:
-      'No agent judged the package while it was on trial, as one that does not come up; what stood before is installed again.',
-  },
-  'package-not-restored': {
-    remedy: 'retry',
-    exit: 'failed',
-    means: 'Neither the new package nor what stood before could be installed as a whole.',
-    advice:
-      'dpkg --configure -a, and where that does not help dpkg -i of the file in packages/ of the state directory; journalctl -u "thing-agent-package*" has what dpkg said',
-  },
-  'package-changed': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means: 'Somebody else has installed another version of the package while it was on trial.',
-  },
-  'guard-unavailable': {
-    remedy: 'retry',
-    exit: 'failed',
-    means: 'The guard, which installs packages outside of the agent, could not be asked.',
-    advice: 'systemctl start thing-agent-package.socket; journalctl -u "thing-agent-package*" has what the guard said',
-  },
+  'package-malformed': giveUp.refused(
+    'The file is no package that dpkg can read.',
+    'dpkg-deb --info FILE shows whether it is one; sign the artifact again with one that is',
+  ),
+  'package-wrong': giveUp.refused('The file is another package than the one that the target is for.'),
+  'package-architecture': giveUp.refused('The package is for another architecture than that of this system.'),
+  'package-not-kept': giveUp.failed(
+    'What is installed cannot be kept so that it could be put back, so nothing is installed.',
+    'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
+  ),
+  'package-damaged': retry.disk('What is kept of a package is damaged.', 'check the disk of the state directory'),
+  'package-refused': giveUp.failed(
+    'dpkg, or a script of the package, failed; what stood before is installed again.',
+    'journalctl -u "thing-agent-package*" has what dpkg said',
+  ),
+  'package-put-back': giveUp.failed(
+    'No agent judged the package while it was on trial, as one that does not come up; what stood before is installed again.',
+  ),
+  'package-not-restored': retry.failed(
+    'Neither the new package nor what stood before could be installed as a whole.',
+    'dpkg --configure -a, and where that does not help dpkg -i of the file in packages/ of the state directory; journalctl -u "thing-agent-package*" has what dpkg said',
+  ),
+  'package-changed': giveUp.failed('Somebody else has installed another version of the package while it was on trial.'),
+  'guard-unavailable': retry.failed(
+    'The guard, which installs packages outside of the agent, could not be asked.',
+    'systemctl start thing-agent-package.socket; journalctl -u "thing-agent-package*" has what the guard said',
+  ),
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
 }) {}

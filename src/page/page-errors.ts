@@ -1,19 +1,15 @@
-import { defineErrors } from '../system/define-errors.ts';
+import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
 
 /** The page cannot be served. */
 export class PageError extends defineErrors('PageError', {
-  'page-unavailable': {
-    remedy: 'retry',
-    exit: 'failed',
-    means: 'The page cannot listen where the configuration says.',
-    advice: 'see who has the port: ss -ltnp; ports below 1024 are not for the agent',
-  },
-  'page-files': {
-    remedy: 'give-up',
-    exit: 'configuration',
-    means: 'A file that [page] names cannot be used.',
-    advice: 'agent config check names what is wrong with it',
-  },
+  'page-unavailable': retry.failed(
+    'The page cannot listen where the configuration says.',
+    'see who has the port: ss -ltnp; ports below 1024 are not for the agent',
+  ),
+  'page-files': giveUp.configuration(
+    'A file that [page] names cannot be used.',
+    'agent config check names what is wrong with it',
+  ),
 }) {}
 
 /** A request that is refused with this HTTP status. */

@@ -8,13 +8,35 @@ export interface ErrorMeaning {
   /** For the catalogue: what has happened, in a sentence that needs no context. */
   readonly means: string;
   /** What a person can do. Absent: nothing, or only the place that throws can tell. */
-  readonly advice?: string;
+  readonly advice?: string | undefined;
 }
 
 /** A code that is reported but is not an error: why an update waits, or how an attempt ended. */
 export interface CodeMeaning {
   readonly means: string;
   readonly advice?: string;
+}
+
+/** The rows of a table: `giveUp.disk(means, advice)` says the remedy, the exit, what has happened, and what can be done. */
+export const giveUp = rowsWith('give-up');
+export const retry = rowsWith('retry');
+
+type Row = (means: string, advice?: string) => ErrorMeaning;
+
+function rowsWith(remedy: Remedy): Readonly<Record<ExitKind, Row>> {
+  function row(exit: ExitKind): Row {
+    return (means, advice) => ({ remedy, exit, means, advice });
+  }
+  return {
+    usage: row('usage'),
+    unreachable: row('unreachable'),
+    failed: row('failed'),
+    disk: row('disk'),
+    tryAgain: row('tryAgain'),
+    protocol: row('protocol'),
+    refused: row('refused'),
+    configuration: row('configuration'),
+  };
 }
 
 export interface ErrorDetail {

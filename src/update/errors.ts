@@ -1,125 +1,77 @@
-import { defineErrors } from '../system/define-errors.ts';
+import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
 import type { CodeMeaning } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /** An update, a commit or a rollback is refused. */
 export class UpdateError extends defineErrors('UpdateError', {
-  'not-verified': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'Something was to be booted or flashed that is not known to hold what was vouched for.',
-  },
-  'slot-not-whole': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means:
-      'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
-    advice: 'install a release that has a payload for each target of kind slots',
-  },
-  vetoed: {
-    remedy: 'give-up',
-    exit: 'refused',
-    means:
-      'A program of this gateway ([hooks]) does not want this firmware. It counts against the attempts of the version.',
-    advice: 'agent --update-now --force asks no hook',
-  },
-  'not-now': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
-    advice: 'agent --update-now asks again; with --force it asks no hook',
-  },
-  'target-taken': { remedy: 'give-up', exit: 'refused', means: 'A firmware has two payloads for one target.' },
-  'no-payload': { remedy: 'give-up', exit: 'refused', means: 'A firmware has no payload.' },
-  'target-unknown': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The configuration does not have the target that a payload, or an update under way, needs.',
-  },
+  'not-verified': giveUp.refused(
+    'Something was to be booted or flashed that is not known to hold what was vouched for.',
+  ),
+  'slot-not-whole': giveUp.refused(
+    'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
+    'install a release that has a payload for each target of kind slots',
+  ),
+  vetoed: giveUp.refused(
+    'A program of this gateway ([hooks]) does not want this firmware. It counts against the attempts of the version.',
+    'agent --update-now --force asks no hook',
+  ),
+  'not-now': retry.tryAgain(
+    'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
+    'agent --update-now asks again; with --force it asks no hook',
+  ),
+  'target-taken': giveUp.refused('A firmware has two payloads for one target.'),
+  'no-payload': giveUp.refused('A firmware has no payload.'),
+  'target-unknown': giveUp.refused(
+    'The configuration does not have the target that a payload, or an update under way, needs.',
+  ),
   'delta-base': sharedErrors['delta-base'],
   'release-revoked': sharedErrors['release-revoked'],
-  'nothing-to-go-back-to': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'There is nothing that a rollback could go back to.',
-    advice:
-      'agent status shows what runs; where only a board cannot go back, --force takes the gateway back without it',
-  },
-  'name-mismatch': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The service offers a signed release under another name than the one that it was signed with.',
-    advice: 'name the version at the service as the release is signed, or set [trust] names = "free"',
-  },
-  downgrade: {
-    remedy: 'give-up',
-    exit: 'refused',
-    means:
-      'The release is older than one that was installed before, by its signed security version or by [trust] downgrade.',
-    advice: 'install a newer release; root can lift this once: agent install FILE --allow-downgrade',
-  },
-  'nothing-on-trial': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'There is no trial to commit.',
-    advice: 'agent status shows what runs',
-  },
-  'trial-runs': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'A new firmware runs on trial: there is no download or wait that could be cancelled.',
-    advice: 'agent commit keeps it, agent rollback ends it',
-  },
-  'update-under-way': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'An update is under way.',
-    advice: 'agent status shows what runs',
-  },
-  'another-waits': {
-    remedy: 'give-up',
-    exit: 'tryAgain',
-    means: 'A file was not installed, since another version is staged and waits for its boot.',
-    advice: 'agent cancel gives the other one up, agent reboot starts it; then install the file',
-  },
-  'trust-withdrawn': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'What was staged is not vouched for any more: its release or its key was revoked, or [trust] has changed.',
-    advice: 'offer a release that a trusted key signed; agent log --security tells what changed',
-  },
-  'clock-not-set': {
-    remedy: 'retry',
-    exit: 'failed',
-    means:
-      'The clock of this gateway is not set: it is not known whether the [update] window is open, or a certificate valid.',
-    advice: 'check the network time service: TLS certificates and maintenance windows need a clock',
-  },
-  quarantined: {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'This firmware ended badly before and is not tried again by itself.',
-    advice: 'install another version, lift it with agent forget VERSION, or repeat with --force',
-  },
-  'list-exchanged': {
-    remedy: 'retry',
-    exit: 'protocol',
-    means:
-      'What was a signed list of keys and revocations when it was looked at was another thing when it was fetched.',
-    advice: 'see that the service, and what stands before it, answers the same twice',
-  },
-  'hold-needs-clock': {
-    remedy: 'retry',
-    exit: 'tryAgain',
-    means: 'A hold with an end was asked for, and the clock of the gateway is not set.',
-    advice: 'hold without an end: agent hold; agent resume lifts it',
-  },
-  'nothing-to-forget': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'No version of that name, id or digest is held back.',
-    advice: 'agent status lists those that are',
-  },
+  'nothing-to-go-back-to': giveUp.refused(
+    'There is nothing that a rollback could go back to.',
+    'agent status shows what runs; where only a board cannot go back, --force takes the gateway back without it',
+  ),
+  'name-mismatch': giveUp.refused(
+    'The service offers a signed release under another name than the one that it was signed with.',
+    'name the version at the service as the release is signed, or set [trust] names = "free"',
+  ),
+  downgrade: giveUp.refused(
+    'The release is older than one that was installed before, by its signed security version or by [trust] downgrade.',
+    'install a newer release; root can lift this once: agent install FILE --allow-downgrade',
+  ),
+  'nothing-on-trial': giveUp.refused('There is no trial to commit.', 'agent status shows what runs'),
+  'trial-runs': giveUp.refused(
+    'A new firmware runs on trial: there is no download or wait that could be cancelled.',
+    'agent commit keeps it, agent rollback ends it',
+  ),
+  'update-under-way': giveUp.refused('An update is under way.', 'agent status shows what runs'),
+  'another-waits': giveUp.tryAgain(
+    'A file was not installed, since another version is staged and waits for its boot.',
+    'agent cancel gives the other one up, agent reboot starts it; then install the file',
+  ),
+  'trust-withdrawn': giveUp.refused(
+    'What was staged is not vouched for any more: its release or its key was revoked, or [trust] has changed.',
+    'offer a release that a trusted key signed; agent log --security tells what changed',
+  ),
+  'clock-not-set': retry.failed(
+    'The clock of this gateway is not set: it is not known whether the [update] window is open, or a certificate valid.',
+    'check the network time service: TLS certificates and maintenance windows need a clock',
+  ),
+  quarantined: giveUp.refused(
+    'This firmware ended badly before and is not tried again by itself.',
+    'install another version, lift it with agent forget VERSION, or repeat with --force',
+  ),
+  'list-exchanged': retry.protocol(
+    'What was a signed list of keys and revocations when it was looked at was another thing when it was fetched.',
+    'see that the service, and what stands before it, answers the same twice',
+  ),
+  'hold-needs-clock': retry.tryAgain(
+    'A hold with an end was asked for, and the clock of the gateway is not set.',
+    'hold without an end: agent hold; agent resume lifts it',
+  ),
+  'nothing-to-forget': giveUp.refused(
+    'No version of that name, id or digest is held back.',
+    'agent status lists those that are',
+  ),
 }) {}
 
 /** Why an update waits, or how an attempt ended: codes of `status` and of reports that belong to no error. */

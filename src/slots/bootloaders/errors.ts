@@ -1,55 +1,29 @@
-import { defineErrors } from '../../system/define-errors.ts';
+import { defineErrors, giveUp, retry } from '../../system/define-errors.ts';
 import type { CodeOf } from '../../system/define-errors.ts';
 
 /** It cannot be found out, changed or trusted which slot boots. */
 export class BootloaderError extends defineErrors('BootloaderError', {
-  'boot-environment-unreadable': {
-    remedy: 'retry',
-    exit: 'disk',
-    means: 'The tool, the file or the device of the boot environment does not answer, or its checksum is wrong.',
-  },
-  'boot-environment-invalid': {
-    remedy: 'give-up',
-    exit: 'disk',
-    means: 'The boot environment was read, but what it says makes no sense. Nothing is guessed and nothing is written.',
-  },
-  'boot-environment-unwritable': { remedy: 'retry', exit: 'disk', means: 'The boot environment cannot be written.' },
-  'boot-environment-misplaced': {
-    remedy: 'give-up',
-    exit: 'configuration',
-    means: 'What is written to the boot environment is not what the bootloader reads of it.',
-    advice: 'let it lie on a file system of its own, FAT or ext4, made with the image',
-  },
-  'boot-write-not-confirmed': {
-    remedy: 'give-up',
-    exit: 'disk',
-    means: 'The boot environment was written without an error, and what is read back differs.',
-  },
-  'no-fallback-slot': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'The change would leave nothing that is known to boot.',
-  },
-  'slot-unbootable': {
-    remedy: 'give-up',
-    exit: 'refused',
-    means: 'A slot was to be kept that is marked unbootable and does not run.',
-  },
-  'booted-slot-unknown': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means: 'Neither the kernel command line nor the mounts say which slot runs.',
-  },
-  'booted-slot-contradiction': {
-    remedy: 'give-up',
-    exit: 'failed',
-    means: 'Two sources name two different slots as the one that runs.',
-  },
-  'handler-failed': {
-    remedy: 'retry',
-    exit: 'failed',
-    means: 'The integrator’s boot handler ended with an error, or said something that its interface does not know.',
-  },
+  'boot-environment-unreadable': retry.disk(
+    'The tool, the file or the device of the boot environment does not answer, or its checksum is wrong.',
+  ),
+  'boot-environment-invalid': giveUp.disk(
+    'The boot environment was read, but what it says makes no sense. Nothing is guessed and nothing is written.',
+  ),
+  'boot-environment-unwritable': retry.disk('The boot environment cannot be written.'),
+  'boot-environment-misplaced': giveUp.configuration(
+    'What is written to the boot environment is not what the bootloader reads of it.',
+    'let it lie on a file system of its own, FAT or ext4, made with the image',
+  ),
+  'boot-write-not-confirmed': giveUp.disk(
+    'The boot environment was written without an error, and what is read back differs.',
+  ),
+  'no-fallback-slot': giveUp.refused('The change would leave nothing that is known to boot.'),
+  'slot-unbootable': giveUp.refused('A slot was to be kept that is marked unbootable and does not run.'),
+  'booted-slot-unknown': giveUp.failed('Neither the kernel command line nor the mounts say which slot runs.'),
+  'booted-slot-contradiction': giveUp.failed('Two sources name two different slots as the one that runs.'),
+  'handler-failed': retry.failed(
+    'The integrator’s boot handler ended with an error, or said something that its interface does not know.',
+  ),
 }) {}
 
 export type BootloaderErrorCode = CodeOf<typeof BootloaderError>;
