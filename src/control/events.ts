@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { followedName } from './followed-operations.ts';
 import { progressPhase, slotName } from './reports.ts';
-import type { Of } from './reports.ts';
+import type { Of } from './schema-parts.ts';
 
 /** What an operation tells while it runs, and how it ends. */
 

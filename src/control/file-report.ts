@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { Of } from './reports.ts';
+import type { Of } from './schema-parts.ts';
 
 /** What a file with a firmware contains, and whether this gateway would install it. */
 export const fileReport = z.object({

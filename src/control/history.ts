@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { Of } from './reports.ts';
+import type { Of } from './schema-parts.ts';
 
 const historyStep = z.object({
   at: z.string().describe("ISO 8601, by the gateway's clock."),

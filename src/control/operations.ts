@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { plainText } from './absent.ts';
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
 import { datapoint, done, filePath, identifier, jsonValue, nothing, takenCareOf } from './api/operation-parts.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
@@ -17,7 +16,8 @@ import {
   doctorFinding,
   statusReport,
 } from './reports.ts';
-import type { Of } from './reports.ts';
+import { plainText } from './schema-parts.ts';
+import type { Of } from './schema-parts.ts';
 import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 

@@ -1,16 +1,12 @@
 import * as z from 'zod';
 
-import { absent } from './absent.ts';
 import { followedName } from './followed-operations.ts';
 import { gatewayStates, idleCodes, troubles } from './gateway-state.ts';
+import { absent } from './schema-parts.ts';
+import type { Of } from './schema-parts.ts';
 import { telemetryReply } from './telemetry-protocol.ts';
 
 /** The schemas of what the agent answers; the types follow from them. JSON leaves out members that are undefined. */
-
-type ReadonlyDeep<T> = T extends object ? { readonly [Member in keyof T]: ReadonlyDeep<T[Member]> } : T;
-
-/** The read-only type of what a schema accepts. */
-export type Of<Schema extends z.ZodType> = ReadonlyDeep<z.output<Schema>>;
 
 export const slotName = z.enum(['A', 'B']);
 

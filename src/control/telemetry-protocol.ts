@@ -1,12 +1,18 @@
 import * as z from 'zod';
 
-import { absent } from './absent.ts';
+import { absent } from './schema-parts.ts';
+import type { Of } from './schema-parts.ts';
 
-/** The schemas of what the control socket says about the spool. */
+/** The schemas of what the control socket says about the spool and the sensors; the types of telemetry/ follow from them. */
 
 const count = z.number();
 
+/**
+ * `assumed`: nothing on this machine tells whether the clock was set, or telling takes too long, and the time looks
+ * right. `service`: nothing tells, and the time is the one in the service's replies.
+ */
 export const clockStates = ['unset', 'assumed', 'service', 'set'] as const;
+export type ClockState = (typeof clockStates)[number];
 
 const spool = z.object({
   pointsInMemory: count,
@@ -29,6 +35,7 @@ const spool = z.object({
   ),
   trouble: absent(z.string()).describe('Why nothing is on disk now.'),
 });
+export type SpoolFigures = Of<typeof spool>;
 
 const delivery = z.object({
   delivered: count,
@@ -38,25 +45,28 @@ const delivery = z.object({
   parkedEvents: z.array(z.string()),
   trouble: absent(z.string()).describe('Why nothing goes through now.'),
 });
+export type DeliveryFigures = Of<typeof delivery>;
+
+const source = z.object({
+  name: z.string(),
+  readings: count,
+  failures: count,
+  lastReadingAgeMs: count.optional().describe('Undefined: there was none, or the daemon is older.'),
+  dropped: count.default(0).describe('What came and was not used: too fast, too long, nested too deep.'),
+  lastDrop: absent(z.string()),
+  lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
+});
+export type SourceFigures = Of<typeof source>;
 
 export const telemetryReply = z.object({
   spool,
   delivery,
   clock: z.enum(clockStates),
-  sources: z.array(
-    z.object({
-      name: z.string(),
-      readings: count,
-      failures: count,
-      lastReadingAgeMs: count.optional().describe('Undefined: there was none, or the daemon is older.'),
-      dropped: count.default(0).describe('What came and was not used: too fast, too long, nested too deep.'),
-      lastDrop: absent(z.string()),
-      lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
-    }),
-  ),
+  sources: z.array(source),
   watches: z.array(z.object({ id: z.string(), lastError: absent(z.string()) })),
   deadLetters: z.array(z.object({ event: z.string(), at: z.string(), value: z.string(), reason: z.string() })),
 });
+export type TelemetryStatus = Of<typeof telemetryReply>;
 
 export const flushReply = z.object({ onDisk: z.boolean() });
 
@@ -78,42 +88,44 @@ export const sensorUnits = [
   'B',
   's',
 ] as const;
+export type SensorUnit = (typeof sensorUnits)[number];
 
 const unit = absent(z.enum(sensorUnits)).describe(
   'Of the reading, before anything is scaled; undefined: nobody knows it.',
 );
 
-export const sensorsReply = z.object({
-  isRead: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
-  sensors: z.array(
+const sensor = z.object({
+  name: z.string(),
+  kind: z.string().describe('Of its source, as in the configuration.'),
+  mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
+  place: z.string().describe('What is read, without secrets.'),
+  everyMs: absent(count).describe('Of one that is asked.'),
+  outputs: z.array(
     z.object({
-      name: z.string(),
-      kind: z.string().describe('Of its source, as in the configuration.'),
-      mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
-      place: z.string().describe('What is read, without secrets.'),
-      everyMs: absent(count).describe('Of one that is asked.'),
-      outputs: z.array(
-        z.object({
-          kind: z.enum(['event', 'property']),
-          id: z.string(),
-          pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
-          scale: count,
-          offset: count,
-        }),
-      ),
-      readings: count,
-      failures: count,
-      dropped: count.describe('What came and was not used: too fast, too long, nested too deep.'),
-      lastReading: absent(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
-      lastReadingAgeMs: absent(count),
-      unit,
-      perMinute: absent(count).describe('Readings, by the last 64 of them.'),
-      lastDrop: absent(z.string()),
-      lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
-      lastErrorCode: absent(z.string()),
-      failingForMs: absent(count),
+      kind: z.enum(['event', 'property']),
+      id: z.string(),
+      pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
+      scale: count,
+      offset: count,
     }),
   ),
+  readings: count,
+  failures: count,
+  dropped: count.describe('What came and was not used: too fast, too long, nested too deep.'),
+  lastReading: absent(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
+  lastReadingAgeMs: absent(count),
+  unit,
+  perMinute: absent(count).describe('Readings, by the last 64 of them.'),
+  lastDrop: absent(z.string()),
+  lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
+  lastErrorCode: absent(z.string()),
+  failingForMs: absent(count),
+});
+export type SensorReport = Of<typeof sensor>;
+
+export const sensorsReply = z.object({
+  isRead: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
+  sensors: z.array(sensor),
 });
 
 export const tryInput = z.strictObject({ name: z.string().min(1).max(2_048) });

@@ -19,9 +19,6 @@ export interface NewPoint {
   readonly time: PointTime;
 }
 
-/** Why a point was not delivered. */
-export type DropReason = 'too-old' | 'spool-full' | 'memory-full' | 'refused' | 'damaged';
-
 /** What a point costs beside its value, in memory and on disk, approximately. */
 export const pointOverheadBytes = 32;
 

@@ -1,3 +1,4 @@
+import type { SourceFigures } from '../control/telemetry-protocol.ts';
 import { abortable } from '../system/abortable.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
@@ -27,20 +28,6 @@ export interface SourceRunnerDeps {
   readonly log: Log;
   /** An error that it throws concerns this reading only. */
   readonly onReading: (reading: Reading) => void;
-}
-
-export interface SourceFigures {
-  readonly name: string;
-  readonly readings: number;
-  readonly failures: number;
-  /** Undefined: there was no reading. */
-  readonly lastReadingAgeMs?: number | undefined;
-  /** Readings that were not used: too fast, too long, nested too deep. */
-  readonly dropped: number;
-  /** Why a reading was last not used. */
-  readonly lastDrop: string | undefined;
-  /** The last error since the last reading; undefined: the source works. */
-  readonly lastError: string | undefined;
 }
 
 const restart: RetryPolicy = {

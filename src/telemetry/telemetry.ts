@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 
+import type { SensorReport, TelemetryStatus } from '../control/telemetry-protocol.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -15,7 +16,6 @@ import type { OpenSerialLine, ValueService } from './ports.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
-import type { SensorReport } from './sensors/sensor-report.ts';
 import { trySource } from './sensors/try-sensor.ts';
 import type { MeasurementSettings, SourceSettings, TelemetrySettings, WatchSettings } from './settings.ts';
 import { SourceRunner } from './source-runner.ts';
@@ -24,7 +24,6 @@ import type { Reading } from './sources/source.ts';
 import { Spool } from './spool/spool.ts';
 import type { BootTime } from './spool/spool.ts';
 import { takeOver } from './spool/take-over.ts';
-import type { TelemetryStatus } from './telemetry-status.ts';
 import { Watch } from './watch.ts';
 
 export interface TelemetryDeps {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { nestedWithin } from '../../system/json-value.ts';
-import { plainText } from '../absent.ts';
+import { plainText } from '../schema-parts.ts';
 
 // What several operations of operations.ts take or answer.
 

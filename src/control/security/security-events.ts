@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { Of } from '../reports.ts';
+import type { Of } from '../schema-parts.ts';
 
 export const securityEvent = z.object({
   number: z.int().positive().describe('Rises with each event, also beyond what is kept.'),

@@ -1,17 +1,12 @@
 import { access } from 'node:fs/promises';
 
+import type { ClockState } from '../../control/telemetry-protocol.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { PointTime } from '../point.ts';
-
-/**
- * `assumed`: nothing on this machine tells whether the clock was set, or telling takes too long, and the time looks
- * right. `service`: nothing tells, and the time is the one in the service's replies.
- */
-export type ClockState = 'unset' | 'assumed' | 'service' | 'set';
 
 /** The time that the service's clock showed, and when that was on our monotonic clock. */
 export interface ServiceTime {

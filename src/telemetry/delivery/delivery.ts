@@ -1,3 +1,4 @@
+import type { DeliveryFigures } from '../../control/telemetry-protocol.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
@@ -22,17 +23,6 @@ export interface DeliveryDeps {
   readonly backlogPointsPerSecond: number;
   /** While this is true the backlog waits, since the line belongs to an update. */
   readonly isLineTaken: () => boolean;
-}
-
-export interface DeliveryFigures {
-  readonly delivered: number;
-  readonly requests: number;
-  readonly failedRequests: number;
-  /** Points that were sent more than once. The service may have them twice, with the same time. */
-  readonly resent: number;
-  readonly parkedEvents: readonly string[];
-  /** Why nothing is delivered now; undefined: it is. */
-  readonly trouble: string | undefined;
 }
 
 /** How often the backlog checks whether the update still has the line. */

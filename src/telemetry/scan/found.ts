@@ -1,4 +1,4 @@
-import type { SensorUnit } from '../sensors/unit.ts';
+import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 
 export const scanKinds = ['modbus', 'hwmon', 'iio', 'w1', 'serial'] as const;
 export type ScanKind = (typeof scanKinds)[number];

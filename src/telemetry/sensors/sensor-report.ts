@@ -1,42 +1,10 @@
+import type { SensorReport, SourceFigures } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
 import { sources } from '../settings.ts';
 import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
-import type { SourceFigures } from '../source-runner.ts';
 import type { Reading } from '../sources/source.ts';
 import { unitOf } from './unit.ts';
-import type { SensorUnit } from './unit.ts';
-
-export interface SensorReport {
-  readonly name: string;
-  readonly kind: SourceSettings['kind'];
-  readonly mode: 'polled' | 'pushed';
-  /** What is read, without secrets: a device, a file, a program, an address. */
-  readonly place: string;
-  readonly everyMs: number | undefined;
-  readonly outputs: readonly SensorOutput[];
-  readonly readings: number;
-  readonly failures: number;
-  readonly dropped: number;
-  /** The beginning of the last reading as JSON; undefined: there was none. */
-  readonly lastReading: string | undefined;
-  readonly lastReadingAgeMs: number | undefined;
-  readonly unit: SensorUnit | undefined;
-  readonly perMinute: number | undefined;
-  readonly lastDrop: string | undefined;
-  /** The last error since the last reading; undefined: the source works. */
-  readonly lastError: string | undefined;
-  readonly lastErrorCode: string | undefined;
-  readonly failingForMs: number | undefined;
-}
-
-export interface SensorOutput {
-  readonly kind: 'event' | 'property';
-  readonly id: string;
-  readonly pointer: string;
-  readonly scale: number;
-  readonly offset: number;
-}
 
 /** What only the runner of a source knows. */
 export interface RunnerDetails {
@@ -91,6 +59,6 @@ export function modeOf(source: SourceSettings): 'polled' | 'pushed' {
   return withName(sources, source.kind).speaks(source) ? 'pushed' : 'polled';
 }
 
-function outputOf({ to, pointer, reduction: { scale, offset } }: OutputSettings): SensorOutput {
+function outputOf({ to, pointer, reduction: { scale, offset } }: OutputSettings): SensorReport['outputs'][number] {
   return { kind: to.kind, id: to.kind === 'event' ? to.event : to.id, pointer, scale, offset };
 }

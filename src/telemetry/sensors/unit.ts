@@ -1,23 +1,5 @@
+import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 import type { SourceSettings } from '../settings.ts';
-
-/** The unit of what a source yields, before it is scaled. */
-export type SensorUnit =
-  | '°C'
-  | 'm°C'
-  | 'V'
-  | 'mV'
-  | 'A'
-  | 'mA'
-  | 'W'
-  | 'mW'
-  | 'J'
-  | 'rpm'
-  | '%'
-  | 'm%'
-  | 'kPa'
-  | 'lx'
-  | 'B'
-  | 's';
 
 /** The unit of a source; undefined: only whoever made the source knows it. Pure. */
 export function unitOf(source: SourceSettings): SensorUnit | undefined {

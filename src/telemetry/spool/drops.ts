@@ -1,6 +1,8 @@
-import type { DropReason } from '../point.ts';
+import type { SpoolFigures } from '../../control/telemetry-protocol.ts';
 
-export type DropCounts = Readonly<Record<DropReason, number>>;
+type DropCounts = SpoolFigures['dropped'];
+/** Why a point was not delivered. */
+export type DropReason = keyof DropCounts;
 
 /** Counts points that were not delivered, since the agent started. */
 export class Drops {

@@ -1,8 +1,9 @@
 import { pointBytes, pointClasses } from '../point.ts';
-import type { DropReason, PointClass } from '../point.ts';
+import type { PointClass } from '../point.ts';
 import { totalOf } from './database/records.ts';
 import type { Holdings, StoredPoint } from './database/records.ts';
 import type { SpoolDatabase } from './database/spool-database.ts';
+import type { DropReason } from './drops.ts';
 
 const CHUNK = 500;
 

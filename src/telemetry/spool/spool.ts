@@ -1,3 +1,4 @@
+import type { SpoolFigures } from '../../control/telemetry-protocol.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Boots } from '../clock/boots.ts';
@@ -17,7 +18,6 @@ import { FlashFigure } from './flash-figure.ts';
 import { LiveLane } from './live-lane.ts';
 import { SpoolArchive } from './spool-archive.ts';
 import type { ArchiveDeps } from './spool-archive.ts';
-import type { SpoolFigures } from './spool-figures.ts';
 import { StreamBook } from './streams.ts';
 import type { Stream } from './streams.ts';
 

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
+import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 
 /** What one sensor, one board or one member of the group does to the daemon. */
 export interface Attack {

@@ -3,8 +3,8 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
-import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
 import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent } from '../../stand-ins/service/firmware-content.ts';

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import * as z from 'zod';
 
 import { telemetryReply } from '../../../src/control/telemetry-protocol.ts';
-import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
+import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 
 const seen = z.object({ statusMs: z.number(), trivialMs: z.number(), telemetry: telemetryReply });
 const answer = z.union([seen, z.object({ error: z.string() })]);

@@ -1,7 +1,7 @@
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import type { AgentOperations, OutputOf } from '../../../src/control/operations.ts';
 import type { BoardReport, CheckReport, StatusReport } from '../../../src/control/reports.ts';
-import type { TelemetryStatus } from '../../../src/telemetry/telemetry-status.ts';
+import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 
 export const calmStatus: StatusReport = {
   agentVersion: '0.1.0',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
-import type { SensorReport } from '../../../src/control/words/rows/sensor-rows.ts';
+import type { SensorReport } from '../../../src/control/telemetry-protocol.ts';
 import { Password } from '../../../src/page/access/password.ts';
 import { hasToken, Sessions } from '../../../src/page/access/sessions.ts';
 import { possibleNow } from '../../../src/page/act/action-forms.ts';

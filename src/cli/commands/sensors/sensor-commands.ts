@@ -1,6 +1,6 @@
 import type { OutputOf } from '../../../control/operations.ts';
+import type { SensorReport } from '../../../control/telemetry-protocol.ts';
 import { describeWait, withUnit } from '../../../control/words/rows/sensor-rows.ts';
-import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
 import { nearest } from '../../../system/nearest.ts';
 import { Misuse } from '../../arguments/command.ts';
 import type { Command, Typed } from '../../arguments/command.ts';

@@ -1,6 +1,6 @@
 import type { OutputOf } from '../../../control/operations.ts';
+import type { SensorReport } from '../../../control/telemetry-protocol.ts';
 import { oneSensorRows, sensorRows } from '../../../control/words/rows/sensor-rows.ts';
-import type { SensorReport } from '../../../control/words/rows/sensor-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 

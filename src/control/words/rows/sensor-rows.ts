@@ -1,9 +1,8 @@
 import type { OutputOf } from '../../operations.ts';
+import type { SensorReport } from '../../telemetry-protocol.ts';
 import { counted } from '../counted.ts';
 import { duration } from '../time.ts';
 import type { Row } from './row.ts';
-
-export type SensorReport = OutputOf<'sensors'>['sensors'][number];
 
 /** One row for each sensor. */
 export function sensorRows({ isRead, sensors }: OutputOf<'sensors'>): readonly Row[] {

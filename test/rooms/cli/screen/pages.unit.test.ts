@@ -19,8 +19,8 @@ import type {
   StatusReport,
   BoardReport,
 } from '../../../../src/control/reports.ts';
+import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { displayWidth } from '../../../../src/control/words/printable.ts';
-import type { TelemetryStatus } from '../../../../src/telemetry/telemetry-status.ts';
 import { anyText, steering } from '../any-text.ts';
 import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';

@@ -4,7 +4,7 @@ import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderSpool } from '../../../../src/cli/screen/pages/render-spool.ts';
 import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
 import { plain } from '../../../../src/cli/screen/paint.ts';
-import type { TelemetryStatus } from '../../../../src/telemetry/telemetry-status.ts';
+import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { calmStatus, calmTelemetry } from '../fake-operations.ts';

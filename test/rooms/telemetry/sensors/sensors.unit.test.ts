@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { sensorUnits } from '../../../../src/control/telemetry-protocol.ts';
+import type { SensorReport } from '../../../../src/control/telemetry-protocol.ts';
 import { ReadingPace } from '../../../../src/telemetry/sensors/reading-pace.ts';
 import { readingText, sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
-import type { SensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
 import { trySource } from '../../../../src/telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
