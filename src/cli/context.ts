@@ -2,8 +2,12 @@ import type { FileReport } from '../control/file-report.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations } from '../control/operations.ts';
 import type { OffsetMinutes } from '../control/words/time.ts';
+import type { DeltaOrder, WrittenDelta } from '../firmware/delta/write-delta.ts';
+import type { ListOrder } from '../firmware/trust/write-list.ts';
+import type { Setup } from '../setup/setup.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { Clock } from '../system/time/clock.ts';
+import type { Found, OnAsked, ScanOrder } from '../telemetry/scan/found.ts';
 
 /** A place for text: standard output or standard error. */
 export interface TextOutput {
@@ -25,40 +29,10 @@ export interface ConfigCheck {
   readonly warnings: readonly string[];
 }
 
-/** What a release engineer wants in the next list of keys and revocations. Files are named as they were typed. */
-export interface TrustListOrder {
-  readonly from: string | undefined;
-  readonly number: number | undefined;
-  readonly keys: readonly string[];
-  readonly notBefore: string | undefined;
-  readonly notAfter: string | undefined;
-  readonly revokedKeys: readonly string[];
-  readonly revokedReleases: readonly string[];
-}
-
 export interface WrittenTrustList {
   readonly number: number;
   readonly keys: readonly { readonly name: string }[];
   readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
-}
-
-/** What a release engineer wants of a delta. Files are absolute paths. */
-export interface DeltaOrder {
-  readonly base: string;
-  readonly result: string;
-  readonly name: string;
-  readonly deviceType: string;
-  readonly target: string | undefined;
-  readonly securityVersion: string | undefined;
-  readonly key: string | undefined;
-  readonly output: string;
-}
-
-export interface WrittenDelta {
-  readonly path: string;
-  readonly deltaBytes: number;
-  readonly base: { readonly sizeBytes: number; readonly digest: string };
-  readonly result: { readonly sizeBytes: number; readonly digest: string };
 }
 
 /**
@@ -91,49 +65,16 @@ export interface Person extends Disposable {
   ask(question: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
-export interface SetupQuestion {
-  readonly name: string;
-  readonly key: string;
-  readonly text: string;
-  /** The default if the person answers nothing; undefined: the question must be answered. */
-  readonly found: string | undefined;
-  /** A word that is an answer, too, and when; undefined: there is none. */
-  readonly otherwise?: string;
-}
+/** The way to a configuration. */
+export type ConfigSetup = Pick<Setup, keyof Setup>;
 
-/** The way to a configuration. Answers are kept by the names of their questions. */
-export interface ConfigSetup {
-  readonly path: string;
-  /** What is to be known before anything is answered. */
-  readonly notes: readonly string[];
-  questionsLeft(answers: Readonly<Record<string, string>>): readonly SetupQuestion[];
-  /** What is wrong with the answer; undefined: nothing that can be told yet. */
-  complaint(question: SetupQuestion, answers: Readonly<Record<string, string>>): Promise<string | undefined>;
-  text(answers: Readonly<Record<string, string>>): string;
-  /** Throws ConfigError, and changes nothing, if the configuration cannot be used on this gateway. */
-  write(text: string): Promise<{
-    readonly path: string;
-    readonly before: string | undefined;
-    /** How a daemon that runs takes it. */
-    readonly takenBy: 'reload' | 'restart';
-  }>;
+/** A sensor that was found, and its table `[[sensors]]` for the configuration; undefined: it cannot be configured. */
+export interface FoundSensor extends Omit<Found, 'sensor'> {
+  readonly toml: string | undefined;
 }
-
-/** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */
-export type ScanOrder =
-  | { readonly kind: 'hwmon' | 'iio' | 'w1' | 'serial' }
-  | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
-  | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
 
 export interface ScanReport {
-  readonly found: readonly {
-    readonly title: string;
-    readonly reading: string | undefined;
-    readonly unit: string | undefined;
-    readonly problem: 'same-name' | 'odd-name' | 'unreadable' | 'console' | 'any-unit' | undefined;
-    /** A table `[[sensors]]` for the configuration; undefined: this device cannot be configured. */
-    readonly toml: string | undefined;
-  }[];
+  readonly found: readonly FoundSensor[];
   /** True if more was found than is listed. */
   readonly isCut: boolean;
 }
@@ -201,13 +142,13 @@ export interface CliContext {
   /** All codes of the catalogue. */
   errorCodes(): Promise<readonly string[]>;
   /** Writes a list of keys and revocations. */
-  writeTrustList(path: string, order: TrustListOrder): Promise<WrittenTrustList>;
+  writeTrustList(path: string, order: ListOrder): Promise<WrittenTrustList>;
   /** Writes an artifact that holds a delta. Throws AgentError. */
   writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta>;
   /** Looks for what a configuration needs. `from` is a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
   /** Looks for sensors; changes nothing. Calls `onAsked` after each Modbus unit that was asked. Throws AgentError. */
-  scan(order: ScanOrder, onAsked: (unit: number, answering: number) => void, signal: AbortSignal): Promise<ScanReport>;
+  scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport>;
   /** Never fails, whatever the configuration contains. */
   support(): Promise<Support>;
   readonly config: {

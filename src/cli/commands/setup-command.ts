@@ -3,10 +3,12 @@ import { resolve } from 'node:path';
 import { ConfigError } from '../../config/errors.ts';
 import { isSilent } from '../../control/control-errors.ts';
 import { printable } from '../../control/words/printable.ts';
+import type { Answers, Question } from '../../setup/propose.ts';
+import type { WrittenConfig } from '../../setup/setup.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
-import type { CliContext, ConfigSetup, Person, SetupQuestion } from '../context.ts';
+import type { CliContext, ConfigSetup, Person } from '../context.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
 import { tellProblems } from './config-commands.ts';
@@ -32,8 +34,6 @@ export const setupCommand: Command = {
   ],
   run: setUp,
 };
-
-type Answers = Readonly<Record<string, string>>;
 
 async function setUp(typed: Typed, context: CliContext): Promise<number> {
   try {
@@ -118,7 +118,7 @@ function withoutAsking(setup: ConfigSetup, answers: Answers): Answers {
  * Asks, and writes the configuration. If it cannot be used here, asks again and offers the previous answers. Undefined:
  * the person does not want it.
  */
-async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Written | undefined> {
+async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<WrittenConfig | undefined> {
   using person = context.person();
   let before: Answers = {};
   let refusal: ConfigError | undefined;
@@ -155,8 +155,6 @@ async function askAll(round: Asking): Promise<string | undefined> {
   return /^(y|yes|)$/i.test(word) ? text : undefined;
 }
 
-type Written = Awaited<ReturnType<ConfigSetup['write']>>;
-
 interface Asking {
   readonly setup: ConfigSetup;
   readonly answers: Record<string, string>;
@@ -167,7 +165,7 @@ interface Asking {
 }
 
 /** Asks until the answer has the right form. */
-async function ask(question: SetupQuestion, { setup, answers, person, context }: Asking): Promise<string> {
+async function ask(question: Question, { setup, answers, person, context }: Asking): Promise<string> {
   const { name, key, text, found, otherwise } = question;
   const { columns, paint } = pageFor(context.err, context);
   const say = (wrong: string): void => {

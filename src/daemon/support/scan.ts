@@ -1,9 +1,8 @@
-import type { ScanOrder, ScanReport } from '../../cli/context.ts';
+import type { FoundSensor, ScanReport } from '../../cli/context.ts';
 import { writeToml } from '../../config/file/toml.ts';
-import type { Found, ProposedSensor, ScanResult } from '../../telemetry/scan/found.ts';
+import type { Found, OnAsked, ProposedSensor, ScanOrder, ScanResult } from '../../telemetry/scan/found.ts';
 import { scanKernel } from '../../telemetry/scan/scan-kernel.ts';
 import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
-import type { OnAsked } from '../../telemetry/scan/scan-modbus.ts';
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
 import { sensorSchema } from '../../telemetry/settings.ts';
 
@@ -33,7 +32,7 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
 }
 
 /** A found sensor with its proposal, unless the configuration would refuse that. Pure. */
-export function asReport({ sensor, title, reading, unit, problem }: Found): ScanReport['found'][number] {
+export function asReport({ sensor, title, reading, unit, problem }: Found): FoundSensor {
   const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: EVERY, ...sensor }).success;
   return {
     title,

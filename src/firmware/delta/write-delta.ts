@@ -10,7 +10,7 @@ import { FirmwareError } from '../errors.ts';
 import { encodeDelta, promiseOf } from './encode.ts';
 import { rebuild } from './rebuild.ts';
 
-/** What a release engineer wants of a delta. Files are named as they were typed. */
+/** What a release engineer wants of a delta. Files are absolute paths. */
 export interface DeltaOrder {
   /** The image that runs, and the image that is to run. */
   readonly base: string;

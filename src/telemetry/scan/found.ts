@@ -1,7 +1,14 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 
-export const scanKinds = ['modbus', 'hwmon', 'iio', 'w1', 'serial'] as const;
-export type ScanKind = (typeof scanKinds)[number];
+/** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */
+export type ScanOrder = { readonly kind: 'hwmon' | 'iio' | 'w1' | 'serial' } | ModbusPlace;
+
+export type ModbusPlace =
+  | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
+  | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
+
+/** Called after each Modbus unit that was asked. */
+export type OnAsked = (unit: number, answering: number) => void;
 
 /** Why something that was found cannot be read, or is perhaps not what one wants to read. */
 export type ScanProblem =

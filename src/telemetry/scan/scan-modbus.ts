@@ -8,14 +8,7 @@ import type { OpenSerialLine, SerialLine } from '../ports.ts';
 import { requestPdu } from '../sources/modbus/modbus-codec.ts';
 import type { ModbusRegister } from '../sources/modbus/modbus-codec.ts';
 import { askByRtu, askByTcp } from '../sources/modbus/modbus.ts';
-import type { Found, ScanResult } from './found.ts';
-
-export type ModbusPlace =
-  | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
-  | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
-
-/** Called after each unit. */
-export type OnAsked = (unit: number, answering: number) => void;
+import type { Found, ModbusPlace, OnAsked, ScanResult } from './found.ts';
 
 const FIRST_UNIT = 1;
 const LAST_UNIT = 247;

@@ -1,7 +1,8 @@
 import { nearest } from '../../../system/nearest.ts';
+import type { ScanOrder } from '../../../telemetry/scan/found.ts';
 import { Misuse } from '../../arguments/command.ts';
 import type { Command, Typed } from '../../arguments/command.ts';
-import type { CliContext, ScanOrder } from '../../context.ts';
+import type { CliContext } from '../../context.ts';
 import { renderScan } from '../../screen/pages/render-scan.ts';
 import { tell } from '../tell.ts';
 

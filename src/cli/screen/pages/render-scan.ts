@@ -1,5 +1,5 @@
 import { printable } from '../../../control/words/printable.ts';
-import type { ScanReport } from '../../context.ts';
+import type { FoundSensor, ScanReport } from '../../context.ts';
 
 /**
  * Renders a scan as TOML. Everything for a person is a comment, and no line is wrapped, so that the output can be
@@ -15,13 +15,13 @@ export function renderScan(kind: string, { found, isCut }: ScanReport): string {
   return `${[head, ...cut, ...next, ...tables.flat()].join('\n')}\n`;
 }
 
-function describe({ title, reading, unit, problem, toml }: ScanReport['found'][number]): string {
+function describe({ title, reading, unit, problem, toml }: FoundSensor): string {
   const value = reading === undefined ? '' : `: ${printable(reading)}${unit === undefined ? '' : ` ${unit}`}`;
   const scaled = toml !== undefined && unit?.startsWith('m') === true ? `; scale makes ${unit.slice(1)} of it` : '';
   return `${printable(title)}${value}${scaled}${problem === undefined ? '' : `; ${problems[problem]}`}`;
 }
 
-type Problem = NonNullable<ScanReport['found'][number]['problem']>;
+type Problem = NonNullable<FoundSensor['problem']>;
 
 const problems: Readonly<Record<Problem, string>> = {
   'same-name': 'cannot be configured: another one has the same name, and is read in its place',

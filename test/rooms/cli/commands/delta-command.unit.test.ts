@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import type { DeltaOrder } from '../../../../src/cli/context.ts';
+import type { DeltaOrder } from '../../../../src/firmware/delta/write-delta.ts';
 import { fakeContext, type as typeAt } from '../fake-context.ts';
 
 const NEEDED = '--name 1.5.0 --device-type my-board';

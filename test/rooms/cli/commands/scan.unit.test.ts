@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import type { ScanOrder, ScanReport } from '../../../../src/cli/context.ts';
+import type { ScanReport } from '../../../../src/cli/context.ts';
 import { TelemetryError } from '../../../../src/telemetry/errors.ts';
+import type { ScanOrder } from '../../../../src/telemetry/scan/found.ts';
 import { type as typeAt } from '../fake-context.ts';
 
 const found: ScanReport['found'] = [
