@@ -149,6 +149,7 @@ export function serviceSettings(written: z.output<typeof serviceSchema>) {
     propertyText,
     /** The first whose window it is bounds what a download takes; none: nothing does. */
     maxRates: ratesOf(rates),
+    /** PEM files. They are read for each connection, so that they can be replaced. */
     tls: { caFile, clientCertificateFile, clientKeyFile },
     deadlines,
     messaging: messaging === undefined ? undefined : messagingSettings(messaging, transport),
@@ -166,22 +167,32 @@ function ratesOf(written: z.output<typeof serviceSchema>['max_rate'] = []): read
 
 function messagingSettings(written: z.output<typeof messagingSchema>, transport: 'rest' | 'messaging') {
   const {
-    topicId = '',
     caFile,
     clientCertificateFile,
     clientKeyFile,
-    ...messaging
+    topicId = '',
+    activateTopic,
+    requestTopic,
+    replyTopic,
+    statusTopic,
+    wakeTopic,
+    firmwareTransport = transport,
+    ...others
   } = settingsOf(messagingSchema, written);
-  const { activateTopic, requestTopic, replyTopic, statusTopic, wakeTopic } = messaging;
   const topic = (text: string): string => text.replaceAll('{topic_id}', () => topicId);
+  const isAsked = transport === 'messaging' || firmwareTransport === 'messaging';
   return {
-    ...messaging,
+    ...others,
+    firmwareTransport,
+    /** Read for each connection, as is the password, so that they can be replaced. */
     tls: { caFile, clientCertificateFile, clientKeyFile },
-    activateTopic: topic(activateTopic),
-    requestTopic: topic(requestTopic),
-    replyTopic: topic(replyTopic),
-    statusTopic: statusTopic === undefined ? undefined : topic(statusTopic),
-    wakeTopic: wakeTopic === undefined ? undefined : topic(wakeTopic),
-    firmwareTransport: messaging.firmwareTransport ?? transport,
+    topics: {
+      activate: topic(activateTopic),
+      request: topic(requestTopic),
+      /** Undefined: nothing is asked in this form. */
+      reply: isAsked ? topic(replyTopic) : undefined,
+      status: statusTopic === undefined ? undefined : topic(statusTopic),
+      wake: wakeTopic === undefined ? undefined : topic(wakeTopic),
+    },
   };
 }

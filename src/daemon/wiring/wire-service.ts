@@ -8,12 +8,10 @@ import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { proxyFromEnvironment } from '../../service/rest/connection/proxy.ts';
 import { defaultResume } from '../../service/rest/settings.ts';
-import type { RestSettings } from '../../service/rest/settings.ts';
 import { RestTransport } from '../../service/rest/transport.ts';
 import type { ServiceMessagingSettings as ConfiguredMessaging } from '../../service/settings.ts';
 import { Throttle } from '../../service/throttle.ts';
 import type { Traffic } from '../../service/traffic.ts';
-import type { Environment } from '../../system/processes/environment.ts';
 import type { World } from './wiring.ts';
 
 /** The service in the configured form or forms. */
@@ -35,10 +33,12 @@ export async function wireService(
   const { maxRates } = config.service;
   const throttle = maxRates.length === 0 ? undefined : new Throttle(maxRates, world.clock);
   const deps = { ...world, throttle };
-  const rest = opened.use(new RestTransport(restSettings(config, world.environment, world.agentVersion), deps));
+  const proxy = proxyFromEnvironment(world.environment);
+  const userAgent = `thing-agent/${world.agentVersion}`;
+  const rest = opened.use(new RestTransport({ ...config.service, proxy, resume: defaultResume, userAgent }, deps));
   const { transport, messaging: configured } = config.service;
   const messaging =
-    configured === undefined || !needsBroker(config, configured)
+    configured === undefined || !needsBroker(configured)
       ? undefined
       : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), deps));
   const provisioning = messaging !== undefined && transport === 'messaging' ? messaging : rest;
@@ -58,12 +58,8 @@ export async function wireService(
   };
 }
 
-function needsBroker({ service }: Config, configured: ConfiguredMessaging): boolean {
-  return asksBroker(service.transport, configured) || (configured.wakeTopic ?? configured.statusTopic) !== undefined;
-}
-
-function asksBroker(transport: 'rest' | 'messaging', { firmwareTransport }: ConfiguredMessaging): boolean {
-  return transport === 'messaging' || firmwareTransport === 'messaging';
+function needsBroker({ topics: { reply, wake, status } }: ConfiguredMessaging): boolean {
+  return (reply ?? wake ?? status) !== undefined;
 }
 
 async function openMessaging(settings: MessagingSettings, deps: BrokerDeps): Promise<MessagingTransport> {
@@ -76,17 +72,10 @@ function messagingSettings(
   configured: ConfiguredMessaging,
   { serialNumber, agentVersion }: Pick<MessagingSettings, 'serialNumber' | 'agentVersion'>,
 ): MessagingSettings {
-  const { activateTopic, requestTopic, replyTopic, statusTopic, wakeTopic, requestTimeoutMs } = configured;
+  const { clientId = clientIdOf(serialNumber), requestTimeoutMs } = configured;
   return {
     ...configured,
-    clientId: configured.clientId ?? clientIdOf(serialNumber),
-    topics: {
-      activate: activateTopic,
-      request: requestTopic,
-      reply: asksBroker(service.transport, configured) ? replyTopic : undefined,
-      status: statusTopic,
-      wake: wakeTopic,
-    },
+    clientId,
     deadlines: {
       connectMs: service.deadlines.connectMs,
       requestMs: requestTimeoutMs,
@@ -103,19 +92,4 @@ function messagingSettings(
 /** The same id at each start, of a kind that every broker accepts (MQTT 3.1.1, section 3.1.3.1). */
 function clientIdOf(serialNumber: string): string {
   return `thingagent${createHash('sha256').update(serialNumber).digest('hex').slice(0, 13)}`;
-}
-
-/** Translates the configuration into the settings of the REST form. */
-function restSettings(config: Config, environment: Environment, agentVersion: string): RestSettings {
-  const { url, keyOnProvisioning, tls, deadlines, propertyText } = config.service;
-  return {
-    baseUrl: url,
-    keyOnProvisioning,
-    tls,
-    proxy: proxyFromEnvironment(environment),
-    deadlines,
-    propertyText,
-    resume: defaultResume,
-    userAgent: `thing-agent/${agentVersion}`,
-  };
 }

@@ -1,38 +1,20 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { TlsFiles } from '../rest/settings.ts';
+import type { ServiceMessagingSettings } from '../settings.ts';
 
 /** How the service is reached in messaging form, from `[service.messaging]`. */
-export interface MessagingSettings {
-  /** mqtts or mqtt. */
-  readonly url: string;
-  /** 4 is MQTT 3.1.1. */
-  readonly protocolVersion: 4 | 5;
+export interface MessagingSettings extends Omit<
+  ServiceMessagingSettings,
+  'firmwareTransport' | 'requestTimeoutMs' | 'tls'
+> {
   readonly clientId: string;
-  readonly username: string | undefined;
-  /** Read for each connection, as are the TLS files, so that they can be replaced. */
-  readonly passwordFile: string | undefined;
   readonly tls: TlsFiles;
-  readonly topics: Topics;
-  readonly keepAliveMs: number;
-  /** 0: the broker forgets the session with the connection. */
-  readonly sessionExpiryMs: number;
-  /** The bound for the text of a firmware. */
-  readonly maxMessageBytes: number;
   readonly deadlines: MessagingDeadlines;
   /** The pauses between two attempts to connect, which never end. */
   readonly reconnect: Pick<RetryPolicy, 'firstDelayMs' | 'maxDelayMs'>;
   /** Published in the status topic. */
   readonly serialNumber: string;
   readonly agentVersion: string;
-}
-
-export interface Topics {
-  readonly activate: string;
-  readonly request: string;
-  /** Undefined: nothing is asked in this form. */
-  readonly reply: string | undefined;
-  readonly status: string | undefined;
-  readonly wake: string | undefined;
 }
 
 /** Invariant 6: deadlines in milliseconds. */

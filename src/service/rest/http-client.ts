@@ -37,7 +37,7 @@ export class HttpClient implements AsyncDisposable {
   #pool: Promise<Pool> | undefined;
 
   constructor(settings: RestSettings, deps: ConnectorDeps) {
-    this.#base = new URL(settings.baseUrl);
+    this.#base = new URL(settings.url);
     this.#settings = settings;
     this.#clock = deps.clock;
     this.#connector = new Connector(this.#base, settings, deps);

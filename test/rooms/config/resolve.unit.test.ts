@@ -60,9 +60,8 @@ describe('resolveConfig', () => {
     expect(resolve(text).service.messaging).toMatchObject({
       protocolVersion: 5,
       firmwareTransport: expected,
-      statusTopic: undefined,
+      topics: { status: undefined, request: 'v1.t.json' },
       maxMessageBytes: 64 * 1024 * 1024,
-      requestTopic: 'v1.t.json',
     });
   });
 
@@ -170,13 +169,15 @@ const wholeResolved: Config = {
       username: 'gateway',
       passwordFile: '/etc/thing-agent/password',
       tls: noTls,
-      activateTopic: 'v1.json',
-      requestTopic: 'v1.a1b2.json',
-      replyTopic: 'v1.a1b2.reply.json',
+      topics: {
+        activate: 'v1.json',
+        request: 'v1.a1b2.json',
+        reply: 'v1.a1b2.reply.json',
+        status: 'a1b2/status',
+        wake: 'wake',
+      },
       protocolVersion: 4,
       clientId: 'gw1',
-      statusTopic: 'a1b2/status',
-      wakeTopic: 'wake',
       keepAliveMs: 30_000,
       sessionExpiryMs: 7_200_000,
       requestTimeoutMs: 20_000,

@@ -68,7 +68,7 @@ describe('the configuration that is installed', () => {
     expect(config.update.window).toBeDefined();
     expect(config.device.serialNumber).toBe('GW-0001');
     expect(config.report.outcome).toBe('update_outcome');
-    expect(config.service.messaging?.wakeTopic).toBe('gateways/a1b2/wake');
+    expect(config.service.messaging?.topics.wake).toBe('gateways/a1b2/wake');
     expect(config.measurements.map(({ outputs }) => outputs.length)).toEqual([1, 3, 1]);
     expect(config.watches.map(({ id }) => id)).toEqual(['limits']);
     expect(config.telemetry.report.figures).toBe('agent');

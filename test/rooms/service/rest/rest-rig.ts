@@ -7,9 +7,9 @@ import type { Clock } from '../../../../src/system/time/clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 
 /** Settings as the daemon would fill them, with pauses that a test can wait for. */
-export function restSettings(baseUrl: string, others: Partial<RestSettings> = {}): RestSettings {
+export function restSettings(url: string, others: Partial<RestSettings> = {}): RestSettings {
   return {
-    baseUrl,
+    url,
     keyOnProvisioning: true,
     tls: {},
     proxy: {},
