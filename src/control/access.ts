@@ -21,7 +21,7 @@ export const socketNames: Readonly<Record<Caller, string>> = {
 
 /** The callers that may ask for this operation, whatever its input. */
 export function callersOf(entry: Answered | Followed): readonly Caller[] {
-  const isForMembers = entry.kind === 'answered' && entry.members !== undefined;
+  const isForMembers = 'output' in entry && entry.members !== undefined;
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
 }
 
@@ -39,7 +39,7 @@ export function requireAccess(
   }
   if (!callersOf(entry).includes(caller))
     throw new ControlError('control-not-permitted', `${name} is not for everyone in the group`);
-  if (caller !== 'members' || (entry.kind === 'answered' && entry.members === 'all')) return;
+  if (caller !== 'members' || ('output' in entry && entry.members === 'all')) return;
   if ('id' in input && listed.some((id) => id === input.id)) return;
   throw new ControlError('control-not-permitted', 'this property is not for everyone in the group', {
     advice: 'use sudo, or list it in the configuration: [control] properties',

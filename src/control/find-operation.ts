@@ -46,7 +46,7 @@ export function checkInput(entry: Answered | Followed, input: object): object {
 }
 
 export function methodOf(entry: Answered | Followed): string {
-  return entry.kind === 'answered' ? entry.method : 'POST';
+  return 'output' in entry ? entry.method : 'POST';
 }
 
 function decodeSegments(url: string): readonly string[] {

@@ -4,7 +4,6 @@ import { filePath, identifier, installFlags, nothing } from './api/operation-par
 
 /** A long operation, begun by a POST. Only one runs at a time (operation-runner.ts). */
 export interface Followed {
-  readonly kind: 'followed';
   /** What it does, for somebody who writes a program. */
   readonly summary: string;
   readonly path: string;
@@ -14,13 +13,11 @@ export interface Followed {
 /** The part of operations.ts that takes its time, and can be followed. */
 export const followedOperations = {
   update: {
-    kind: 'followed',
     summary: 'Looks at the service now, and installs what it wants.',
     path: 'update',
     input: installFlags(),
   },
   install: {
-    kind: 'followed',
     summary: 'Installs an artifact or an image in a local file, under the same rules.',
     path: 'install',
     input: installFlags().extend({
@@ -29,25 +26,21 @@ export const followedOperations = {
     }),
   },
   commit: {
-    kind: 'followed',
     summary: 'Keeps a trial without waiting for the health gate.',
     path: 'commit',
     input: nothing(),
   },
   rollback: {
-    kind: 'followed',
     summary: 'Ends a trial, or goes back to what was installed before.',
     path: 'rollback',
     input: installFlags(),
   },
   cancel: {
-    kind: 'followed',
     summary: 'Ends a download, or a wait for a reboot. The version is installed again only when a person asks for it.',
     path: 'cancel',
     input: nothing(),
   },
   flash: {
-    kind: 'followed',
     summary: 'Flashes a board with a local file.',
     path: 'flash',
     input: z.strictObject({
@@ -58,7 +51,6 @@ export const followedOperations = {
     }),
   },
   restore: {
-    kind: 'followed',
     summary: 'Puts back what a board held before it was flashed last.',
     path: 'restore',
     input: z.strictObject({ board: identifier() }),

@@ -23,7 +23,7 @@ export function makeOperations({ answered, followed }: OperationMakers): AgentOp
   const made: Readonly<Record<string, unknown>> = Object.fromEntries(
     Object.entries<Answered | Followed>(operationTable).map(([name, entry]) => [
       name,
-      entry.kind === 'answered' ? answered(name, entry) : followed(name, entry),
+      'output' in entry ? answered(name, entry) : followed(name, entry),
     ]),
   );
   if (!areOperations(made)) throw new TypeError('an operation is missing');

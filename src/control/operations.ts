@@ -5,7 +5,7 @@ import { datapoint, done, filePath, identifier, jsonValue, nothing, takenCareOf 
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { followedOperations } from './followed-operations.ts';
-import type { Followed } from './followed-operations.ts';
+import type { Followed, FollowedName } from './followed-operations.ts';
 import { historyReport } from './history.ts';
 import {
   standstillReport,
@@ -26,12 +26,11 @@ import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './
  * interface of the agent in this process follow from this table.
  *
  * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name;
- * the others are the body. An `answered` operation replies with one object, a `followed` one with lines of JSON
- * (NDJSON): its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
+ * the others are the body. An operation with an `output` replies with that, a followed one with lines of JSON (NDJSON):
+ * its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
  */
 export const operationTable = {
   status: {
-    kind: 'answered',
     summary: 'What is installed, what goes on, what comes next.',
     method: 'GET',
     path: 'status',
@@ -40,7 +39,6 @@ export const operationTable = {
     members: 'all',
   },
   check: {
-    kind: 'answered',
     summary: 'Looks at the service and says what an update would do; installs nothing.',
     method: 'GET',
     path: 'check',
@@ -48,7 +46,6 @@ export const operationTable = {
     output: checkReport,
   },
   doctor: {
-    kind: 'answered',
     summary:
       'Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error.',
     method: 'GET',
@@ -57,7 +54,6 @@ export const operationTable = {
     output: z.object({ findings: z.array(doctorFinding) }),
   },
   history: {
-    kind: 'answered',
     summary: 'The last attempts to install something, across updates.',
     method: 'GET',
     path: 'history',
@@ -66,7 +62,6 @@ export const operationTable = {
     members: 'all',
   },
   inspect: {
-    kind: 'answered',
     summary: 'What a local file is, for whom, by whose key, and whether it would be installed; changes nothing.',
     method: 'POST',
     path: 'inspect',
@@ -74,7 +69,6 @@ export const operationTable = {
     output: fileReport,
   },
   securityLog: {
-    kind: 'answered',
     summary: 'What concerned security, across updates.',
     method: 'GET',
     path: 'security',
@@ -82,7 +76,6 @@ export const operationTable = {
     output: securityReport,
   },
   activate: {
-    kind: 'answered',
     summary: 'Introduces the gateway to the service; a new key replaces the old one.',
     method: 'POST',
     path: 'activate',
@@ -90,7 +83,6 @@ export const operationTable = {
     output: z.object({ serialNumber: z.string(), thingId: z.string() }),
   },
   reboot: {
-    kind: 'answered',
     summary: 'Reboots the gateway. A staged slot is booted on its trial by this, too.',
     method: 'POST',
     path: 'reboot',
@@ -99,7 +91,6 @@ export const operationTable = {
     beside: 'makes way',
   },
   forget: {
-    kind: 'answered',
     summary: 'A version that ended badly may be tried again. Returns the names of those that this concerns.',
     method: 'POST',
     path: 'forget',
@@ -107,7 +98,6 @@ export const operationTable = {
     output: z.object({ versions: z.array(z.string()) }),
   },
   hold: {
-    kind: 'answered',
     summary:
       'Nothing is installed for so long, or until resume. A look or a download is interrupted, and goes on afterwards.',
     method: 'POST',
@@ -120,7 +110,6 @@ export const operationTable = {
     beside: 'pauses',
   },
   resume: {
-    kind: 'answered',
     summary: 'Ends a hold. Returns whether anything was held.',
     method: 'POST',
     path: 'resume',
@@ -128,7 +117,6 @@ export const operationTable = {
     output: z.object({ wasHeld: z.boolean() }),
   },
   property: {
-    kind: 'answered',
     summary: 'The value of a property at the service.',
     method: 'GET',
     path: 'properties/:id',
@@ -137,7 +125,6 @@ export const operationTable = {
     members: 'listed',
   },
   setProperty: {
-    kind: 'answered',
     summary: 'Sets a property; it is on disk or at the service when this returns.',
     method: 'PUT',
     path: 'properties/:id',
@@ -146,7 +133,6 @@ export const operationTable = {
     members: 'listed',
   },
   sendDatapoint: {
-    kind: 'answered',
     summary: 'Sends a datapoint; it is on disk or at the service when this returns.',
     method: 'POST',
     path: 'events/:event/datapoints',
@@ -155,7 +141,6 @@ export const operationTable = {
     members: 'all',
   },
   sendDatapoints: {
-    kind: 'answered',
     summary: 'Sends datapoints of several events, all or none; they are on disk or at the service when this returns.',
     method: 'POST',
     path: 'datapoints',
@@ -167,7 +152,6 @@ export const operationTable = {
   },
   /** Throws `spool-elsewhere` if no daemon runs. */
   spool: {
-    kind: 'answered',
     summary: 'Sensors, what waits for the service, and how delivery goes.',
     method: 'GET',
     path: 'spool',
@@ -176,7 +160,6 @@ export const operationTable = {
     members: 'all',
   },
   sensors: {
-    kind: 'answered',
     summary: 'The configured sources of datapoints: their last readings, how often they come, and what is wrong.',
     method: 'GET',
     path: 'sensors',
@@ -185,7 +168,6 @@ export const operationTable = {
     members: 'all',
   },
   trySensor: {
-    kind: 'answered',
     summary: 'Reads one source that is asked at intervals, once, now; nothing is kept or sent.',
     method: 'POST',
     path: 'sensors/try',
@@ -193,7 +175,6 @@ export const operationTable = {
     output: tryReply,
   },
   flushSpool: {
-    kind: 'answered',
     summary: 'Writes what waits in memory to the disk.',
     method: 'POST',
     path: 'spool/flush',
@@ -201,7 +182,6 @@ export const operationTable = {
     output: flushReply,
   },
   boards: {
-    kind: 'answered',
     summary: 'The configured boards.',
     method: 'GET',
     path: 'boards',
@@ -210,7 +190,6 @@ export const operationTable = {
     members: 'all',
   },
   probeBoard: {
-    kind: 'answered',
     summary: 'Asks the bootloader of a board who it is; its application is started again.',
     method: 'POST',
     path: 'boards/:board/probe',
@@ -219,7 +198,6 @@ export const operationTable = {
     beside: 'nothing',
   },
   planBoard: {
-    kind: 'answered',
     summary: 'How much flashing this file would change; changes nothing.',
     method: 'POST',
     path: 'boards/:board/plan',
@@ -228,7 +206,6 @@ export const operationTable = {
     beside: 'nothing',
   },
   resetBoard: {
-    kind: 'answered',
     summary: 'Starts the application of a board again.',
     method: 'POST',
     path: 'boards/:board/reset',
@@ -241,7 +218,6 @@ export const operationTable = {
 
 /** An operation that replies with one object. */
 export interface Answered {
-  readonly kind: 'answered';
   /** What it does, for somebody who writes a program. */
   readonly summary: string;
   readonly method: 'GET' | 'POST' | 'PUT';
@@ -266,7 +242,7 @@ export type OutputOf<Name extends OperationName> = Table[Name] extends {
 
 /** The table as an interface: of the agent in this process (daemon/agent.ts) and of its client (control-client.ts). */
 export type AgentOperations = {
-  readonly [Name in OperationName]: Table[Name] extends { readonly kind: 'followed' }
+  readonly [Name in OperationName]: Name extends FollowedName
     ? (input: InputOf<Name>, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };

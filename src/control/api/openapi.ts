@@ -57,7 +57,7 @@ function operation(name: OperationName, entry: Answered | Followed): Json {
     operationId: name,
     summary: entry.summary,
     'x-sockets': callersOf(entry).map((caller) => socketNames[caller]),
-    ...(entry.kind === 'answered' && entry.members === 'listed' && { description: listedOnly }),
+    ...('output' in entry && entry.members === 'listed' && { description: listedOnly }),
     ...(parameters.length > 0 && {
       parameters: parameters.map(([member, schema]) => ({ name: member, in: 'path', required: true, schema })),
     }),
@@ -67,7 +67,7 @@ function operation(name: OperationName, entry: Answered | Followed): Json {
         content: inJson({ type: 'object', properties: body, required: needed, additionalProperties: false }),
       },
     }),
-    responses: { 200: entry.kind === 'answered' ? answer(name) : stream, default: refusal },
+    responses: { 200: 'output' in entry ? answer(name) : stream, default: refusal },
   };
 }
 
@@ -111,7 +111,7 @@ function replyName(name: OperationName): string {
 /** The schemas of what crosses the socket, before a reader transforms it. */
 function schemas(): Json {
   const answers = entries().flatMap(([name, entry]) =>
-    entry.kind === 'answered' ? [[replyName(name), jsonSchema(entry.output)] as const] : [],
+    'output' in entry ? [[replyName(name), jsonSchema(entry.output)] as const] : [],
   );
   return { ...Object.fromEntries(answers), StreamLine: jsonSchema(streamLine), ErrorReply: jsonSchema(errorReply) };
 }

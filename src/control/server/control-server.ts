@@ -113,9 +113,9 @@ class ControlServer implements AsyncDisposable {
       this.#waiting.delete(request.socket);
       this.#requireAccess(found, input);
       this.#note(found, input);
-      using _place = this.#takePlace(found.entry.kind);
+      using _place = this.#takePlace('output' in found.entry ? 'answered' : 'followed');
       const { entry } = found;
-      if (entry.kind === 'answered') {
+      if ('output' in entry) {
         await this.#answer(response, async (signal) =>
           json(await answer(this.#deps, { ...found, entry, input }, signal)),
         );

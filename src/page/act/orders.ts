@@ -73,7 +73,7 @@ export class Orders {
       requireAccess('operators', { name, entry, parameters: {} }, checked, []);
       const path = 'path' in checked ? String(checked.path) : undefined;
       this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
-      if (entry.kind === 'followed') {
+      if (!('output' in entry)) {
         return describeOutcome(await follow(this.#deps, { name, input: checked }, () => {}, never), false);
       }
       const deadline = AbortSignal.timeout(ANSWER_MS);

@@ -21,7 +21,7 @@ async function ask(method: string, url: string, body?: unknown, performer: Parti
   const input = readInput(found, body);
   const { name, entry } = found;
   const reply =
-    entry.kind === 'answered'
+    'output' in entry
       ? await answer(by, { name, entry, input }, forever)
       : await follow(by, { name, input }, () => {}, forever);
   return { reply, calls: agent.calls };
