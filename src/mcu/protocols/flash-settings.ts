@@ -1,3 +1,6 @@
+import type * as z from 'zod';
+
+import type { SettingsOf } from '../../system/settings/settings.ts';
 import { wholeNumber } from '../../system/settings/values.ts';
 
 /** Settings of protocols that cannot ask the chip for its size. */
@@ -6,3 +9,4 @@ export const flashSettings = {
     .optional()
     .meta({ description: 'STM32, ESP: size of the flash memory', examples: [131_072] }),
 };
+export type FlashSettings = Partial<SettingsOf<z.ZodObject<typeof flashSettings>>>;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import type { SettingsOf } from '../../system/settings/settings.ts';
 import { flag } from '../../system/settings/values.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
@@ -13,11 +14,11 @@ import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 
-export interface SmpSettings {
-  readonly framing?: 'console' | 'raw' | undefined;
-  /** Marks the uploaded image as the one to keep. Not needed if the server writes it to the slot that it boots. */
-  readonly confirm?: boolean | undefined;
-}
+const smpTable = z.strictObject({
+  framing: z.enum(['console', 'raw']).default('console'),
+  confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
+});
+export type SmpSettings = Partial<SettingsOf<typeof smpTable>>;
 
 /** Source: Zephyr, "SMP Protocol Specification" and its management groups. */
 const operation = { read: 0, write: 2 } as const;
@@ -57,14 +58,7 @@ export function smp(settings: SmpSettings = {}): Protocol {
 
 export const smpProtocol = boardProtocol({
   name: 'smp',
-  settings: {
-    smp: z
-      .strictObject({
-        framing: z.enum(['console', 'raw']).default('console'),
-        confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
-      })
-      .prefault({}),
-  },
+  settings: { smp: smpTable.prefault({}) },
   create: (settings) => smp(settings.smp),
 });
 

@@ -1,15 +1,11 @@
+import type * as z from 'zod';
+
 import { describeError } from '../../system/errors.ts';
 import { readGuardedFile } from '../../system/files/guarded-file.ts';
+import type { SettingsOf } from '../../system/settings/settings.ts';
 import { absolutePath, address, duration, text } from '../../system/settings/values.ts';
 import type { MqttSettings } from './mqtt.ts';
 import { sourceFailed, sourceKind } from './source.ts';
-
-export interface BrokerSettings {
-  readonly url: string;
-  readonly topic: string;
-  readonly username: string | undefined;
-  readonly passwordFile: string | undefined;
-}
 
 /** The settings of a broker, for sources and for `[[watch]]`. */
 export const brokerSettings = {
@@ -17,6 +13,7 @@ export const brokerSettings = {
   username: text().optional(),
   password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
 };
+export type BrokerSettings = SettingsOf<z.ZodObject<typeof brokerSettings>> & { readonly topic: string };
 
 export const mqtt = sourceKind({
   name: 'mqtt',

@@ -10,6 +10,7 @@ import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { secured } from '../../system/socket.ts';
 import { Deadline } from '../../system/time/deadline.ts';
+import type { BrokerSettings } from './broker.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { PushedSource } from './source.ts';
@@ -26,14 +27,7 @@ const refusals = ['', 'version of MQTT', 'client id', 'it is unavailable', 'user
 /** MQTT 3.1.1, section 4.7.1: brokers close the connection silently when they get any other filter. */
 const topicFilter = /^(?:#|(?:\+|[^+#/]*)(?:\/(?:\+|[^+#/]*))*(?:\/#)?)$/;
 
-export interface MqttSettings {
-  /** `mqtt://` or `mqtts://`. */
-  readonly url: string;
-  /** May contain `+` and `#`. */
-  readonly topic: string;
-  readonly username: string | undefined;
-  readonly password: string | undefined;
-}
+export type MqttSettings = Omit<BrokerSettings, 'passwordFile'> & { readonly password: string | undefined };
 
 type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
 
