@@ -43,6 +43,23 @@ export const troubles = [
 ] as const;
 export type Trouble = (typeof troubles)[number];
 
+/** Why nothing is begun now, although the service names a version. */
+export const holdCodes = [
+  'quarantined',
+  'attempts-used-up',
+  'cooling-down',
+  'outside-window',
+  'outside-reboot-window',
+  'metered-link',
+  'clock-not-set',
+  'not-now',
+  'installed-by-hand',
+  'taking-turns',
+  'held-by-hand',
+  'cancelled',
+] as const;
+export type HoldCode = (typeof holdCodes)[number];
+
 /** Why nothing is being installed. */
 export const idleCodes = [
   'impossible',
@@ -59,18 +76,7 @@ export const idleCodes = [
   'install',
   'up-to-date',
   'nothing-offered',
-  'quarantined',
-  'attempts-used-up',
-  'cooling-down',
-  'outside-window',
-  'outside-reboot-window',
-  'metered-link',
-  'clock-not-set',
-  'not-now',
-  'installed-by-hand',
-  'taking-turns',
-  'held-by-hand',
-  'cancelled',
+  ...holdCodes,
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 

@@ -1,17 +1,4 @@
-/** How many readings become fewer points. Times are in milliseconds of a monotonic clock. */
-export interface ReductionSettings {
-  readonly scale: number;
-  readonly offset: number;
-  /** A change of at most this is not sent; undefined: every reading is sent. */
-  readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
-  /** A value is sent at least this often, even if nothing changes. */
-  readonly heartbeatMs: number | undefined;
-  /** One value is sent for each period. */
-  readonly over: { readonly periodMs: number; readonly keep: Keep } | undefined;
-}
-
-export const keeps = ['mean', 'min', 'max', 'last'] as const;
-export type Keep = (typeof keeps)[number];
+import type { ReductionSettings } from './settings.ts';
 
 /** Reduces readings. It depends only on the readings before. */
 export class Reduction {
@@ -36,7 +23,7 @@ export class Reduction {
   }
 
   /** Gathers the readings of a period. The first reading after the period ends it, and begins the next one. */
-  #gather(value: unknown, nowMs: number, over: { readonly periodMs: number; readonly keep: Keep }): unknown {
+  #gather(value: unknown, nowMs: number, over: NonNullable<ReductionSettings['over']>): unknown {
     const period = this.#period;
     const number = typeof value === 'number' ? value : Number.NaN;
     if (period !== undefined && nowMs - period.startedMs < over.periodMs) {

@@ -211,12 +211,12 @@ export interface OutputSettings {
   readonly reduction: ReductionSettings;
 }
 
-export interface ReductionSettings {
-  readonly scale: number;
-  readonly offset: number;
+/** How many readings become fewer points. Times are in milliseconds of a monotonic clock. */
+export interface ReductionSettings extends Pick<Treatment, 'scale' | 'offset' | 'heartbeatMs'> {
+  /** A change of at most this is not sent; undefined: every reading is sent. */
   readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
-  readonly heartbeatMs: number | undefined;
-  readonly over: { readonly periodMs: number; readonly keep: 'mean' | 'min' | 'max' | 'last' } | undefined;
+  /** One value is sent for each period. */
+  readonly over: { readonly periodMs: number; readonly keep: Treatment['keep'] } | undefined;
 }
 
 /** `[[sensors]]` */

@@ -1,3 +1,4 @@
+import type { HoldCode } from '../../control/gateway-state.ts';
 import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { standsStill } from '../journal/parts/standstill.ts';
@@ -31,20 +32,6 @@ export interface Hold {
   readonly code: HoldCode;
   readonly reason: string;
 }
-
-export type HoldCode =
-  | 'quarantined'
-  | 'attempts-used-up'
-  | 'cooling-down'
-  | 'outside-window'
-  | 'outside-reboot-window'
-  | 'metered-link'
-  | 'clock-not-set'
-  | 'not-now'
-  | 'installed-by-hand'
-  | 'taking-turns'
-  | 'held-by-hand'
-  | 'cancelled';
 
 export interface Circumstances {
   readonly policy: Policy;

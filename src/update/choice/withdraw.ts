@@ -1,3 +1,4 @@
+import type { HoldCode } from '../../control/gateway-state.ts';
 import { AgentError } from '../../system/errors.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
@@ -7,7 +8,7 @@ import { faultOfSilence } from '../trial/blame.ts';
 import { fellBack } from '../trial/recover.ts';
 import type { UpdatePorts } from './order.ts';
 import { isoTime } from './order.ts';
-import type { HoldCode, Plan } from './plan.ts';
+import type { Plan } from './plan.ts';
 
 /** Holds that end by themselves, after which the staging continues. */
 const passing: ReadonlySet<HoldCode> = new Set([

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import { Reduction } from '../../../src/telemetry/reduction.ts';
-import type { ReductionSettings } from '../../../src/telemetry/reduction.ts';
+import type { ReductionSettings } from '../../../src/telemetry/settings.ts';
 
 const plain: ReductionSettings = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
-import type { HoldCode, Plan } from '../../../../src/update/choice/plan.ts';
+import type { HoldCode } from '../../../../src/control/gateway-state.ts';
+import type { Plan } from '../../../../src/update/choice/plan.ts';
 import { endUnwantedStaging } from '../../../../src/update/choice/withdraw.ts';
 import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
