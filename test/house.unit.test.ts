@@ -74,7 +74,7 @@ describe('an error code', () => {
     const tables = sources.filter(
       ({ path, text }) => text.includes('defineErrors(') && !path.endsWith('define-errors.ts'),
     );
-    const modules = (await Promise.all(tables.map(async ({ path }) => import(join(root, path))))) as object[];
+    const modules = await Promise.all(tables.map(async ({ path }) => (await import(join(root, path))) as object));
     const classes = modules.flatMap((found) => Object.values(found) as unknown[]).filter(hasMeanings);
     expect(tables.length).toBeGreaterThan(15);
     expect(classes.length).toBeGreaterThanOrEqual(tables.length);
@@ -91,6 +91,20 @@ describe('an error code', () => {
   test('is on the page of error codes, as its table says (npm run errors writes it)', () => {
     expect(readFileSync(errorsPagePath, 'utf8')).toBe(errorsPage());
   });
+});
+
+test('what only tests use is no part of the source', () => {
+  const tools = globSync('systemd/**/*.ts', { cwd: root }).map((path) => readFileSync(join(root, path), 'utf8'));
+  const times = new Map<string, number>();
+  for (const text of [...sources.map((source) => source.text), ...tools]) {
+    for (const [word] of text.matchAll(/\w+/g)) times.set(word, (times.get(word) ?? 0) + 1);
+  }
+  const declared = /^export (?:abstract )?(?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm;
+  const unused = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(declared)].flatMap(([, name = '']) => (times.get(name) === 1 ? [`${path}: ${name}`] : [])),
+  );
+  expect(times.size).toBeGreaterThan(5_000);
+  expect(unused).toEqual([]);
 });
 
 test('a folder holds at most fifteen files, beside its page', () => {

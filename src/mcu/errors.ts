@@ -1,6 +1,5 @@
 import { SerialError } from '../serial/errors.ts';
 import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
-import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /**
@@ -68,8 +67,6 @@ export type BoardError = McuError | SerialError;
 export function isBoardError(error: unknown): error is BoardError {
   return error instanceof McuError || error instanceof SerialError;
 }
-
-export type McuCode = CodeOf<typeof McuError>;
 
 /** An address in the form of memory maps. */
 export function hex(address: number): string {

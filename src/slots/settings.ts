@@ -34,11 +34,6 @@ export type SlotsTargetSettings = SettingsOf<typeof slotsTargetSchema> & { reado
 
 export type BootloaderSettings = SettingsOf<typeof bootloaderSchema>;
 
-export type SettingsOfBootloader<K extends BootloaderSettings['kind']> = Extract<
-  BootloaderSettings,
-  { readonly kind: K }
->;
-
 /** The one pair of slots that has the bootloader. */
 export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
 

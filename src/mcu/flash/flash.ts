@@ -155,20 +155,6 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
   });
 }
 
-/** Reads the whole application; undefined: it is blank. Throws `board-cannot` if the protocol cannot read. */
-export async function readBack(
-  board: Board,
-  onProgress: OnFlashProgress,
-  signal: AbortSignal,
-): Promise<Image | undefined> {
-  return connected(board, signal, async (connection) => {
-    const memory = await readApplication(connection, onProgress, signal);
-    const image = imageOfMemory(memory, connection.session.chip.application.start);
-    await connection.leave(signal);
-    return image;
-  });
-}
-
 async function connected<T>(
   board: Board,
   signal: AbortSignal,

@@ -5,10 +5,10 @@ import { mkdir, open, readFile, truncate, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 
-import type { SettingsOfBootloader } from '../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
 import type { BootRig } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
 import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
+import type { SettingsOfBootloader } from '../../rooms/slots/bootloaders/gateway-folder.ts';
 import { poweredRun } from '../../rooms/slots/bootloaders/powered-edges.ts';
 import { settingsAt } from '../../rooms/slots/bootloaders/uboot-rig.ts';
 import { Power } from '../../stand-ins/machine/power.ts';

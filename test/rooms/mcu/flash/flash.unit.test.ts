@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { flash, planFlash, probe, readBack } from '../../../../src/mcu/flash/flash.ts';
+import { flash, planFlash, probe } from '../../../../src/mcu/flash/flash.ts';
 import type { FlashProgress } from '../../../../src/mcu/flash/flash.ts';
 import { imageOfMemory, makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
@@ -10,6 +10,7 @@ import { OptibootModel } from '../../../stand-ins/boards/models/avr-model.ts';
 import { Stm32Model } from '../../../stand-ins/boards/models/stm32-model.ts';
 import { VirtualPort } from '../../../stand-ins/boards/models/virtual-line.ts';
 import type { Fault } from '../../../stand-ins/boards/models/virtual-line.ts';
+import { readBack } from '../../../stand-ins/boards/read-back.ts';
 import { program, rigOf } from '../protocols/fault-matrix.ts';
 import type { Subject } from '../protocols/fault-matrix.ts';
 
@@ -233,7 +234,7 @@ describe('without a flash', () => {
   test('a damaged answer does not get into what is read back', async () => {
     const { port, board } = uno(old);
     port.inject({ kind: 'flip', direction: 'to-host', at: 5_000 });
-    const read = await readBack(board, () => {}, signal);
+    const read = await readBack(board, signal);
     expect(read?.digest).toBe(imageAt(old).digest);
   });
 });
@@ -246,7 +247,7 @@ describe('a chip that is nearly empty', () => {
   async function readAfter(...faults: readonly Fault[]): Promise<ReadBack> {
     const { port, board } = uno(little);
     port.inject(...faults);
-    const read = await readBack(board, () => {}, signal);
+    const read = await readBack(board, signal);
     return { digest: read?.digest, sentBytes: port.counts['to-board'] };
   }
 
@@ -259,7 +260,7 @@ describe('a chip that is nearly empty', () => {
 
   test('is read once, and again where something is and beside it', async () => {
     const { port, board } = uno(old);
-    await readBack(board, () => {}, signal);
+    await readBack(board, signal);
     const found = await readAfter();
     expect(found.digest).toBe(wanted);
     expect(found.sentBytes / port.counts['to-board']).toBeCloseTo((pages + 6 + 3) / (2 * pages), 1);

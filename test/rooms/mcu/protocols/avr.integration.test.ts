@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
-import { flash, planFlash, probe, readBack } from '../../../../src/mcu/flash/flash.ts';
+import { flash, planFlash, probe } from '../../../../src/mcu/flash/flash.ts';
 import { sliceOf } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
@@ -21,6 +21,7 @@ import { systemClock } from '../../../../src/system/time/clock.ts';
 import { howMuch } from '../../../full.ts';
 import { buildHello, SimulatedAvr } from '../../../stand-ins/boards/avr/simulated-avr.ts';
 import type { Bootloader } from '../../../stand-ins/boards/avr/simulated-avr.ts';
+import { readBack } from '../../../stand-ins/boards/read-back.ts';
 
 const signal = new AbortController().signal;
 
@@ -166,7 +167,7 @@ test('reading back gives the image that was flashed', async () => {
   const board = boardOf(avr, stk500v1({ bootloaderBytes: 30 * 1024 }));
   const image = await hello('optiboot', 1);
   await flash({ image }, board, signal);
-  const read = await readBack(board, () => {}, signal);
+  const read = await readBack(board, signal);
   expect(read && sliceOf(read, 0, 2048)).toEqual(sliceOf(image, 0, 2048));
 });
 

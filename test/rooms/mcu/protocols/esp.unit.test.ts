@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
 import { createBoard } from '../../../../src/mcu/create-board.ts';
-import { flash, probe, readBack } from '../../../../src/mcu/flash/flash.ts';
+import { flash, probe } from '../../../../src/mcu/flash/flash.ts';
 import type { FlashProgress } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
@@ -14,6 +14,7 @@ import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
 import { espTraits, securityInfo } from '../../../stand-ins/boards/models/esp-traits.ts';
 import type { EspTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
 import { VirtualPort } from '../../../stand-ins/boards/models/virtual-line.ts';
+import { readBack } from '../../../stand-ins/boards/read-back.ts';
 import { noisyProgram } from './fault-matrix.ts';
 
 const signal = new AbortController().signal;
@@ -163,7 +164,7 @@ describe('a flash of an ESP32', () => {
     const kept: (Image | undefined)[] = [];
     await flash({ image: imageAt(other), keep: async (image) => void kept.push(image) }, board, signal);
     expect(kept).toEqual([]);
-    await expect(readBack(board, () => {}, signal)).rejects.toMatchObject({ code: 'board-cannot' });
+    await expect(readBack(board, signal)).rejects.toMatchObject({ code: 'board-cannot' });
   });
 
   test('without modem lines asks the loader to start the application', async () => {

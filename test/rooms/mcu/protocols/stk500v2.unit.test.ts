@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 
-import { flash, readBack } from '../../../../src/mcu/flash/flash.ts';
+import { flash } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
 import { WiringModel } from '../../../stand-ins/boards/models/avr-model.ts';
+import { readBack } from '../../../stand-ins/boards/read-back.ts';
 import { program, rigOf } from './fault-matrix.ts';
 import type { Subject } from './fault-matrix.ts';
 
@@ -71,7 +72,7 @@ test('a damaged answer does not get into what is read back', async () => {
   for (const at of [1_000, 2_000, 3_000]) {
     const { port, board } = mega();
     port.inject({ kind: 'flip', direction: 'to-host', at });
-    const read = await readBack(board, () => {}, signal);
+    const read = await readBack(board, signal);
     expect(read?.digest).toBe(makeImage('raw', [{ address: 0, bytes: old }]).digest);
   }
 });

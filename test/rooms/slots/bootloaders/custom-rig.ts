@@ -3,11 +3,11 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
-import type { SettingsOfBootloader } from '../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
 import { GatewayFolder, plainNames } from './gateway-folder.ts';
+import type { SettingsOfBootloader } from './gateway-folder.ts';
 import { poweredRun } from './powered-edges.ts';
 
 const run = promisify(execFile);

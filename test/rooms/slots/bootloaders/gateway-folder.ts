@@ -9,6 +9,11 @@ import type { BootloaderSettings, BootingSlotsSettings } from '../../../../src/s
 import { silentLog } from '../../../../src/system/log/log.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 
+export type SettingsOfBootloader<K extends BootloaderSettings['kind']> = Extract<
+  BootloaderSettings,
+  { readonly kind: K }
+>;
+
 /** A file system in memory, where there is one: the power cuts are ours, and a disk's fsync takes most of the time. */
 const parent = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 

@@ -3,11 +3,11 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 
-import type { SettingsOfBootloader } from '../../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
 import { GatewayFolder, plainNames } from '../gateway-folder.ts';
+import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';
 import { readmeScript } from '../readme-script.ts';
 

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 
-import type { SettingsOfBootloader } from '../../../../../src/slots/settings.ts';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
 import { GatewayFolder } from '../gateway-folder.ts';
+import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';
 
 export const factoryAutoboot = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n';
