@@ -61,35 +61,20 @@ const writingSchema = z.object({
 /** Replaces the mark when the writing has ended. */
 const notWriting = 'null';
 
+/** A record as the agent uses it: without the image as it is stored. */
+type Recorded<Schema extends z.ZodType> = Readonly<Omit<z.output<Schema>, 'image'>>;
+
 /** A write that has begun and not ended. Until it ends, the board may run nothing. */
-export interface WritingImage {
-  readonly name: string;
-  readonly at: string;
-  readonly begun: number;
-  readonly image: Image;
-}
+export type WritingImage = Recorded<typeof writingSchema> & { readonly image: Image };
 
 /** `unreadable`: there is a mark, but it cannot be read. */
 export type WritingMark = WritingImage | 'unreadable';
 
-/** What the board held before a payload was flashed. */
-export interface KeptImage {
-  readonly payload: string;
-  readonly read: boolean;
-  /** Undefined: nothing is known, or the memory was blank. */
-  readonly image: Image | undefined;
-}
+/** What the board held before a payload was flashed. Without an image nothing is known, or the memory was blank. */
+export type KeptImage = Recorded<typeof keptSchema> & { readonly image: Image | undefined };
 
 /** The image that was flashed last, and how that went. */
-export interface FlashedImage {
-  readonly chip: string;
-  readonly imageDigest: string;
-  readonly name: string;
-  readonly at: string;
-  readonly attempts: number;
-  readonly roundTripMs: number | undefined;
-  readonly image: Image;
-}
+export type FlashedImage = Recorded<typeof flashedSchema> & { readonly image: Image };
 
 /** The functions of node:fs/promises that the folder of a board needs. */
 export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
@@ -155,7 +140,7 @@ export class BoardStore {
     const text = await readTextFile(this.#flashedPath, this.#fs);
     const found = text === undefined ? undefined : parsed(text, flashedSchema);
     const image = found === undefined ? undefined : fromStored(found.image);
-    return found === undefined || image === undefined ? undefined : { ...found, roundTripMs: found.roundTripMs, image };
+    return found === undefined || image === undefined ? undefined : { ...found, image };
   }
 
   /** The write that has not ended; undefined: there is none. */
