@@ -8,6 +8,7 @@ import * as z from 'zod';
 import { systemErrorCode } from '../system/errors.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+import { parsedJson } from '../system/json-value.ts';
 
 /** Stands for a digest if the package was not installed. */
 export const ABSENT = 'absent';
@@ -86,13 +87,7 @@ export class PackageStore {
 
   async standing(): Promise<Standing | undefined> {
     const text = await readTextFile(this.#standingPath, this.fs);
-    if (text === undefined) return undefined;
-    try {
-      return standingSchema.safeParse(JSON.parse(text)).data;
-    } catch (error) {
-      if (error instanceof SyntaxError) return undefined;
-      throw error;
-    }
+    return text === undefined ? undefined : standingSchema.safeParse(parsedJson(text)).data;
   }
 
   /** Undefined: none of the kept packages is installed any more. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { findDropIn, HELPER_SOCKET } from '../config/check/two-processes.ts';
 import { findImageVersion, OS_RELEASE } from '../system/device/image-version.ts';
 import { findSerialNumber } from '../system/device/serial-number.ts';
-import { AgentError, systemErrorCode } from '../system/errors.ts';
+import { AgentError, systemErrorCode, valueOrUndefined } from '../system/errors.ts';
 import { ImageFiles } from '../system/files/image-files.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { silentLog } from '../system/log/log.ts';
@@ -111,19 +111,9 @@ async function packagesIn(folder: string): Promise<ReadonlySet<string> | undefin
 }
 
 async function namesIn(folder: string, most = MAX_NAMES): Promise<readonly string[]> {
-  try {
-    return (await readdir(folder)).sort().slice(0, most);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return [];
-  }
+  return ((await valueOrUndefined(readdir(folder))) ?? []).sort().slice(0, most);
 }
 
 async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isFile();
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+  return (await valueOrUndefined(stat(path)))?.isFile() ?? false;
 }

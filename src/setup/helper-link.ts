@@ -2,7 +2,7 @@ import { rm, stat, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { DROP_IN, findMixture, LINK } from '../config/check/two-processes.ts';
-import { systemErrorCode } from '../system/errors.ts';
+import { valueOrUndefined } from '../system/errors.ts';
 import { StorageError } from '../system/files/durable-file.ts';
 import { ImageFiles } from '../system/files/image-files.ts';
 import { makeFolder } from '../system/files/make-folder.ts';
@@ -25,11 +25,5 @@ export async function linkHelper(helper: string, root = '/'): Promise<(() => Pro
 }
 
 async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+  return (await valueOrUndefined(stat(path))) !== undefined;
 }

@@ -61,6 +61,16 @@ export async function valueOrError<T>(value: Promise<T>): Promise<T | AgentError
   }
 }
 
+/** The value; undefined where the system refuses it, as with ENOENT. Any error without a code is thrown. */
+export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefined> {
+  try {
+    return await value;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
 /** The `code` of an operating system error such as ENOENT; undefined for anything else. */
 export function systemErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;

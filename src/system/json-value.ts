@@ -4,6 +4,16 @@
  */
 export const maxValueDepth = 32;
 
+/** The value of a text in JSON; undefined: it is none. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
 /** Whether arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
 export function nestedWithin(value: unknown, maxDepth: number = maxValueDepth): boolean {
   let level = [value].filter(isNest);

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import { systemErrorCode } from '../../system/errors.ts';
+import { systemErrorCode, valueOrUndefined } from '../../system/errors.ts';
 import { describeExposures } from '../../system/files/guarded-file.ts';
 import { ImageFiles } from '../../system/files/image-files.ts';
 import { readOutsideFile } from '../../system/files/outside-file.ts';
@@ -79,12 +79,7 @@ async function examine({ file, need }: Reference, image: ImageFiles): Promise<st
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory();
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+  return (await valueOrUndefined(stat(path)))?.isDirectory() ?? false;
 }
 
 async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {

@@ -1,4 +1,4 @@
-import { systemErrorCode } from '../../system/errors.ts';
+import { valueOrUndefined } from '../../system/errors.ts';
 import { quoted, mayBeReadByAll } from '../../system/files/guarded-file.ts';
 import type { Finding } from '../cross-check.ts';
 import { keyPath } from '../file/problems.ts';
@@ -36,10 +36,5 @@ function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (re
 
 /** Whether everybody may read the file. A file that is missing or hidden is reported by whoever reads it. */
 async function isOpen(file: string): Promise<boolean> {
-  try {
-    return await mayBeReadByAll(file);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+  return (await valueOrUndefined(mayBeReadByAll(file))) ?? false;
 }

@@ -7,7 +7,7 @@ import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText, withLines } from '../../config/read-config.ts';
 import { findKeeping } from '../../slots/state-in-memory.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
-import { systemErrorCode } from '../../system/errors.ts';
+import { valueOrUndefined } from '../../system/errors.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { checkBootEnvironment } from './boot-check.ts';
 import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
@@ -64,10 +64,5 @@ export async function checkStateFirst(
 }
 
 async function ownerOf(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).uid;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
-  }
+  return (await valueOrUndefined(stat(path)))?.uid;
 }

@@ -6,6 +6,7 @@ import { historyAttempt } from '../../control/history.ts';
 import type { HistoryAttempt, HistoryReport } from '../../control/history.ts';
 import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
+import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { EventType } from '../../update/journal/events.ts';
@@ -96,7 +97,7 @@ export class History {
   /** Reads attempt by attempt, so that one that cannot be understood does not cost the others. */
   async #read(): Promise<Kept> {
     const text = await readTextFile(this.#path, this.#fs);
-    const found = text === undefined ? undefined : parsed(text);
+    const found = text === undefined ? undefined : stored.safeParse(parsedJson(text)).data;
     if (text !== undefined && found === undefined) {
       this.#deps.log.warn({ path: this.#path }, 'the history of attempts is damaged, and begins anew');
     }
@@ -129,13 +130,4 @@ const waits: ReadonlySet<EventType> = new Set<EventType>([
 function bounded({ attempts, forgotten }: Kept): Kept {
   const over = Math.max(0, attempts.length - MAX_ATTEMPTS);
   return { attempts: attempts.slice(over), forgotten: forgotten + over };
-}
-
-function parsed(text: string): z.infer<typeof stored> | undefined {
-  try {
-    return stored.safeParse(JSON.parse(text)).data;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }

@@ -2,7 +2,7 @@ import { realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
-import { systemErrorCode } from '../../system/errors.ts';
+import { valueOrUndefined } from '../../system/errors.ts';
 
 /** The names that the kernel's messages use for the configured devices: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
 export async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
@@ -12,7 +12,7 @@ export async function kernelNamesOf({ targets, measurements }: Config): Promise<
   ];
   const names: string[] = [];
   for (const path of paths) {
-    const device = await realPathOf(path);
+    const device = await valueOrUndefined(realpath(path));
     if (device?.startsWith('/dev/') === true)
       names.push(diskOf(basename(device)), ...(await usbNames(basename(device))));
   }
@@ -36,16 +36,7 @@ function diskOf(name: string): string {
 
 /** The USB port on which a serial port hangs: `…/usb1/1-1/1-1.2/1-1.2:1.0/ttyUSB0`. */
 async function usbNames(tty: string): Promise<readonly string[]> {
-  const device = await realPathOf(join('/sys/class/tty', tty, 'device'));
+  const device = await valueOrUndefined(realpath(join('/sys/class/tty', tty, 'device')));
   const plug = device?.split('/').findLast((part) => /^\d{1,3}-[\d.]{1,32}$/.test(part));
   return plug === undefined ? [] : [`usb ${plug}`];
-}
-
-async function realPathOf(path: string): Promise<string | undefined> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
-  }
 }

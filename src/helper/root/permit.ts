@@ -8,6 +8,7 @@ import { systemErrorCode } from '../../system/errors.ts';
 import { draftOf, openDraft, ownFs, StorageError } from '../../system/files/durable-file.ts';
 import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import { OutsideFileError } from '../../system/files/outside-file.ts';
+import { parsedJson } from '../../system/json-value.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
 import type { Machine } from '../../update/ports.ts';
 
@@ -82,7 +83,7 @@ export async function takePermit(place: PermitPlace): Promise<Permitted | undefi
   const text = await read(path);
   if (text === undefined) return undefined;
   await remove(path);
-  const { data } = permitFile.safeParse(parsed(text));
+  const { data } = permitFile.safeParse(parsedJson(text));
   if (data === undefined || data.bootId !== (await machine.bootId())) return undefined;
   const leftS = data.untilS - uptimeS();
   return leftS > 0 && leftS <= LASTS_S ? data.permitted : undefined;
@@ -110,15 +111,6 @@ async function read(path: string): Promise<string | undefined> {
     return (await readGuardedFile(path, { maxBytes: MAX_BYTES })).toString('utf8');
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT' || error instanceof OutsideFileError) return undefined;
-    throw error;
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
     throw error;
   }
 }

@@ -13,6 +13,7 @@ import {
   syncDirectory,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
+import { parsedJson } from '../../system/json-value.ts';
 import { McuError } from '../errors.ts';
 import { makeImage } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
@@ -181,13 +182,7 @@ export async function makeFolder(path: string, fs: BoardFs = ownFs): Promise<voi
 }
 
 function parsed<T extends z.ZodType>(text: string, schema: T): z.output<T> | undefined {
-  try {
-    const found = schema.safeParse(JSON.parse(text));
-    return found.success ? found.data : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return schema.safeParse(parsedJson(text)).data;
 }
 
 function toStored({ format, digest, segments }: Image): z.infer<typeof storedImage> {

@@ -1,4 +1,4 @@
-import { describeError, systemErrorCode } from '../../system/errors.ts';
+import { describeError, systemErrorCode, valueOrUndefined } from '../../system/errors.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
 import type { BootNames } from './boot-environment.ts';
@@ -163,10 +163,5 @@ function lastArgument(commandLine: string, key: string): string | undefined {
 
 async function resolve(path: string | undefined, fs: ReadFs): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  try {
-    return await fs.realpath(path);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
-  }
+  return valueOrUndefined(fs.realpath(path));
 }

@@ -3,7 +3,7 @@ import type { Stats } from 'node:fs';
 import * as realFs from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 
-import { systemErrorCode } from '../errors.ts';
+import { valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { readOutsideFile } from './outside-file.ts';
 import type { OutsideFileOptions } from './outside-file.ts';
@@ -77,26 +77,17 @@ async function findExposuresIn(folder: string, theirs: string): Promise<readonly
 }
 
 async function entriesOf(folder: string): Promise<readonly string[]> {
-  try {
-    const names = await realFs.readdir(folder);
-    return names.slice(0, MAX_ENTRIES).map((name) => join(folder, name));
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return [];
-  }
+  const names = (await valueOrUndefined(realFs.readdir(folder))) ?? [];
+  return names.slice(0, MAX_ENTRIES).map((name) => join(folder, name));
 }
 
-function partsOf(path: string): string[] {
+/** The names in a path from `/` on. */
+export function partsOf(path: string): string[] {
   return path.split('/').filter((part) => part !== '' && part !== '.');
 }
 
 async function look(place: string, fs: LookFs): Promise<Stats | undefined> {
-  try {
-    return await fs.lstat(place);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
-  }
+  return valueOrUndefined(fs.lstat(place));
 }
 
 /** Adds how to mend an exposure. A device must keep its rights, so the link to it or the path has to change. */

@@ -1,8 +1,8 @@
 import { lstat, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { systemErrorCode } from '../errors.ts';
-import { findExposures } from './guarded-file.ts';
+import { valueOrUndefined } from '../errors.ts';
+import { findExposures, partsOf } from './guarded-file.ts';
 import type { Exposure, LookFs } from './guarded-file.ts';
 
 const MAX_LINKS = 40;
@@ -34,7 +34,7 @@ export class ImageFiles {
       const part = left.shift();
       if (part === undefined) return join(this.root, folder);
       const place = join(folder, part);
-      const target = await this.#linkAt(place);
+      const target = await valueOrUndefined(readlink(join(this.root, place)));
       if (target === undefined) folder = place;
       else {
         links += 1;
@@ -49,17 +49,4 @@ export class ImageFiles {
   async exposuresOf(path: string): Promise<readonly Exposure[]> {
     return findExposures(path, this.#look, (await stat(this.root)).uid);
   }
-
-  async #linkAt(path: string): Promise<string | undefined> {
-    try {
-      return await readlink(join(this.root, path));
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      return undefined;
-    }
-  }
-}
-
-function partsOf(path: string): string[] {
-  return path.split('/').filter((part) => part !== '' && part !== '.');
 }

@@ -11,6 +11,7 @@ import {
   StorageError,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
+import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
 import { floors } from './parts/floors.ts';
@@ -123,12 +124,7 @@ export async function addFloorsCopy(state: UpdateState, directory: string, fs: D
 
 /** The floors in a text; undefined: it cannot be understood. */
 function parseFloors(text = '{}'): Floors | undefined {
-  try {
-    return floorsFile.safeParse(JSON.parse(text)).data;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return floorsFile.safeParse(parsedJson(text)).data;
 }
 
 function withHigher(state: UpdateState, { floor, boardFloors = {}, boardVersions = {} }: Floors): UpdateState {

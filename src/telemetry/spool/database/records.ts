@@ -1,3 +1,4 @@
+import { parsedJson } from '../../../system/json-value.ts';
 import type { PointClass } from '../../point.ts';
 
 /** No spool has had as many points. */
@@ -77,11 +78,5 @@ export function isWhole({ seq, atMs = 0, sinceBootMs, text }: StoredPoint): bool
 }
 
 export function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
+  return parsedJson(text) !== undefined;
 }
