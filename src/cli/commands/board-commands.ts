@@ -5,7 +5,7 @@ import { describePlan, describeProbe } from '../../control/words/rows/board-rows
 import { throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { renderBoards } from '../screen/pages/render-boards.ts';
+import { renderBoards } from '../screen/pages/render-rows.ts';
 import { follow } from './follow.ts';
 import type { FollowedWork } from './follow.ts';
 import { withNamedFile } from './named-file.ts';

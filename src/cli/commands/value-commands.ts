@@ -4,7 +4,7 @@ import { nestedWithin } from '../../system/json-value.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { renderSpool } from '../screen/pages/render-spool.ts';
+import { renderSpool } from '../screen/pages/render-rows.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 

@@ -11,7 +11,7 @@ import { examine } from '../commands/look-commands.ts';
 import { CliError } from '../errors.ts';
 import type { Page } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
-import { renderStatus } from '../screen/pages/render-status.ts';
+import { renderStatus } from '../screen/pages/render-rows.ts';
 import { plain } from '../screen/paint.ts';
 import type { Part, PartFile, Sources } from './part.ts';
 

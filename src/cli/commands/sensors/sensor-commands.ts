@@ -6,7 +6,7 @@ import { Misuse } from '../../arguments/command.ts';
 import type { Command, Typed } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { CliError } from '../../errors.ts';
-import { renderSensor, renderSensors } from '../../screen/pages/render-sensors.ts';
+import { renderSensor, renderSensors } from '../../screen/pages/render-rows.ts';
 import { sentence, tell } from '../tell.ts';
 import { withAgent, withLook } from '../with-agent.ts';
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { Interruption, listenForInterruption } from '../../../../src/cli/interruption.ts';
-import { renderBoards } from '../../../../src/cli/screen/pages/render-boards.ts';
-import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { renderBoards, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import type { OnEvent } from '../../../../src/control/events.ts';
 import type { BoardReport, StatusReport } from '../../../../src/control/reports.ts';
 import { beside } from '../beside.ts';

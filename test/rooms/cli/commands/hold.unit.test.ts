@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 import { runCommand } from '../../../../src/cli/run.ts';
-import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { beside } from '../beside.ts';
 import { fakeContext, noon } from '../fake-context.ts';
 import { calmStatus, fakeAgent } from '../fake-operations.ts';

@@ -8,7 +8,7 @@ import {
   renderError,
   renderOutcome,
 } from '../../../../src/cli/screen/pages/render-reports.ts';
-import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/paint.ts';
 import type { OperationOutcome } from '../../../../src/control/events.ts';
 import type {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
-import { renderSecurityLog } from '../../../../src/cli/screen/pages/render-security.ts';
+import { renderSecurityLog } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { anyText, steering } from '../any-text.ts';
 
 const page: Page = { columns: 80, paint: (_tone, text) => text, nowMs: 0, localOffset: () => 0 };

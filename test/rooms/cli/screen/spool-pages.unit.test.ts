@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
-import { renderSpool } from '../../../../src/cli/screen/pages/render-spool.ts';
-import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { renderSpool, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/paint.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { beside } from '../beside.ts';

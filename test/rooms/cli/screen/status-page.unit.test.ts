@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderOutcome } from '../../../../src/cli/screen/pages/render-reports.ts';
-import { renderStatus } from '../../../../src/cli/screen/pages/render-status.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/paint.ts';
 import type { StatusReport } from '../../../../src/control/reports.ts';
 import { beside } from '../beside.ts';
