@@ -5,7 +5,9 @@ import { LongestFirst } from './test/longest-first.ts';
 
 /** A test that is played in full lasts as long as that takes, on a machine that does other things besides. */
 const patience = howMuch(30, 1);
-const shared = { testTimeout: 20_000 * patience, hookTimeout: 60_000 };
+/** Node itself leaves out the types, as where the program runs from source: Vite need not make each file anew. No module is mocked. */
+const experimental = { viteModuleRunner: false, nodeLoader: false };
+const shared = { experimental, testTimeout: 20_000 * patience, hookTimeout: 60_000 };
 /** Tests of pure parts share a process: nothing of theirs is global. */
 const quick = { ...shared, isolate: false };
 
