@@ -17,6 +17,8 @@ import type { UpdateState } from '../update/journal/state.ts';
 import type { BootState, SlotName, WirePosition } from '../update/ports.ts';
 import type { Unarmed } from '../update/trial/reboot-wait.ts';
 import type { LinkError } from './link/link-error.ts';
+import { PLACE_BYTES } from './link/tray.ts';
+import type { TrayPlace } from './link/tray.ts';
 
 /**
  * Changes with the messages of the link: an agent and a helper of different versions do not try to understand each
@@ -153,8 +155,12 @@ export const agentVerbs = {
       validator: z.string().max(4_096).optional(),
     }),
   ),
-  /** The next bytes; none at the end. */
-  readFirmware: verb('readFirmware', z.custom<{ readonly transfer: number }>(), nothing),
+  /** The next bytes, in the message or, where the helper names a place for them, in the tray; none at the end. */
+  readFirmware: verb(
+    'readFirmware',
+    z.custom<{ readonly transfer: number; readonly place?: TrayPlace | undefined }>(),
+    z.strictObject({ laidBytes: z.int().min(1).max(PLACE_BYTES).optional() }),
+  ),
   closeFirmware: verb('closeFirmware', z.custom<{ readonly transfer: number }>(), nothing),
   /** Begins to flash a board. Its images follow. */
   openBoard: verb('openBoard', z.custom<FlashOrder>(), z.strictObject({ job: z.int().nonnegative() })),

@@ -12,6 +12,7 @@ import { Deadline } from '../../system/time/deadline.ts';
 import { HelperError } from '../errors.ts';
 import { Link } from '../link/link.ts';
 import type { Answer, CallOptions, Served } from '../link/link.ts';
+import { Tray, trayBeside } from '../link/tray.ts';
 import { helperNote, helperVerbs, PROTOCOL } from '../verbs.ts';
 import type { HelperNotes, Snapshot, Verb } from '../verbs.ts';
 import { PortServer } from './port-server.ts';
@@ -64,6 +65,7 @@ class HelperLeft extends Error {
 /** Sends requests to the helper, and connects when there is one. */
 export class HelperClient implements Disposable {
   readonly #deps: HelperClientDeps;
+  readonly #tray: Tray;
   readonly #orders = new Map<number, Order>();
   #link: Link | undefined;
   #attaching: Link | undefined;
@@ -75,6 +77,7 @@ export class HelperClient implements Disposable {
 
   constructor(deps: HelperClientDeps) {
     this.#deps = deps;
+    this.#tray = new Tray(trayBeside(deps.path));
   }
 
   /** Closes the connection, so that the next request meets a helper that has read its configuration again. */
@@ -143,7 +146,7 @@ export class HelperClient implements Disposable {
     { ports, onEvent = () => {} }: { readonly ports: AgentPorts; readonly onEvent?: OnEvent },
     signal: AbortSignal,
   ): Promise<z.output<O>> {
-    await using server = new PortServer(ports);
+    await using server = new PortServer(ports, this.#tray);
     const begun: number[] = [];
     const onBegun = (id: number): void => {
       this.#orders.set(id, { ports: server, onEvent });

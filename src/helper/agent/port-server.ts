@@ -6,6 +6,7 @@ import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { HelperError } from '../errors.ts';
 import { MAX_BODY_BYTES } from '../link/frame.ts';
 import type { Answer, Served } from '../link/link.ts';
+import type { OpenTray, Tray, TrayPlace } from '../link/tray.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AgentVerb, Verb } from '../verbs.ts';
 import { BoardServer } from './board-server.ts';
@@ -32,18 +33,19 @@ const GATHERING_MS = 20;
 /** Answers the helper's requests within one order. It is disposed with the order. */
 export class PortServer implements AsyncDisposable {
   readonly #ports: AgentPorts;
+  readonly #tray: Tray;
   readonly #transfers = new Map<number, Transfer>();
   readonly #boards: BoardServer;
   #lastTransfer = 0;
 
-  constructor(ports: AgentPorts) {
+  constructor(ports: AgentPorts, tray: Tray) {
     this.#ports = ports;
+    this.#tray = tray;
     this.#boards = new BoardServer(ports.board);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#boards[Symbol.asyncDispose]();
-    for (const transfer of this.#transfers.values()) await transfer[Symbol.asyncDispose]();
+    await Promise.all([this.#boards, ...this.#transfers.values()].map(async (part) => part[Symbol.asyncDispose]()));
     this.#transfers.clear();
   }
 
@@ -75,15 +77,15 @@ export class PortServer implements AsyncDisposable {
       const ending = new AbortController();
       const opened = await source.open(from, AbortSignal.any([signal, ending.signal]));
       const transfer = (this.#lastTransfer += 1);
-      this.#transfers.set(transfer, new Transfer(opened, ending));
+      this.#transfers.set(transfer, new Transfer(opened, ending, this.#tray));
       const { startOffset, totalBytes, validator } = opened;
       return { transfer, startOffset, totalBytes, validator };
     }),
     readFirmware: async (input, _signal) => {
-      const { transfer } = agentVerbs.readFirmware.input.parse(input);
+      const { transfer, place } = agentVerbs.readFirmware.input.parse(input);
       const found = this.#transfers.get(transfer);
       if (found === undefined) throw new HelperError('link-malformed', 'nothing is open to be read');
-      return found.next();
+      return found.next(place);
     },
     closeFirmware: row(agentVerbs.closeFirmware, async ({ transfer }) => {
       const found = this.#transfers.get(transfer);
@@ -132,33 +134,50 @@ function row<I extends z.ZodType, O extends z.ZodType>(
   return async (input, signal, body) => ({ output: await perform(verb.input.parse(input), signal, body) });
 }
 
+/** Where chunks are copied to. */
+interface Room {
+  readonly sizeBytes: number;
+  readonly put: (bytes: Uint8Array, at: number) => void;
+}
+
 /** A transfer whose chunks are copied, since each is valid only until the next one is asked for. */
 class Transfer implements AsyncDisposable {
-  /** One for all answers: the next one is read when this one was sent. */
-  readonly #gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+  /** One for all answers with bytes: the next one is read when this one was sent. */
+  #gathered: Buffer | undefined;
   readonly #transfer: FirmwareTransfer;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #ending: AbortController;
+  readonly #tray: Tray;
+  #openTray: Promise<OpenTray | undefined> | undefined;
   readonly #ended = Promise.withResolvers<void>();
   #rest: Uint8Array = new Uint8Array();
   /** The chunk that was already asked for. */
   #next: Promise<IteratorResult<Uint8Array>> | undefined;
   #turn: Promise<void> = Promise.resolve();
 
-  constructor(transfer: FirmwareTransfer, ending: AbortController) {
+  constructor(transfer: FirmwareTransfer, ending: AbortController, tray: Tray) {
     this.#transfer = transfer;
+    this.#tray = tray;
     this.#chunks = transfer.chunks[Symbol.asyncIterator]();
     this.#ending = ending;
   }
 
-  async next(): Promise<Answer> {
+  async next(place: TrayPlace | undefined): Promise<Answer> {
     const before = this.#turn;
     const { promise, resolve: onSent } = Promise.withResolvers<void>();
     this.#turn = promise;
     await Promise.race([before, this.#ended.promise]);
     try {
-      const body = await this.#read();
-      if (body === undefined) onSent();
+      this.#ending.signal.throwIfAborted();
+      const onTray = await this.#roomOnTray(place);
+      if (onTray !== undefined) {
+        const laidBytes = await this.#read(onTray);
+        onSent();
+        return { output: laidBytes === 0 ? {} : { laidBytes } };
+      }
+      const gathered = (this.#gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES));
+      const room = { sizeBytes: gathered.byteLength, put: (bytes: Uint8Array, at: number) => gathered.set(bytes, at) };
+      const body = gathered.subarray(0, await this.#read(room));
       return { output: {}, body, onSent };
     } catch (error) {
       onSent();
@@ -168,13 +187,19 @@ class Transfer implements AsyncDisposable {
     }
   }
 
-  /** What has arrived, or arrives in a moment, in one piece. Undefined: the end. */
-  async #read(): Promise<Uint8Array | undefined> {
-    const gathered = this.#gathered;
+  async #roomOnTray(place: TrayPlace | undefined): Promise<Room | undefined> {
+    if (place === undefined) return undefined;
+    const tray = await (this.#openTray ??= this.#tray.open());
+    if (tray?.takesRoom(place) !== true) return undefined;
+    return { sizeBytes: place.sizeBytes, put: (bytes, at) => tray.lay(bytes, place.at + at) };
+  }
+
+  /** What has arrived, or arrives in a moment, in one piece. Returns its length; 0: the end. */
+  async #read(room: Room): Promise<number> {
     const late = Promise.withResolvers<undefined>();
-    let sizeBytes = this.#takeRest(gathered);
+    let sizeBytes = this.#takeRest(room, 0);
     let timer: NodeJS.Timeout | undefined;
-    while (sizeBytes < gathered.byteLength) {
+    while (sizeBytes < room.sizeBytes) {
       this.#next ??= this.#chunks.next();
       if (sizeBytes > 0) timer ??= setTimeout(() => late.resolve(undefined), GATHERING_MS);
       // of a failure whoever waits for the next piece will learn
@@ -184,15 +209,15 @@ class Transfer implements AsyncDisposable {
       if (next === undefined || next.done === true) break;
       this.#next = undefined;
       this.#rest = next.value;
-      sizeBytes += this.#takeRest(gathered.subarray(sizeBytes));
+      sizeBytes += this.#takeRest(room, sizeBytes);
     }
     clearTimeout(timer);
-    return sizeBytes === 0 ? undefined : gathered.subarray(0, sizeBytes);
+    return sizeBytes;
   }
 
-  #takeRest(place: Uint8Array): number {
-    const taken = this.#rest.subarray(0, place.byteLength);
-    place.set(taken);
+  #takeRest(room: Room, filledBytes: number): number {
+    const taken = this.#rest.subarray(0, room.sizeBytes - filledBytes);
+    if (taken.byteLength > 0) room.put(taken, filledBytes);
     // the source may reuse the old chunk as soon as the next one is asked for
     this.#rest = taken.byteLength < this.#rest.byteLength ? this.#rest.subarray(taken.byteLength) : new Uint8Array();
     return taken.byteLength;
@@ -201,6 +226,7 @@ class Transfer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ended.resolve();
     this.#ending.abort(new Error('the transfer is not wanted any more'));
+    await (await this.#openTray)?.[Symbol.asyncDispose]();
     await this.#transfer[Symbol.asyncDispose]();
   }
 }

@@ -4,6 +4,8 @@ import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../../update/ports.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { HelperError } from '../errors.ts';
+import { outOfTurn } from '../link/message.ts';
+import type { TrayReading } from '../link/tray.ts';
 import { agentVerbs } from '../verbs.ts';
 import type { AskAgent } from './ask-agent.ts';
 
@@ -38,7 +40,7 @@ export function remoteFirmware(ask: AskAgent, form: FirmwareSource['form'], vers
       const input = { versionId, from };
       const opened = await ask.answer(agentVerbs.openFirmware, input, { deadlineMs: SERVICE_MS }, signal);
       requireOffset(opened.startOffset, from);
-      return new RemoteTransfer(ask, opened, signal);
+      return new RemoteTransfer(ask, opened, await ask.tray.open(), signal);
     },
   };
 }
@@ -61,9 +63,12 @@ class RemoteTransfer implements FirmwareTransfer {
   readonly chunks: AsyncIterable<Uint8Array>;
   readonly #ask: AskAgent;
   readonly #transfer: number;
+  readonly #tray: TrayReading | undefined;
 
-  constructor(ask: AskAgent, { transfer, startOffset, totalBytes, validator }: Opened, signal: AbortSignal) {
+  constructor(ask: AskAgent, opened: Opened, tray: TrayReading | undefined, signal: AbortSignal) {
+    const { transfer, startOffset, totalBytes, validator } = opened;
     this.#ask = ask;
+    this.#tray = tray;
     this.#transfer = transfer;
     this.startOffset = startOffset;
     this.totalBytes = totalBytes;
@@ -73,23 +78,35 @@ class RemoteTransfer implements FirmwareTransfer {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#ask.forgetfully(agentVerbs.closeFirmware, { transfer: this.#transfer });
+    await this.#tray?.[Symbol.asyncDispose]();
   }
 
   /** Reads chunks; the next one is requested while one is being processed. */
   async *#read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
     const options = { deadlineMs: SERVICE_MS };
-    const read = async (): Promise<Uint8Array | undefined> =>
-      this.#ask.bytes(agentVerbs.readFirmware, { transfer: this.#transfer }, options, signal);
+    const read = async (): Promise<Iterable<Uint8Array> | undefined> => {
+      const place = this.#tray?.nextPlace();
+      const input = { transfer: this.#transfer, place };
+      const { output, body } = await this.#ask.answerWithBytes(agentVerbs.readFirmware, input, options, signal);
+      const { laidBytes } = output;
+      if (laidBytes === undefined) return body && inMessage(body);
+      if (this.#tray === undefined || place === undefined || body !== undefined) throw outOfTurn('a firmware');
+      return this.#tray.read(place, laidBytes);
+    };
     let next = read();
     for (;;) {
-      const chunk = await next;
-      if (chunk === undefined) return;
+      const piece = await next;
+      if (piece === undefined) return;
       next = read();
       next.catch(() => {}); // it is awaited in its turn, or nobody wants it any more
-      yield chunk;
-      giveBack(chunk);
+      yield* piece;
     }
   }
+}
+
+function* inMessage(body: Uint8Array): Generator<Uint8Array, void, undefined> {
+  yield body;
+  giveBack(body);
 }
 
 /** Asks the agent whether what runs is good enough, since health is checked without the rights of root. */

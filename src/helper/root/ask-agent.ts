@@ -5,6 +5,7 @@ import type * as z from 'zod';
 import { HelperError } from '../errors.ts';
 import type { CallEnd, CallOptions, Link } from '../link/link.ts';
 import { requireForm } from '../link/message.ts';
+import type { TrayReader } from '../link/tray.ts';
 import type { Verb } from '../verbs.ts';
 
 type AskOptions = Pick<CallOptions, 'deadlineMs' | 'body'>;
@@ -16,13 +17,15 @@ interface Order {
 
 /** Sends the engine's requests to the agent within the order that needs them. Answers are parsed by the table of verbs. */
 export class AskAgent {
+  readonly tray: TrayReader;
   readonly #link: Link;
   /** The orders that run: a look changes nothing, and runs beside another one. */
   readonly #running = new Map<'look' | 'work', Order>();
   readonly #context = new AsyncLocalStorage<Order>();
 
-  constructor(link: Link) {
+  constructor(link: Link, tray: TrayReader) {
     this.#link = link;
+    this.tray = tray;
   }
 
   /** The signal of the order, with which ports without a signal of their own end. */
@@ -67,16 +70,6 @@ export class AskAgent {
   ): Promise<{ readonly output: z.output<O>; readonly body: Uint8Array | undefined }> {
     const { output, body } = await this.#call(verb, input, options, signal);
     return { output: requireForm(`the answer to ${verb.name}`, verb.output, output), body };
-  }
-
-  /** The bytes of an answer; undefined: it had none. */
-  async bytes<I extends z.ZodType>(
-    verb: Verb<I>,
-    input: z.output<I>,
-    options: AskOptions,
-    signal: AbortSignal,
-  ): Promise<Uint8Array | undefined> {
-    return (await this.#call(verb, input, options, signal)).body;
   }
 
   /**

@@ -6,6 +6,7 @@ import { HelperError } from '../errors.ts';
 import { MAX_AGENT_HEAD_BYTES } from '../link/frame.ts';
 import { Link } from '../link/link.ts';
 import type { Answer, Served } from '../link/link.ts';
+import type { TrayReader } from '../link/tray.ts';
 import { heardNote } from '../verbs.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { AskAgent } from './ask-agent.ts';
@@ -17,6 +18,7 @@ export interface ConnectionOptions {
   /** Reads the configuration anew, as root. Throws ConfigError. */
   readonly loadConfig: () => Promise<Config>;
   readonly world: EngineWorld;
+  readonly tray: TrayReader;
   /** An idle connection is closed after this time. */
   readonly idleMs: number;
 }
@@ -53,7 +55,7 @@ class Connection {
       lost: () => new AgentGone(),
       maxHeadBytes: MAX_AGENT_HEAD_BYTES,
     });
-    this.#ask = new AskAgent(this.#link);
+    this.#ask = new AskAgent(this.#link, options.tray);
     this.#rest();
   }
 

@@ -1,4 +1,4 @@
-import { chown, rm, stat } from 'node:fs/promises';
+import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { join } from 'node:path';
@@ -12,6 +12,7 @@ import type { Environment } from '../../system/processes/environment.ts';
 import { agentSide } from '../agent-side.ts';
 import { HelperError } from '../errors.ts';
 import { encodeHead } from '../link/frame.ts';
+import { TrayReader, trayBeside } from '../link/tray.ts';
 import { serveConnection } from './connection.ts';
 import { runDirectoryOf } from './engine.ts';
 
@@ -40,7 +41,12 @@ export async function runHelper({ loadConfig, world, environment }: HelperDeps, 
   }
   await using _lock = await acquireLock(join(runDirectoryOf(config), 'helper.lock'), 'helper', signal);
   const isActivated = environment['LISTEN_PID'] === String(process.pid) && environment['LISTEN_FDS'] === '1';
-  const { server, served, idle } = serverOf({ loadConfig, world, idleMs: IDLE_MS });
+  const { server, served, idle } = serverOf({
+    loadConfig,
+    world,
+    tray: new TrayReader(trayBeside(config.system.helper)),
+    idleMs: IDLE_MS,
+  });
   if (isActivated) server.listen({ fd: FIRST_LISTEN_FD });
   else await listenForAgent(server, config.system.helper, config);
   world.log.info({}, 'the helper is up');
@@ -105,6 +111,7 @@ async function listenForAgent(server: Server, path: string, config: Config): Pro
     await rm(path, { force: true });
     await listenClosed(server, path);
     if (process.geteuid?.() === 0) await chown(path, uid, gid);
+    await makeTray(trayBeside(path), uid);
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
     throw new HelperError('helper-unreachable', `cannot listen on ${path}: ${describeError(error)}`, {
@@ -122,4 +129,11 @@ async function listenClosed(server: Server, path: string): Promise<void> {
   server.listen({ path }, resolve);
   process.umask(mask);
   await promise;
+}
+
+/** As the socket's unit does: the agent's to write, and for nobody but root to read. */
+async function makeTray(path: string, agentUid: number): Promise<void> {
+  await rm(path, { force: true });
+  await writeFile(path, '', { flag: 'wx', mode: 0o640 });
+  if (process.geteuid?.() === 0) await chown(path, agentUid, 0);
 }

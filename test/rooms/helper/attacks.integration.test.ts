@@ -19,7 +19,7 @@ import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
-import { Impostor, reachSocket, serving } from './impostor.ts';
+import { Impostor, laying, reachSocket, serving } from './impostor.ts';
 import type { Answers } from './impostor.ts';
 
 /** `nobody`; without the rights of root both processes have those of the test, and the file system keeps nothing apart. */
@@ -110,6 +110,22 @@ describe('an agent that somebody has broken into', () => {
     gateway.boot();
     const booted = await gateway.imageOf(gateway.booted, 9);
     expect(['healthy 0', 'healthy 1']).toContain(booted.toString('latin1'));
+  });
+
+  test('boots what was signed, or nothing, where it changes what it has laid while the helper reads it', async () => {
+    const tray = join(gateway.directory, 'helper/tray');
+    for (const [before, after, code] of [
+      [tampered, tampered, 'digest-mismatch'],
+      [tampered, good, /digest-mismatch|rebooting/],
+      [good, tampered, /digest-mismatch|rebooting/],
+    ] as const) {
+      const impostor = await attached(laying(tray, before, after));
+      expect(await impostor.refusal('install', order)).toMatch(code);
+      impostor.link.close();
+      gateway.boot();
+      const booted = await gateway.imageOf(gateway.booted, 9);
+      expect(['healthy 0', 'healthy 1']).toContain(booted.toString('latin1'));
+    }
   });
 
   test('boots nothing that is older than what was committed, and goes back to nothing older', async () => {
@@ -279,6 +295,8 @@ describe('an agent that somebody has broken into', () => {
       `writeFileSync('${directory}/release.pem', 'mine')`,
       `writeFileSync('${directory}/config.toml', '')`,
       `unlinkSync('${directory}/helper/helper.sock')`,
+      `unlinkSync('${directory}/helper/tray')`,
+      `renameSync('${directory}/helper/tray', '${directory}/helper/other')`,
       `writeFileSync('${directory}/helper/helper.lock', '')`,
       `process.setuid(0)`,
     ];

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
+import { open } from 'node:fs/promises';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
 import { Link } from '../../../src/helper/link/link.ts';
 import type { Answer, Served } from '../../../src/helper/link/link.ts';
+import type { TrayPlace } from '../../../src/helper/link/tray.ts';
 
 /** What the impostor answers; what is not here is answered with nothing. */
 export type Answers = Readonly<Record<string, (served: Served) => Answer | Promise<Answer>>>;
@@ -68,6 +70,30 @@ export function serving(...contents: readonly Uint8Array[]): Answers {
       const body = found.content.subarray(found.position, found.position + 65_536);
       found.position += body.byteLength;
       return { output: {}, body: body.byteLength === 0 ? undefined : body };
+    },
+  };
+}
+
+/** The same through the tray, where each piece is overwritten with that of `after` while the helper may still read it. */
+export function laying(tray: string, before: Uint8Array, after: Uint8Array): Answers {
+  let position = 0;
+  return {
+    openFirmware: () => {
+      position = 0;
+      return { output: { transfer: 1, startOffset: 0, totalBytes: before.byteLength } };
+    },
+    readFirmware: async ({ input }) => {
+      const { at } = (input as { readonly place: TrayPlace }).place;
+      const [piece, other] = [before, after].map((content) => content.subarray(position, position + 65_536));
+      position += 65_536;
+      if (piece === undefined || other === undefined || piece.byteLength === 0) return { output: {} };
+      const file = await open(tray, 'r+');
+      await file.write(piece, 0, piece.byteLength, at);
+      const overwrite = async (): Promise<void> => {
+        await file.write(other, 0, other.byteLength, at);
+        await file.close();
+      };
+      return { output: { laidBytes: piece.byteLength }, onSent: () => void overwrite() };
     },
   };
 }

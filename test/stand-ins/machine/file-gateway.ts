@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
-import { chmod, chown, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, mkdtemp, open, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -236,6 +236,8 @@ export class FileGateway implements AsyncDisposable {
     await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
     endHosted(this.configFile);
     if (!this.#isTemporary) return;
+    const helper = join(this.directory, 'helper');
+    if (existsSync(helper)) await rm(await realpath(helper), { recursive: true, force: true });
     // What they had started may write a moment longer.
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -325,7 +327,9 @@ function helperSocket(directory: string): string {
 /** As systemd makes them: the state is the helper's, and in it the agent has a folder of its own. */
 async function makeFoldersFor(directory: string, user: number): Promise<void> {
   await chmod(directory, 0o755);
-  await mkdir(join(directory, 'helper'), { mode: 0o755 });
+  const helper = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'helper-')); // as below /run
+  await chmod(helper, 0o755);
+  await symlink(helper, join(directory, 'helper'));
   await mkdir(join(directory, 'state'), { mode: 0o711 });
   await mkdir(join(directory, 'state/agent'), { mode: 0o700 });
   await mkdir(join(directory, 'run'), { mode: 0o755 });

@@ -22,6 +22,7 @@ const inputs = fc.oneof(
     { durationMs: 3_600_000, reason: 'work' },
     { name: 'trust.json' },
     { board: 'meter', name: 'meter.hex', keep: false },
+    { laidBytes: 1_000 },
     { kind: 'held', isLast: false },
     { kind: 'flashed', chip: 'ATmega328P', unitsWritten: 8, repeated: 0 },
   ),

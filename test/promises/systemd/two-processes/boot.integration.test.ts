@@ -26,6 +26,8 @@ const MOST_EXPOSURE = { 'thing-agent.service': 13, 'thing-helper.service': 9 };
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
+const TRAY = '/run/thing-helper/tray';
+
 let stack: AsyncDisposableStack;
 let rig: GatewayRig;
 let gateway: NspawnGateway;
@@ -78,11 +80,14 @@ describe('a gateway of one process', () => {
     await expect.poll(() => thing?.datapoints.get('level'), { timeout: 60_000 }).toMatchObject([{ value: 7 }]);
     expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
     expect(await show('thing-agent.service', 'User')).toBe('thing-agent');
-    expect(await show('thing-agent.service', 'ReadWritePaths')).toBe('-/var/lib/thing-agent -/srv');
+    expect(await show('thing-agent.service', 'ReadWritePaths')).toBe(
+      '-/var/lib/thing-agent -/run/thing-helper/tray -/srv',
+    );
     expect(await ownersOf(`${STATE}/agent`)).toEqual(
       ['history.json', 'identity.json', 'security.json', 'spool.db', 'spool.db-wal'].map((n) => `600 thing-agent ${n}`),
     );
     expect(await ownersOf(STATE)).toContain('600 root journal.json');
+    expect(await ownersOf('/run/thing-helper')).toContain('640 thing-agent tray');
   });
 
   test('answers root and operators as before, and its helper ends when nothing is asked, and comes again', async () => {
@@ -223,6 +228,8 @@ describe('who has broken into the agent', () => {
       `writeFileSync('/boot/other', '')`,
       `writeFileSync('/run/thing-helper/committed', '')`,
       `writeFileSync('/run/thing-helper/permit.json', '{}')`,
+      `unlinkSync('/run/thing-helper/tray')`,
+      `renameSync('/run/thing-helper/tray', '/run/thing-helper/other')`,
       `unlinkSync('${SOCKET}')`,
       `openSync('/var/cache/thing-agent')`,
       `writeFileSync('/run/systemd/system/mine.service', '')`,
@@ -264,6 +271,9 @@ describe('the same gateway', () => {
       },
       ['--provides', 'security_version:2'],
     );
+    await gateway.tell('touch', '--date=@0', TRAY);
+    expect(await gateway.exec(['agent', '--update-now', '--no-reboot'], 'root')).toMatchObject({ exitCode: 0 });
+    expect(await gateway.tell('stat', '--format=%Y %s', TRAY)).toMatch(/^[1-9]\d+ 0$/); // used, and empty again
     expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({
       exitCode: 0,
       stdout: matching(/v2 is staged in slot A; the gateway reboots into it now/),

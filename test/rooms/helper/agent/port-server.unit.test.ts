@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { PortServer } from '../../../../src/helper/agent/port-server.ts';
 import type { AgentPorts } from '../../../../src/helper/agent/port-server.ts';
+import { Tray } from '../../../../src/helper/link/tray.ts';
 import { packImage } from '../../../../src/mcu/apart/packed-image.ts';
 import type { Board } from '../../../../src/mcu/connection.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
@@ -12,6 +13,7 @@ import { OptibootModel } from '../../../stand-ins/boards/models/avr-model.ts';
 import { program, rigOf } from '../../mcu/protocols/fault-matrix.ts';
 
 const signal = new AbortController().signal;
+const noTray = new Tray('/none');
 const size = 8 * 128;
 const image = packImage(readImage(program(size, 2), { address: 0 }));
 
@@ -39,7 +41,7 @@ describe('an order that has ended', () => {
   test('leaves the line of each board that was being flashed for it', async () => {
     const { board, opened } = plugged();
     {
-      await using server = new PortServer({ board: () => board } as unknown as AgentPorts);
+      await using server = new PortServer({ board: () => board } as unknown as AgentPorts, noTray);
       const ask = async (verb: string, input: object, body?: Buffer): Promise<unknown> =>
         (await server.serve({ id: 1, within: 1, verb, input, body, signal })).output;
       expect(await ask('openBoard', { board: 'meter', image: image.about, keeps: false })).toEqual({ job: 1 });
@@ -70,7 +72,7 @@ describe('a firmware on its way to the helper', () => {
     }
     const transfer = { startOffset: 0, chunks: chunks(), [Symbol.asyncDispose]: async () => {} };
     const service = { firmware: () => ({ form: 'json-string', open: async () => transfer }) };
-    const server = new PortServer({ service } as unknown as AgentPorts);
+    const server = new PortServer({ service } as unknown as AgentPorts, noTray);
     const ask = async (verb: string, input: object): ReturnType<PortServer['serve']> =>
       server.serve({ id: 1, within: 1, verb, input, body: undefined, signal });
     await ask('openFirmware', { versionId: 'v2' });

@@ -8,7 +8,8 @@ test('the memory of what came over the link is freed when the next piece is aske
   const pieces = ['one', 'two'].map((text) => Buffer.alloc(100_000, text));
   const ask = {
     answer: async () => ({ transfer: 1, startOffset: 0 }),
-    bytes: async () => pieces.shift(),
+    tray: { open: async () => undefined },
+    answerWithBytes: async () => ({ output: {}, body: pieces.shift() }),
     forgetfully: async () => {},
   } as unknown as AskAgent;
   await using transfer = await remoteFirmware(ask, 'json-string', 'v2').open(undefined, new AbortController().signal);
