@@ -36,6 +36,7 @@ const places: Readonly<Record<string, string>> = {
   'two-processes/thing-helper.service': 'lib/systemd/system/thing-helper.service',
   'two-processes/thing-helper.socket': 'lib/systemd/system/thing-helper.socket',
   'debian/wait-for-update': `${HOME}/wait-for-update`,
+  'debian/stop-for-good': `${HOME}/stop-for-good`,
   'thing-agent.service': 'lib/systemd/system/thing-agent.service',
   'thing-agent-package.socket': 'lib/systemd/system/thing-agent-package.socket',
   'thing-agent-package@.service': 'lib/systemd/system/thing-agent-package@.service',
