@@ -15,13 +15,13 @@ export interface BoardDeps {
   readonly openPort?: OpenPort | undefined;
 }
 
-/** Makes a configured board. Its port is opened, and the serial driver loaded, only when needed. */
-export function createBoard(settings: BoardSettings, deps: BoardDeps): Board {
+/** Makes a configured board, with its protocol. Its port is opened, and the serial driver loaded, only when needed. */
+export async function createBoard(settings: BoardSettings, deps: BoardDeps): Promise<Board> {
   const { name, port, baud, reset } = settings;
   const { clock, log, openPort = openSerialPort } = deps;
   return {
     name,
-    protocol: withName(protocols, settings.protocol).create(settings),
+    protocol: await withName(protocols, settings.protocol).create(settings),
     baud,
     reset,
     openLine: async (line, signal) => openPort(port, line, signal),

@@ -95,7 +95,7 @@ export async function wireEngine(deps: EngineWiringDeps, journal: Journal | unde
   const { config, world, remote } = deps;
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = wireSlots(config, world, machine);
-  const boards = boardLines(config, world);
+  const boards = await boardLines(config, world);
   const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
   const targets = targetsOf(slots, kept, wirePackages(config, world));
   if (remote !== undefined) return { boards, targets, ...remoteEngine(deps, remote, boards, slots.length > 0) };
@@ -143,9 +143,11 @@ function remoteEngine(
   };
 }
 
-function boardLines({ targets }: Config, world: World): ReadonlyMap<string, BoardLine> {
-  const settings = targets.filter((target) => target.kind === 'mcu');
-  return new Map(
-    settings.map((target) => [target.name, { board: createBoard(target, world), readImage: boardImageReader(target) }]),
-  );
+async function boardLines({ targets }: Config, world: World): Promise<ReadonlyMap<string, BoardLine>> {
+  const lines = new Map<string, BoardLine>();
+  for (const target of targets) {
+    if (target.kind !== 'mcu') continue;
+    lines.set(target.name, { board: await createBoard(target, world), readImage: boardImageReader(target) });
+  }
+  return lines;
 }

@@ -1,17 +1,11 @@
-import type * as z from 'zod';
-
-import type { SettingsOf } from '../../system/settings/settings.ts';
-import { wholeNumber } from '../../system/settings/values.ts';
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
 
-export const avrSettings = {
-  bootloader_bytes: wholeNumber(256, 65_536)
-    .optional()
-    .meta({ description: 'AVR: size of an unusual boot section', examples: [512] }),
-};
-export type AvrSettings = Partial<SettingsOf<z.ZodObject<typeof avrSettings>>>;
+export interface AvrSettings {
+  /** The size of the boot section at the end of the flash memory, if it is not the usual one of this bootloader. */
+  readonly bootloaderBytes?: number | undefined;
+}
 
 export interface AvrChip extends Chip {
   readonly pageBytes: number;

@@ -15,7 +15,8 @@ export interface BoardProtocol<Name extends string, Shape extends z.ZodRawShape>
   readonly name: Name;
   /** The protocol's own settings in `[targets.NAME]`; several protocols may share one. */
   readonly settings: Shape;
-  readonly create: (settings: Settings<z.output<z.ZodObject<Shape>>> & BoardLine) => Protocol;
+  /** Loads the protocol, which reading a configuration does not. */
+  readonly create: (settings: Settings<z.output<z.ZodObject<Shape>>> & BoardLine) => Promise<Protocol>;
 }
 
 export function boardProtocol<Name extends string, Shape extends z.ZodRawShape>(

@@ -1,16 +1,84 @@
-import { espProtocol } from './esp/esp.ts';
-import { smpProtocol } from './smp.ts';
-import { stk500v1Protocol } from './stk500v1.ts';
-import { stk500v2Protocol } from './stk500v2.ts';
-import { stm32Protocol } from './stm32/stm32.ts';
-import { xmodemProtocol } from './xmodem.ts';
+import * as z from 'zod';
+
+import { flag, text, wholeNumber } from '../../system/settings/values.ts';
+import { boardProtocol } from './board-protocol.ts';
+
+// Reading a configuration loads no protocol, only this file.
+
+/** Settings of protocols that know the usual size of the chip's boot section. */
+const avrSettings = {
+  bootloader_bytes: wholeNumber(256, 65_536)
+    .optional()
+    .meta({ description: 'AVR: size of an unusual boot section', examples: [512] }),
+};
+
+/** Settings of protocols that cannot ask the chip for its size. */
+const flashSettings = {
+  flash_bytes: wholeNumber(1024, 16_777_216)
+    .optional()
+    .meta({ description: 'STM32, ESP: size of the flash memory', examples: [131_072] }),
+};
+
+const stk500v1 = boardProtocol({
+  name: 'stk500v1',
+  settings: avrSettings,
+  create: async (settings) => (await import('./stk500v1.ts')).stk500v1(settings),
+});
+
+const stk500v2 = boardProtocol({
+  name: 'stk500v2',
+  settings: avrSettings,
+  create: async (settings) => (await import('./stk500v2.ts')).stk500v2(settings),
+});
+
+const stm32 = boardProtocol({
+  name: 'stm32',
+  settings: flashSettings,
+  create: async (settings) => (await import('./stm32/stm32.ts')).stm32(settings),
+});
+
+const esp = boardProtocol({
+  name: 'esp',
+  settings: flashSettings,
+  create: async ({ baud, flashBytes, reset }) => {
+    const hasResetLine = reset === 'dtr' || reset === 'dtr-rts';
+    return (await import('./esp/esp.ts')).esp({ baud, flashBytes, hasResetLine });
+  },
+});
+
+const smp = boardProtocol({
+  name: 'smp',
+  settings: {
+    smp: z
+      .strictObject({
+        framing: z.enum(['console', 'raw']).default('console'),
+        confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
+      })
+      .prefault({}),
+  },
+  create: async (settings) => (await import('./smp.ts')).smp(settings.smp),
+});
+
+const xmodem = boardProtocol({
+  name: 'xmodem',
+  settings: {
+    xmodem: z
+      .strictObject({
+        variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
+        upload_keys: text()
+          .optional()
+          .meta({ description: 'What a boot menu wants to hear before it receives', examples: ['1'] }),
+        start_keys: text()
+          .optional()
+          .meta({ description: 'And to start the application', examples: ['3'] }),
+        file_name: text()
+          .optional()
+          .meta({ description: 'For a receiver of YMODEM', examples: ['app.bin'] }),
+      })
+      .prefault({}),
+  },
+  create: async (settings) => (await import('./xmodem.ts')).xmodem(settings.xmodem),
+});
 
 /** All protocols; `[targets.NAME] protocol` names one of them. */
-export const protocols = [
-  stk500v1Protocol,
-  stk500v2Protocol,
-  stm32Protocol,
-  espProtocol,
-  smpProtocol,
-  xmodemProtocol,
-] as const;
+export const protocols = [stk500v1, stk500v2, stm32, esp, smp, xmodem] as const;

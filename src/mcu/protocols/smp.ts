@@ -1,24 +1,19 @@
-import * as z from 'zod';
-
-import type { SettingsOf } from '../../system/settings/settings.ts';
-import { flag } from '../../system/settings/values.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { mcubootHeader } from '../images/mcuboot.ts';
 import { discard } from '../protocol.ts';
 import type { Conversation, Exchange, Protocol, UploadSession } from '../protocol.ts';
-import { boardProtocol } from './board-protocol.ts';
 import { decodeCbor, encodeCbor, isArray, isMap } from './cbor.ts';
 import type { CborMap } from './cbor.ts';
 import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 
-const smpTable = z.strictObject({
-  framing: z.enum(['console', 'raw']).default('console'),
-  confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
-});
-export type SmpSettings = Partial<SettingsOf<typeof smpTable>>;
+export interface SmpSettings {
+  readonly framing?: 'console' | 'raw' | undefined;
+  /** Marks the uploaded image as the one to keep. Not needed if the server writes it to the slot that it boots. */
+  readonly confirm?: boolean | undefined;
+}
 
 /** Source: Zephyr, "SMP Protocol Specification" and its management groups. */
 const operation = { read: 0, write: 2 } as const;
@@ -55,12 +50,6 @@ export function smp(settings: SmpSettings = {}): Protocol {
     connect: () => new Smp(settings).connect(),
   };
 }
-
-export const smpProtocol = boardProtocol({
-  name: 'smp',
-  settings: { smp: smpTable.prefault({}) },
-  create: (settings) => smp(settings.smp),
-});
 
 class Smp {
   readonly #framing: SmpFraming;

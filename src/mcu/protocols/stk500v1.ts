@@ -1,9 +1,8 @@
 import { isBoardError, McuError } from '../errors.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
-import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
+import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
-import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
 /** Source: Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
@@ -45,8 +44,6 @@ export function stk500v1(settings: AvrSettings = {}): Protocol {
     connect: () => connect(settings),
   };
 }
-
-export const stk500v1Protocol = boardProtocol({ name: 'stk500v1', settings: avrSettings, create: stk500v1 });
 
 function* connect(settings: AvrSettings): Conversation<MemorySession> {
   yield* synchronise();

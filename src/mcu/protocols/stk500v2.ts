@@ -2,9 +2,8 @@ import type { Region } from '../chip.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
-import { avrChip, avrSettings, pageWorkMs, parkedPage } from './avr-chips.ts';
+import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
-import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
 /** Source: Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
@@ -47,8 +46,6 @@ export function stk500v2(settings: AvrSettings = {}): Protocol {
     connect: () => new Stk500v2(settings).connect(),
   };
 }
-
-export const stk500v2Protocol = boardProtocol({ name: 'stk500v2', settings: avrSettings, create: stk500v2 });
 
 class Stk500v2 {
   readonly #settings: AvrSettings;

@@ -1,28 +1,18 @@
-import * as z from 'zod';
-
-import type { SettingsOf } from '../../system/settings/settings.ts';
-import { text } from '../../system/settings/values.ts';
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import { discard, silently, unanswered } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
-import { boardProtocol } from './board-protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
-const xmodemTable = z.strictObject({
-  variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
-  upload_keys: text()
-    .optional()
-    .meta({ description: 'What a boot menu wants to hear before it receives', examples: ['1'] }),
-  start_keys: text()
-    .optional()
-    .meta({ description: 'And to start the application', examples: ['3'] }),
-  file_name: text()
-    .optional()
-    .meta({ description: 'For a receiver of YMODEM', examples: ['app.bin'] }),
-});
-export type XmodemSettings = Partial<SettingsOf<typeof xmodemTable>>;
+export interface XmodemSettings {
+  readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
+  /** The keys that a bootloader with a menu expects before it receives, and to start the application. */
+  readonly uploadKeys?: string | undefined;
+  readonly startKeys?: string | undefined;
+  /** The file name for a YMODEM receiver. */
+  readonly fileName?: string | undefined;
+}
 
 /** Source: Chuck Forsberg, "XMODEM/YMODEM Protocol Reference" (1988), chapters 3, 7 and 8. */
 const soh = 0x01;
@@ -55,12 +45,6 @@ export function xmodem(settings: XmodemSettings = {}): Protocol {
     connect: () => connect(settings),
   };
 }
-
-export const xmodemProtocol = boardProtocol({
-  name: 'xmodem',
-  settings: { xmodem: xmodemTable.prefault({}) },
-  create: (settings) => xmodem(settings.xmodem),
-});
 
 function* connect(settings: XmodemSettings): Conversation<UploadSession> {
   if (settings.uploadKeys !== undefined) yield* say(settings.uploadKeys);

@@ -3,9 +3,6 @@ import { createHash } from 'node:crypto';
 import { isBoardError, McuError } from '../../errors.ts';
 import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
-import { boardProtocol } from '../board-protocol.ts';
-import { flashSettings } from '../flash-settings.ts';
-import type { FlashSettings } from '../flash-settings.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';
@@ -13,9 +10,11 @@ import { identify, magicAddress } from './esp-identify.ts';
 import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
 import { EspWriter, packetBytes } from './esp-writer.ts';
 
-export interface EspSettings extends FlashSettings {
+export interface EspSettings {
   /** The baud rate for flashing. The loader is found at a low rate, and then told this one. */
   readonly baud?: number | undefined;
+  /** The size of the flash memory; undefined: the chip is asked. */
+  readonly flashBytes?: number | undefined;
   /**
    * Whether modem lines can reset the chip, which then starts its application; without them, the loader is asked to.
    */
@@ -68,13 +67,6 @@ export function esp(settings: EspSettings = {}): Protocol {
     connect: () => loader.connect(),
   };
 }
-
-export const espProtocol = boardProtocol({
-  name: 'esp',
-  settings: flashSettings,
-  create: ({ baud, flashBytes, reset }) =>
-    esp({ baud, flashBytes, hasResetLine: reset === 'dtr' || reset === 'dtr-rts' }),
-});
 
 class EspLoader {
   readonly #settings: EspSettings;

@@ -1,7 +1,11 @@
 import { elfMachines } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import type { FlashSettings } from '../flash-settings.ts';
+
+export interface Stm32Settings {
+  /** The size of the flash memory, if it is smaller than the largest of its kind. */
+  readonly flashBytes?: number | undefined;
+}
 
 export interface Stm32Chip extends Chip {
   /** Pages or sectors in the numbering of the erase command. */
@@ -66,7 +70,7 @@ const models: readonly Model[] = [
   { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25) },
 ];
 
-export function stm32Chip(productId: number, settings: FlashSettings): Stm32Chip {
+export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
   const model = models.find((candidate) => candidate.productId === productId);
   if (model === undefined)
     throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);

@@ -2,12 +2,9 @@ import type { Region } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
 import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
-import { boardProtocol } from '../board-protocol.ts';
-import { flashSettings } from '../flash-settings.ts';
-import type { FlashSettings } from '../flash-settings.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
-import type { Stm32Chip } from './stm32-chips.ts';
+import type { Stm32Chip, Stm32Settings } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
 
@@ -51,13 +48,11 @@ const leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
 };
 
 /** The bootloader in the system memory of every STM32, over its UART, with even parity. */
-export function stm32(settings: FlashSettings = {}): Protocol {
+export function stm32(settings: Stm32Settings = {}): Protocol {
   return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(settings) };
 }
 
-export const stm32Protocol = boardProtocol({ name: 'stm32', settings: flashSettings, create: stm32 });
-
-function* connect(settings: FlashSettings): Conversation<MemorySession> {
+function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   yield* synchronise();
   const commands = yield* twiceTheSame(get, (a, b) => Buffer.compare(a, b) === 0);
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));

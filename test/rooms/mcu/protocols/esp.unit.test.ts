@@ -296,7 +296,7 @@ test('a configured board with an ESP is flashed at the configured rate', async (
     xmodem: { variant: 'xmodem-1k', uploadKeys: undefined, startKeys: undefined, fileName: undefined },
   };
   const openPort = async (_: string, ...line: Parameters<VirtualPort['open']>) => port.open(...line);
-  const board = createBoard(settings, { clock: port.clock, log: silentLog, openPort });
+  const board = await createBoard(settings, { clock: port.clock, log: silentLog, openPort });
   expect(await flash({ image: imageAt(changed) }, board, signal)).toMatchObject({ unitsWritten: 2 });
   expect(port.settings.baud).toBe(460_800);
   expect(model.ran).toEqual(['new']);
